@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+# Deferred user unwinding for Linux 6.12: assemble, build, run, check.
+#
+# Every verb does what it needs first, so any works on a fresh clone. A goal that
+# is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
+
+VERBS := help demo check tree kernel perf shell run lint series refresh clean
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+KERNEL ?= plain
+ifeq ($(filter $(KERNEL),plain debug kcsan),)
+$(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan)
+endif
+
+TOP	:= $(CURDIR)
+LINUX	:= $(TOP)/build/linux
+KDIR	:= $(TOP)/build/kernel-$(KERNEL)
+PERF	:= $(TOP)/build/perf
+SCRIPTS	:= $(TOP)/patches/scripts
+VM	:= $(TOP)/tools/testing/selftests/unwind/qemu
+JOBS	:= $(shell nproc)
+
+# The default cache is shared by all clones: nothing in a hash may depend on where
+# the clone is or when it was made.
+export CCACHE_BASEDIR		:= $(TOP)
+export CCACHE_NOHASHDIR		:= 1
+export CCACHE_SLOPPINESS	:= time_macros,include_file_mtime,include_file_ctime
+export KBUILD_BUILD_TIMESTAMP	:= Thu Jan  1 00:00:00 UTC 1970
+export KBUILD_BUILD_USER	:= unwind
+export KBUILD_BUILD_HOST	:= unwind
+export KBUILD_BUILD_VERSION	:= 1
+export PYTHONDONTWRITEBYTECODE	:= 1
+export KCC			:= ccache gcc
+export KHOSTCC			:= ccache gcc
+export BASE
+
+FRAGMENTS_plain	:= $(VM)/kernel.config
+FRAGMENTS_debug	:= $(VM)/kernel.config $(VM)/debug.config
+FRAGMENTS_kcsan	:= $(VM)/kernel.config $(VM)/kcsan.config
+MEM_plain	:= 1G
+MEM_debug	:= 2G
+MEM_kcsan	:= 2G
+
+# What is on the PATH in the guest, and where perf finds its own files.
+GUEST_PATH := $(PERF)/install/bin
+export GUEST_PATH
+export MEM := $(MEM_$(KERNEL))
+
+.PHONY: $(VERBS) deps
+
+help:
+	@echo 'Verbs; each does what it needs first:'
+	@echo '  demo      record a real program under the built kernel and show the report'
+	@echo '  check     everything that must pass; ends with "N passed, N failed"'
+	@echo '  tree      assemble build/linux from the base and the series'
+	@echo '  kernel    build the kernel of the VM'
+	@echo '  perf      build perf from the tree'
+	@echo '  run       one command in the VM: make run CMD="uname -a" [OUT=dir]'
+	@echo '  shell     a root shell in the VM'
+	@echo '  lint      checkpatch, sparse, W=1, kernel-doc, shellcheck, manifest'
+	@echo '  series    export build/series/*.patch and prove them; BUILD=1 builds each'
+	@echo '  refresh   edits of base files in build/linux go to their patch [PATCH=name]'
+	@echo '  clean     remove what was built; downloads stay'
+	@echo 'Any other goal is passed to the assembled tree: make menuconfig.'
+	@echo 'KERNEL=plain|debug|kcsan picks the kernel, BASE=version the base.'
+
+deps:
+	@$(SCRIPTS)/deps.sh
+
+tree: deps
+	@$(SCRIPTS)/series.py tree $(if $(FORCE),--force)
+
+refresh: deps
+	@$(SCRIPTS)/series.py refresh $(PATCH)
+
+kernel: tree
+	@$(VM)/build-kernel.sh $(LINUX) $(KDIR) $(FRAGMENTS_$(KERNEL))
+
+perf: tree
+	@$(SCRIPTS)/perf.sh $(LINUX) $(PERF)
+
+# make itself ends with status 2 when a command failed; "vm.sh run" below ends with
+# the command's own.
+run: kernel perf
+	$(if $(CMD),,$(error usage: make run CMD='command' [OUT=directory]))
+	@$(VM)/vm.sh run $(KDIR) "$$CMD"
+export CMD
+export OUT
+
+shell: kernel perf
+	@$(VM)/vm.sh shell $(KDIR)
+
+clean:
+	rm -rf build/linux build/linux.tmp build/tree.state build/kernel-* build/perf build/git \
+		build/series build/series.tmp build/check build/demo
+
+# Everything else belongs to the assembled tree.
+%: tree
+	@$(MAKE) -C $(LINUX) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@
+
+Makefile: ;

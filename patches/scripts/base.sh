@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Provide a pristine base tree: Debian's package linux-source-6.12.
+#
+#   base.sh tree [VERSION]             print the directory of the extracted base
+#   base.sh files VERSION DIR < LIST   extract only the listed files to DIR
+#   base.sh versions                   print the versions that apt offers
+#
+# Without VERSION the version chosen first in this clone stays the default, so
+# that a package update never changes a tree under somebody's hands. Everything
+# is written under a temporary name and renamed, under a lock.
+set -eu
+
+pkg=linux-source-6.12
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=$top/build
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "base: $*"; exit 1; }
+
+versions() {
+	apt-cache madison $pkg 2>/dev/null | cut -d'|' -f2 | tr -d ' ' | sort -Vru
+}
+
+offered() {
+	if [ -z "$(versions)" ] && [ "$(id -u)" = 0 ]; then
+		say "base: apt knows no $pkg yet: apt-get update"
+		apt-get -qq update >&2 || die "apt-get update failed"
+	fi
+	versions
+}
+
+# need_space MEGABYTES WHAT
+need_space() {
+	free=$(df -Pm "$build" | awk 'NR == 2 { print $4 }')
+	[ "$free" -ge "$1" ] ||
+		die "$build has $free MB free, $2 needs $1 MB"
+}
+
+# fetch VERSION: print the path of the package, downloaded if need be
+fetch() {
+	file=$build/dl/${pkg}_$1_all.deb
+	if [ ! -e "$file" ]; then
+		offered | grep -qx -- "$1" ||
+			die "unknown base version $1; apt offers: $(offered | tr '\n' ' ')"
+		need_space 400 "the download of $pkg $1"
+		say "base: downloading $pkg $1 (150 MB)"
+		rm -rf "$build/dl/tmp"
+		mkdir -p "$build/dl/tmp"
+		(cd "$build/dl/tmp" &&
+			apt-get -qq -o APT::Sandbox::User=root download "$pkg=$1" >&2) ||
+			die "download of $pkg $1 failed"
+		mv "$build/dl/tmp"/*.deb "$file"
+		rm -rf "$build/dl/tmp"
+	fi
+	printf '%s\n' "$file"
+}
+
+# unpack DEB TAR-ARGUMENTS...
+unpack() {
+	deb=$1
+	shift
+	dpkg-deb --fsys-tarfile "$deb" | tar -xO "./usr/src/$pkg.tar.xz" |
+		tar -xJ --strip-components=1 "$@"
+}
+
+tree() {
+	version=$1
+	if [ -z "$version" ] && [ -e "$build/base/default" ]; then
+		version=$(cat "$build/base/default")
+	fi
+	if [ -z "$version" ]; then
+		version=$(offered | head -n 1)
+		[ -n "$version" ] || die "apt offers no $pkg and BASE is not set"
+		mkdir -p "$build/base"
+		echo "$version" > "$build/base/default"
+	fi
+	dir=$build/base/$version
+	if [ ! -e "$dir.sha256" ]; then
+		deb=$(fetch "$version")
+		need_space 2500 "the source of $pkg $version"
+		say "base: extracting $pkg $version (about 15 s)"
+		rm -rf "$dir" "$dir.tmp"
+		mkdir -p "$dir.tmp"
+		unpack "$deb" -C "$dir.tmp" || die "extraction of $deb failed"
+		[ -e "$dir.tmp/Makefile" ] || die "$deb holds no kernel source"
+		mv "$dir.tmp" "$dir"
+		sha256sum < "$deb" | cut -d' ' -f1 > "$dir.sha256"
+		say "base: $pkg $version, sha256 of the package $(cat "$dir.sha256")"
+	fi
+	printf '%s\n' "$dir"
+}
+
+files() {
+	deb=$(fetch "$1")
+	say "base: reading $(wc -l < "$3") files of $pkg $1"
+	mkdir -p "$2"
+	# A file that this version lacks is the caller's to report.
+	sed 's,^,*/,' "$3" | unpack "$deb" -C "$2" --wildcards --no-wildcards-match-slash -T - 2>/dev/null || :
+}
+
+mkdir -p "$build/dl"
+exec 9> "$build/dl/lock"
+flock 9
+case ${1-} in
+tree) tree "${2-}" ;;
+files)
+	list=$(mktemp)
+	trap 'rm -f "$list"' EXIT
+	cat > "$list"
+	files "$2" "$3" "$list"
+	;;
+versions) offered ;;
+*) die "usage: base.sh tree [VERSION] | files VERSION DIR | versions" ;;
+esac

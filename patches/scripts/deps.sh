@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Install the Debian packages that the build needs and that are missing; without
+# root, name them in one line.
+set -u
+
+packages="bc binutils bison bzip2 ca-certificates ccache codespell cpio dpkg-dev
+	flex gcc git kmod libbpf-dev libc6-dev libcap-dev libdw-dev libelf-dev
+	libslang2-dev libssl-dev libtraceevent-dev libzstd-dev make patch pkg-config
+	python3 qemu-system-x86 rsync shellcheck sparse util-linux xz-utils zlib1g-dev"
+
+missing=
+for package in $packages; do
+	case $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) in
+	installed) ;;
+	*) missing="$missing $package" ;;
+	esac
+done
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" != 0 ]; then
+	echo "deps: missing packages: apt-get install --no-install-recommends$missing" >&2
+	exit 1
+fi
+echo "deps: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+install() { apt-get -qq -y --no-install-recommends install $missing > /dev/null; }
+install 2> /dev/null || { apt-get -qq update && install; } && exit 0
+echo "deps: apt-get install --no-install-recommends$missing failed" >&2
+exit 1

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Build a kernel for the VM, and the VM's PID 1.
+#
+#   build-kernel.sh SOURCE BUILD-DIR FRAGMENT...
+#
+# The configuration is allnoconfig plus the fragments; a later fragment overrides
+# an earlier one. It is made anew only when a fragment changed, so a menuconfig in
+# BUILD-DIR survives; every line of the fragments must be in the result all the
+# same.
+set -eu -o pipefail
+
+source=$1
+dir=$2
+shift 2
+here=$(cd "$(dirname "$0")" && pwd)
+name=$(basename "$dir")
+
+die() { printf '%s: %s\n' "$name" "$*" >&2; exit 1; }
+
+# merge FRAGMENT...: the last line about each option
+merge() {
+	cat "$@" | sed -n 's/^# \(CONFIG_[A-Za-z0-9_]*\) is not set$/\1=n/; /^CONFIG_/p' |
+		awk -F= '!($1 in v) { order[++n] = $1 } { v[$1] = $0 } END { for (i = 1; i <= n; i++) print v[order[i]] }'
+}
+
+kmake() {
+	make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@"
+}
+
+free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 { print $4 }')
+[ "$free" -ge 1500 ] || die "the disk has $free MB free, a kernel build needs 1500 MB"
+
+mkdir -p "$dir"
+exec 9> "$(dirname "$dir")/kernel.lock"
+flock -n 9 || { echo "$name: waiting for another kernel build"; flock 9; }
+begin=$SECONDS
+merge "$@" > "$dir/requested.new"
+if ! cmp -s "$dir/requested.new" "$dir/requested" || [ ! -e "$dir/.config" ]; then
+	rm -f "$dir/requested"
+	echo "$name: configuring"
+	kmake KCONFIG_ALLCONFIG="$dir/requested.new" allnoconfig > "$dir/config.log" 2>&1 ||
+		{ cat "$dir/config.log" >&2; die "configuration failed"; }
+	mv "$dir/requested.new" "$dir/requested"
+fi
+rm -f "$dir/requested.new"
+kmake olddefconfig > /dev/null < /dev/null
+"$here/check-config.sh" "$dir/requested" "$dir/.config" || die "config lost"
+[ -e "$dir/arch/x86/boot/bzImage" ] ||
+	echo "$name: building (5 to 10 minutes on two CPUs, less with a warm ccache)"
+kmake -j"$(nproc)" bzImage < /dev/null || die "the kernel build failed"
+if [ ! -e "$dir/vm-init" ] || [ "$here/init.c" -nt "$dir/vm-init" ]; then
+	gcc -static -O2 -Wall -Wextra -Werror -o "$dir/vm-init.tmp" "$here/init.c" ||
+		die "PID 1 of the VM did not compile"
+	mv "$dir/vm-init.tmp" "$dir/vm-init"
+fi
+echo "$name: $dir/arch/x86/boot/bzImage is up to date, $((SECONDS - begin)) s"

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Is every requested option in the final configuration?
+#
+#   check-config.sh REQUESTED FINAL
+#
+# Kconfig drops an option whose dependencies are not met without a word. Prints
+# what was lost; status 1 if anything was, 2 if a file cannot be read.
+set -u
+
+[ -r "$1" ] && [ -r "$2" ] || { echo "cannot read $1 or $2"; exit 2; }
+awk -F= '
+	NR == FNR { want[$1] = substr($0, length($1) + 2); next }
+	/^CONFIG_/ { got[$1] = substr($0, length($1) + 2) }
+	END {
+		for (o in want) {
+			have = (o in got) ? got[o] : "n"
+			if (have != want[o]) {
+				printf "lost: %s=%s, the final value is %s\n", o, want[o], have
+				lost = 1
+			}
+		}
+		exit lost
+	}' "$1" "$2"

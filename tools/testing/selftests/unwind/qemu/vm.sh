@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Boot a kernel in QEMU and run one command, or a shell, as root in the guest.
+#
+#   vm.sh run KERNEL-BUILD-DIR COMMAND	exit status: the command's own
+#   vm.sh shell KERNEL-BUILD-DIR
+#
+# The verdict is positive: the guest's PID 1 says "exit N" and "end" on a port of
+# its own, and the kernel log holds no splat. Everything else is a failure with a
+# name and a status that no sane command uses:
+#
+#   120 splat   121 leak   123 unexpected stop   124 timeout   125 cannot run
+#
+# Environment: OUT=dir collects /out, LOG=dir keeps console.log and status (else a
+# temporary directory), MEM, TIMEOUT in seconds, LEAK=1 checks with kmemleak,
+# APPEND adds to the kernel command line, CHECK=1 panics at the first warning,
+# GUEST_PATH goes in front of PATH, QEMU names the emulator.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../../../../.." && pwd)
+qemu=${QEMU:-qemu-system-x86_64}
+
+say() { printf '%s\n' "$*" >&2; }
+
+# verdict STATUS WORD TEXT
+verdict() {
+	say "vm: $2: $3"
+	if [ "$1" -ge 120 ] && [ -s "$log/console.log" ]; then
+		say "vm: the last lines of the kernel log ($log/console.log):"
+		tail -n 25 "$log/console.log" | tr -d '\000\r' | sed 's/^/    /' >&2
+		keep=1
+	fi
+	exit "$1"
+}
+
+cleanup() {
+	[ -n "${LOG-}" ] || [ "$keep" = 1 ] || rm -rf "$log"
+	rm -rf "$work"
+}
+
+# The initramfs: PID 1 and what it is to do.
+make_initramfs() {
+	mkdir -p "$work/root/job"
+	cp "$1/vm-init" "$work/root/init"
+	printf '%s' "$command" > "$work/root/job/cmd"
+	cat > "$work/root/job/env" <<-END
+		PATH=${GUEST_PATH:+$GUEST_PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+		HOME=/root
+		USER=root
+		SHELL=/bin/bash
+		LC_ALL=C
+		TERM=${TERM:-dumb}
+		UNWIND_TOP=$top
+	END
+	if [ "$mode" = shell ]; then
+		: > "$work/root/job/shell"
+		stty size 2>/dev/null > "$work/root/job/size"
+	fi
+	[ -z "${LEAK-}" ] || : > "$work/root/job/leak"
+	(cd "$work/root" && find . -print0 | cpio -0 -o -H newc -R 0:0 --quiet) > "$work/initramfs"
+}
+
+mode=${1-}
+build=${2-}
+command=${3-}
+case $mode in
+run | shell) ;;
+*) say "usage: vm.sh run|shell KERNEL-BUILD-DIR [COMMAND]"; exit 125 ;;
+esac
+
+keep=0
+work=$(mktemp -d)
+log=${LOG:-$(mktemp -d)}
+trap cleanup EXIT
+mkdir -p "$log" || exit 125
+: > "$log/console.log"
+rm -f "$log/status"
+
+command -v "$qemu" > /dev/null ||
+	verdict 125 "cannot run" "no $qemu on PATH; install qemu-system-x86"
+kernel=$build/arch/x86/boot/bzImage
+[ -e "$kernel" ] || verdict 125 "cannot run" "no kernel at $kernel"
+
+out=${OUT:-$work/out}
+mkdir -p "$out" || verdict 125 "cannot run" "no directory $out"
+make_initramfs "$build"
+truncate -s 256M "$work/swap"
+PATH=$PATH:/sbin mkswap -q "$work/swap" > /dev/null 2>&1 ||
+	verdict 125 "cannot run" "mkswap failed in $work"
+
+# Thresholds leave room for an emulated CPU on a busy host.
+append="console=ttyS0 panic=-1 oops=panic reboot=t no_hash_pointers"
+append+=" softlockup_panic=1 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=240"
+append+=" sysctl.kernel.hung_task_panic=1 rcupdate.rcu_cpu_stall_timeout=120"
+append+=" sysctl.kernel.panic_on_rcu_stall=1 kasan_multi_shot"
+[ -z "${CHECK-}" ] || append+=" panic_on_warn=1"
+append+=" ${APPEND-}"
+
+args=(
+	-accel "${ACCEL:-tcg,thread=multi}" -cpu max -smp 2 -m "${MEM:-1G}"
+	-nodefaults -display none -monitor none -no-reboot
+	-kernel "$kernel" -initrd "$work/initramfs" -append "$append"
+	-serial "file:$log/console.log"
+	-device virtio-serial-pci
+	-chardev "file,id=status,path=$log/status"
+	-device virtserialport,chardev=status,name=status
+	-drive "file=$work/swap,if=virtio,format=raw,cache=unsafe"
+	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
+	-virtfs "local,path=$out,mount_tag=out,security_model=none"
+)
+limit=(timeout --foreground -k 5 "${TIMEOUT:-1200}")
+if [ "$mode" = shell ]; then
+	limit=()
+	"$qemu" "${args[@]}" -chardev stdio,id=out,signal=off -device virtconsole,chardev=out 2> "$work/qemu.err"
+	ended=$?
+else
+	# A pipe of its own: QEMU truncates the file and makes it non-blocking.
+	"${limit[@]}" "$qemu" "${args[@]}" -chardev file,id=out,path=/dev/fd/1 \
+		-device virtserialport,chardev=out,name=out \
+		< /dev/null 2> "$work/qemu.err" | cat
+	ended=${PIPESTATUS[0]}
+fi
+grep -v 'terminating on signal' "$work/qemu.err" >&2
+
+status=$(cat "$log/status" 2> /dev/null)
+[ "$ended" != 124 ] && [ "$ended" != 137 ] ||
+	verdict 124 timeout "no end after ${TIMEOUT:-1200} s"
+"$here/splat.sh" "$log/console.log" > "$log/splat" ||
+	verdict 120 splat "$(head -n 1 "$log/splat")"
+case $status in
+*leak*) verdict 121 leak "kmemleak reports unreferenced objects" ;;
+esac
+[ "$ended" = 0 ] || verdict 125 "cannot run" "QEMU ended with status $ended"
+case $status in
+ready*exit*end) ;;
+ready*signal*end) ;;
+*) verdict 123 "unexpected stop" "the guest went away${status:+ after: $(echo "$status" | tr '\n' ' ')}" ;;
+esac
+read -r how number <<< "$(grep -E '^(exit|signal) ' "$log/status")"
+if [ "$how" = signal ]; then
+	verdict $((128 + number)) fail "the command was killed by signal $number"
+fi
+exit "$number"

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Are the user registers that current saved at kernel entry complete?
+ *
+ * Callable from any context, NMI included: only registers and the bounds of
+ * stacks are read, nothing is written.
+ *
+ * task_pt_regs(current) names a place, not a promise. An NMI, or another
+ * exception that does not care for the interrupt flag, may hit the entry code
+ * while the frame at that place is still the one of the previous entry (the
+ * SYSCALL gap), is being pushed, or is being copied from the entry stack
+ * (sync_regs()). All of these run either in the entry text or on a stack that
+ * is neither the thread's nor the hardirq stack; after them the frame stays
+ * valid until the exit code, which is entry text again.
+ */
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/sched/task_stack.h>
+
+#include <asm/processor.h>
+#include <asm/sections.h>
+#include <asm/unwind_user.h>
+
+static bool on_stack_of_current(unsigned long sp)
+{
+	unsigned long stack = (unsigned long)task_stack_page(current);
+
+	return sp >= stack && sp < stack + THREAD_SIZE;
+}
+
+static bool on_hardirq_stack(unsigned long sp)
+{
+	unsigned long top = (unsigned long)raw_cpu_read(pcpu_hot.hardirq_stack_ptr);
+
+	return top && sp <= top && sp > top - IRQ_STACK_SIZE;
+}
+
+/**
+ * x86_user_regs_valid_at - user frame validity for an interrupted position
+ * @ip:		interrupted kernel instruction pointer
+ * @sp:		interrupted kernel stack pointer
+ *
+ * The decision of arch_perf_user_regs_valid() for kernel mode, apart from it so
+ * that it can be fed with fabricated positions. Errs towards false: the exit
+ * path counts as not valid although most of it is.
+ *
+ * Return: true when all of task_pt_regs(current) was written in this entry.
+ */
+bool x86_user_regs_valid_at(unsigned long ip, unsigned long sp)
+{
+	if (ip >= (unsigned long)__entry_text_start &&
+	    ip < (unsigned long)__entry_text_end)
+		return false;
+
+	return on_stack_of_current(sp) || on_hardirq_stack(sp);
+}
+
+/**
+ * arch_perf_user_regs_valid - is task_pt_regs(current) what user mode left?
+ * @regs:	registers of the interrupt or NMI that asks
+ *
+ * Context: any. For use where @regs are those of the innermost interruption.
+ * Return: true when every register of task_pt_regs(current) is real, false
+ * when any may be stale or not yet written.
+ */
+bool arch_perf_user_regs_valid(struct pt_regs *regs)
+{
+	if (user_mode(regs))
+		return true;
+
+	return x86_user_regs_valid_at(instruction_pointer(regs),
+				      kernel_stack_pointer(regs));
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Deferred user stack unwinding: interface for tracers, and the hooks of fork,
+ * exec, exit and of the return to user space.
+ */
+#ifndef _LINUX_UNWIND_DEFERRED_H
+#define _LINUX_UNWIND_DEFERRED_H
+
+#include <linux/unwind_deferred_types.h>
+#include <linux/unwind_user_types.h>
+
+struct pt_regs;
+struct task_struct;
+
+#ifdef CONFIG_UNWIND_USER
+
+#include <linux/sched.h>
+
+/* For tracers. */
+int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func);
+void unwind_deferred_cancel(struct unwind_work *work);
+int unwind_deferred_request(struct unwind_work *work, u64 *cookie);
+int unwind_deferred_request_regs(struct unwind_work *work,
+				 struct pt_regs *regs, u64 *cookie);
+int unwind_user_faultable(struct unwind_stacktrace *trace);
+
+/* For those who end, replace or move what a pending request asked for. */
+void unwind_task_init(struct task_struct *task);
+void unwind_deferred_task_exit(void);
+void unwind_deferred_flush(void);
+void unwind_deferred_exec(void);
+void unwind_deferred_regs_moved(void);
+void unwind_deferred_reset(void);
+
+/**
+ * unwind_reset_info - forget the kernel entry that ends now
+ *
+ * Context: last instrumentable step to user mode, interrupts off. This load and
+ * test is all that a task pays which nobody asked about.
+ */
+static __always_inline void unwind_reset_info(void)
+{
+	if (unlikely(atomic_long_read(&current->unwind_info.unwind_mask)))
+		unwind_deferred_reset();
+}
+
+#else /* !CONFIG_UNWIND_USER */
+
+static inline int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
+{
+	return -ENOSYS;
+}
+
+static inline void unwind_deferred_cancel(struct unwind_work *work) { }
+
+static inline int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
+{
+	*cookie = 0;
+	return -ENOSYS;
+}
+
+static inline int unwind_deferred_request_regs(struct unwind_work *work,
+					       struct pt_regs *regs, u64 *cookie)
+{
+	*cookie = 0;
+	return -ENOSYS;
+}
+
+static inline int unwind_user_faultable(struct unwind_stacktrace *trace)
+{
+	return -ENOSYS;
+}
+
+static inline void unwind_task_init(struct task_struct *task) { }
+static inline void unwind_deferred_task_exit(void) { }
+static inline void unwind_deferred_flush(void) { }
+static inline void unwind_deferred_exec(void) { }
+static inline void unwind_deferred_regs_moved(void) { }
+static __always_inline void unwind_reset_info(void) { }
+
+#endif /* CONFIG_UNWIND_USER */
+#endif /* _LINUX_UNWIND_DEFERRED_H */

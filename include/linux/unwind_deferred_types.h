@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Types of the deferred unwinding core, see kernel/unwind/deferred.c. Apart from
+ * unwind_deferred.h because task_struct embeds one of them.
+ */
+#ifndef _LINUX_UNWIND_DEFERRED_TYPES_H
+#define _LINUX_UNWIND_DEFERRED_TYPES_H
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+
+struct unwind_cache;
+struct unwind_stacktrace;
+struct unwind_work;
+
+/**
+ * union unwind_task_id - name of one kernel entry, the cookie
+ * @cpu:	CPU of the first request plus one: never 0 once complete
+ * @cnt:	counter of that CPU, always odd: never 0 once claimed
+ * @id:		both as one number, as tracers get it; 0 means none
+ *
+ * User space sees @id: the layout is ABI.
+ */
+union unwind_task_id {
+	struct {
+		u32	cpu;
+		u32	cnt;
+	};
+	u64	id;
+};
+
+/**
+ * struct unwind_task_info - state of one task's kernel entry
+ * @unwind_mask:	UNWIND_* bits and a bit for each tracer that asked in this
+ *			entry; 0 in every task that nobody asked about. Written by
+ *			the task itself, in any context, and by cancel
+ * @unwind_completed:	tracers whose callback ran in this entry. Written like
+ *			@unwind_mask, but not from NMI
+ * @cache:		the trace of this entry, NULL until the first walk; owned
+ *			by the task, freed when it exits
+ * @work:		runs the callbacks on return to user space; queued if and
+ *			only if UNWIND_PENDING is set
+ * @id:			cookie of this entry
+ * @ip:			user instruction pointer at the first request that could
+ *			see it, valid if @regs_seen
+ * @sp:			user stack pointer, likewise
+ * @regs_seen:		@ip and @sp are set
+ * @walked:		@cache holds this entry's trace, which may be empty; without
+ *			@cache the trace is empty
+ *
+ * All fields are the task's own, and but for the two masks nobody else touches
+ * them: "concurrency" is an interrupt or NMI on top of the task.
+ */
+struct unwind_task_info {
+	atomic_long_t		unwind_mask;
+	atomic_long_t		unwind_completed;
+	struct unwind_cache	*cache;
+	struct callback_head	work;
+	union unwind_task_id	id;
+	unsigned long		ip;
+	unsigned long		sp;
+	bool			regs_seen;
+	bool			walked;
+};
+
+/**
+ * typedef unwind_callback_t - a tracer's callback
+ * @work:	the tracer
+ * @trace:	the user stack trace; empty (nr is 0) when there is none. Valid
+ *		during the call only
+ * @cookie:	what unwind_deferred_request() returned in this entry
+ *
+ * Called in task context of the traced task, with interrupts on, inside an SRCU
+ * read-side section of the core. May sleep, but should not for long: it delays
+ * the task and every unwind_deferred_cancel(). Must not cancel any work.
+ */
+typedef void (*unwind_callback_t)(struct unwind_work *work,
+				  struct unwind_stacktrace *trace, u64 cookie);
+
+/**
+ * struct unwind_work - a tracer, to be embedded in the tracer's own data
+ * @list:	on the core's list of tracers while registered, under its mutex
+ *		and SRCU
+ * @func:	the callback; constant while registered
+ * @bit:	the tracer's bit in the masks of all tasks, below
+ *		UNWIND_TRACER_SHIFT while not registered. Written under the
+ *		core's mutex
+ *
+ * Zeroed memory is a valid tracer that is not registered.
+ */
+struct unwind_work {
+	struct list_head	list;
+	unwind_callback_t	func;
+	int			bit;
+};
+
+#endif /* _LINUX_UNWIND_DEFERRED_TYPES_H */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The user stack walker: public interface, and what an architecture provides.
+ */
+#ifndef _LINUX_UNWIND_USER_H
+#define _LINUX_UNWIND_USER_H
+
+#include <linux/unwind_user_types.h>
+#include <asm/unwind_user.h>
+
+struct pt_regs;
+
+#ifndef arch_perf_user_regs_valid
+/* An interrupt that is not an NMI finds the user frame complete. */
+static inline bool arch_perf_user_regs_valid(struct pt_regs *regs)
+{
+	return regs && user_mode(regs);
+}
+#endif
+
+#ifdef CONFIG_UNWIND_USER
+
+void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs);
+unsigned int unwind_user_walk(struct unwind_user_state *state,
+			      unsigned long *entries, unsigned int max);
+int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
+
+#endif /* CONFIG_UNWIND_USER */
+#endif /* _LINUX_UNWIND_USER_H */

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user callchains of perf events.
+ *
+ * perf is one tracer of the unwinding core, for all events together. A sample of
+ * an event with attr.defer_callchain asks for the user stack and ends in a marker
+ * and the cookie of the kernel entry. On the way out of that entry the callback
+ * writes PERF_RECORD_CALLCHAIN_DEFERRED with the same cookie and the addresses to
+ * every event with attr.defer_output that side-band delivery reaches.
+ *
+ * Contexts: samples are taken in any context, NMI included, with preemption
+ * disabled; the callback runs in task context.
+ *
+ * Invariant: a chain holds marker and cookie, both and last, if and only if the
+ * core granted the request, so a cookie in a sample always has its callback.
+ */
+#include <linux/filter.h>
+#include <linux/init.h>
+#include <linux/perf_event.h>
+#include <linux/sched.h>
+#include <linux/unwind_deferred.h>
+
+#include "internal.h"
+
+static struct unwind_work perf_unwind_work;
+static bool perf_unwind_registered __ro_after_init;
+
+/**
+ * struct perf_deferred_record - fixed part of PERF_RECORD_CALLCHAIN_DEFERRED
+ * @header:	type, misc and size
+ * @cookie:	names the kernel entry
+ * @nr:		number of addresses that follow
+ */
+struct perf_deferred_record {
+	struct perf_event_header	header;
+	u64				cookie;
+	u64				nr;
+};
+
+/**
+ * struct perf_deferred_trace - what the callback delivers to each event
+ * @trace:	the addresses
+ * @cookie:	names the kernel entry
+ */
+struct perf_deferred_trace {
+	const struct unwind_stacktrace	*trace;
+	u64				cookie;
+};
+
+/**
+ * perf_deferred_attr_check - validate the deferral bits of an attr
+ * @attr:	from user space
+ *
+ * Return: 0, -EINVAL on a kernel without support, as if the bits were unknown,
+ * -EOPNOTSUPP when the core had no room for perf.
+ */
+int perf_deferred_attr_check(const struct perf_event_attr *attr)
+{
+	if (!attr->defer_callchain && !attr->defer_output)
+		return 0;
+	if (!IS_ENABLED(CONFIG_UNWIND_USER))
+		return -EINVAL;
+
+	return perf_unwind_registered ? 0 : -EOPNOTSUPP;
+}
+
+/* A BPF program reads the chain in place, where there is nothing to wait for. */
+static bool perf_event_bpf_reads_callchain(const struct perf_event *event)
+{
+#ifdef CONFIG_BPF_SYSCALL
+	const struct bpf_prog *prog = READ_ONCE(event->prog);
+
+	return prog && prog->call_get_stack;
+#else
+	return false;
+#endif
+}
+
+/**
+ * perf_callchain_defer - ask for the user part of a sample's callchain
+ * @event:	the event that samples
+ * @regs:	registers of the sample
+ * @kernel:	the chain gets a kernel part if the sample hit the kernel
+ * @user:	the chain shall have a user part; cleared when it must not be taken
+ *		in place, because it is deferred or because there is none
+ *
+ * Context: as the sample, NMI included.
+ * Return: the cookie, or 0 when nothing was deferred.
+ */
+u64 perf_callchain_defer(struct perf_event *event, struct pt_regs *regs,
+			 bool kernel, bool *user)
+{
+	/* Marker and cookie, on top of the kernel part's own marker. */
+	int contexts = 2 + (kernel && !user_mode(regs));
+	u64 cookie;
+	int ret;
+
+	if (!*user || !event->attr.defer_callchain)
+		return 0;
+	if (contexts > sysctl_perf_event_max_contexts_per_stack)
+		return 0;
+	/* The user stack is the virtual machine monitor's, not the guest's. */
+	if (perf_guest_state())
+		return 0;
+	if (perf_event_bpf_reads_callchain(event))
+		return 0;
+
+	ret = unwind_deferred_request_regs(&perf_unwind_work, regs, &cookie);
+	if (ret >= 0 || ret == -ESTALE)
+		*user = false;
+
+	return cookie;
+}
+
+/**
+ * perf_callchain_store_cookie - end a callchain in marker and cookie
+ * @entry:	chain without a user part
+ * @cookie:	from perf_callchain_defer(), which made sure that there is room
+ */
+void perf_callchain_store_cookie(struct perf_callchain_entry *entry, u64 cookie)
+{
+	entry->ip[entry->nr++] = PERF_CONTEXT_USER_DEFERRED;
+	entry->ip[entry->nr++] = cookie;
+}
+
+static void perf_deferred_output_ips(struct perf_output_handle *handle,
+				     const struct unwind_stacktrace *trace,
+				     unsigned int nr)
+{
+	if (sizeof(*trace->entries) == sizeof(u64)) {
+		__output_copy(handle, trace->entries, nr * sizeof(u64));
+		return;
+	}
+
+	for (unsigned int i = 0; i < nr; i++) {
+		u64 ip = trace->entries[i];
+
+		perf_output_put(handle, ip);
+	}
+}
+
+/* Runs with preemption disabled, for each event that side-band delivery reaches. */
+static void perf_deferred_output(struct perf_event *event, void *data)
+{
+	const struct perf_deferred_trace *deferred = data;
+	struct perf_deferred_record record;
+	struct perf_output_handle handle;
+	struct perf_sample_data sample;
+	struct perf_buffer *rb;
+	unsigned int nr;
+
+	if (!event->attr.defer_output)
+		return;
+
+	/*
+	 * Events that share a buffer get one record together. All that write to
+	 * one buffer do so on the same CPU or for the same task.
+	 */
+	rb = rcu_dereference((event->parent ?: event)->rb);
+	if (!rb || READ_ONCE(rb->deferred_cookie) == deferred->cookie)
+		return;
+
+	nr = min_t(unsigned int, deferred->trace->nr, event->attr.sample_max_stack);
+
+	record.cookie = deferred->cookie;
+	record.nr = nr;
+
+	perf_event_header__init(&record.header, &sample,
+				PERF_RECORD_CALLCHAIN_DEFERRED,
+				PERF_RECORD_MISC_USER,
+				sizeof(record) + nr * sizeof(u64), event);
+	if (perf_output_begin(&handle, &sample, event, record.header.size))
+		return;
+
+	perf_output_put(&handle, record);
+	perf_deferred_output_ips(&handle, deferred->trace, nr);
+	perf_event__output_id_sample(event, &handle, &sample);
+	perf_output_end(&handle);
+
+	/* No partner but this function on the same CPU or for the same task. */
+	WRITE_ONCE(rb->deferred_cookie, deferred->cookie);
+}
+
+static void perf_unwind_callback(struct unwind_work *work,
+				 struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct perf_deferred_trace deferred = {
+		.trace	= trace,
+		.cookie	= cookie,
+	};
+
+	perf_iterate_sb(perf_deferred_output, &deferred, NULL);
+}
+
+static int __init perf_unwind_init(void)
+{
+	int ret = unwind_deferred_init(&perf_unwind_work, perf_unwind_callback);
+
+	perf_unwind_registered = !ret;
+	return ret;
+}
+
+#ifdef CONFIG_UNWIND_USER
+core_initcall(perf_unwind_init);
+#endif

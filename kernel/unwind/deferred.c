@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user stack unwinding.
+ *
+ * A tracer asks for the user stack of current from wherever it is, NMI included.
+ * The stack is walked once for that kernel entry, by the task itself and where it
+ * may fault, while the user registers are still those of the request. Then every
+ * tracer that asked gets the trace, with the cookie that names the entry.
+ *
+ * Contexts:
+ *  - unwind_deferred_request(): any; constant time, no lock, no allocation.
+ *  - unwind_deferred_reset(): interrupts off, last step to user mode.
+ *  - everything else: task context, may sleep.
+ *
+ * All state of an entry is in current->unwind_info and only current touches it,
+ * so what can interleave is one task and the interrupts and NMIs on top of it,
+ * which come and go in between two of its instructions. The one exception is
+ * unwind_deferred_cancel(), which takes a tracer's bit out of other tasks' masks.
+ *
+ * The life of an entry:
+ *  1. The first request claims a cookie, sets its bit and UNWIND_PENDING, and
+ *     queues the task work. Later ones only set their bit. A tracer whose bit is
+ *     set already has its callback coming, or had it.
+ *  2. The task work clears UNWIND_PENDING, walks, and calls each tracer whose bit
+ *     is set in unwind_mask and not in unwind_completed. Where the user registers
+ *     are about to change for good (exec, sigreturn, exit, a probed instruction)
+ *     a flush does the same ahead of time and leaves the task work queued, to
+ *     find nothing left.
+ *  3. unwind_deferred_reset() forgets the entry. With UNWIND_PENDING set an NMI
+ *     came too late for this exit: its callback runs from the next entry, which
+ *     the task work forces, and till then no other tracer gets that cookie.
+ *
+ * UNWIND_PENDING is set if and only if the task work is on the task's list: it is
+ * what keeps a callback_head from being queued twice.
+ */
+#include <kunit/static_stub.h>
+#include <linux/cpumask.h>
+#include <linux/hardirq.h>
+#include <linux/irqflags.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/ptrace.h>
+#include <linux/rculist.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+#include <linux/srcu.h>
+#include <linux/task_work.h>
+#include <linux/unwind_deferred.h>
+#include <linux/unwind_user.h>
+
+#include "test_tracer.h"
+#include "unwind.h"
+
+static DEFINE_MUTEX(unwind_mutex);
+static LIST_HEAD(unwind_works);
+static unsigned long unwind_bits_used = UNWIND_RESERVED_BITS;
+DEFINE_STATIC_SRCU(unwind_srcu);
+
+/* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
+static DEFINE_PER_CPU(u32, unwind_entry_count);
+
+/*
+ * Name the current kernel entry. An NMI between any two of these steps gets the
+ * same name: it finds @id complete, or it finds the count claimed and fills in
+ * the same CPU, or it claims the count itself and the interrupted claim fails.
+ */
+static u64 unwind_entry_cookie(struct unwind_task_info *info)
+{
+	u32 cnt, none = 0;
+
+	lockdep_assert_irqs_disabled();
+
+	if (READ_ONCE(info->id.cpu))
+		return READ_ONCE(info->id.id);
+
+	cnt = (__this_cpu_read(unwind_entry_count) + 2) | 1;
+	if (try_cmpxchg_local(&info->id.cnt, &none, cnt))
+		__this_cpu_write(unwind_entry_count, cnt);
+	unwind_test_point(UNWIND_TEST_POINT_COOKIE);
+
+	WRITE_ONCE(info->id.cpu, smp_processor_id() + 1);
+	return READ_ONCE(info->id.id);
+}
+
+/*
+ * Remember where user mode was left, once it can be seen. Two requests of one
+ * entry that both get here store the same.
+ */
+static void unwind_note_regs(struct unwind_task_info *info, struct pt_regs *regs)
+{
+	struct pt_regs *user_regs = task_pt_regs(current);
+
+	if (READ_ONCE(info->regs_seen))
+		return;
+	if (in_nmi() && !(regs && arch_perf_user_regs_valid(regs)))
+		return;
+
+	WRITE_ONCE(info->ip, instruction_pointer(user_regs));
+	WRITE_ONCE(info->sp, user_stack_pointer(user_regs));
+	barrier();
+	WRITE_ONCE(info->regs_seen, true);
+}
+
+/* True when user mode will not be resumed where it was left. */
+static bool unwind_regs_differ(struct unwind_task_info *info)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	return info->regs_seen && (info->ip != instruction_pointer(regs) ||
+				   info->sp != user_stack_pointer(regs));
+}
+
+static int unwind_queue_work(struct unwind_task_info *info)
+{
+	enum task_work_notify_mode mode;
+
+	if (unwind_test_fail(UNWIND_TEST_FAIL_TASK_WORK))
+		return -ESRCH;
+
+	KUNIT_STATIC_STUB_REDIRECT(unwind_queue_work, info);
+
+	/* May be below the scheduler's locks: no memory for KASAN's records. */
+	mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
+
+	return task_work_add(current, &info->work, mode);
+}
+
+/* The request of one tracer bit; interrupts are off. */
+static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
+			      struct pt_regs *regs, u64 *cookie)
+{
+	long mask = atomic_long_read(&info->unwind_mask);
+	u64 id;
+	int ret;
+
+	if (mask & UNWIND_EXEC)
+		return -ESTALE;
+	if (mask & UNWIND_RESET)
+		return -EAGAIN;
+
+	/* Had its callback for this cookie in the entry before, see reset. */
+	if (!(mask & bit) && (atomic_long_read(&info->unwind_completed) & bit))
+		return -EAGAIN;
+
+	unwind_note_regs(info, regs);
+	id = unwind_entry_cookie(info);
+	unwind_test_point(UNWIND_TEST_POINT_MASK);
+
+	if (!(mask & bit))
+		mask = atomic_long_fetch_or(bit | UNWIND_PENDING, &info->unwind_mask);
+	if (mask & bit) {
+		*cookie = id;
+		return 1;
+	}
+
+	if (!(mask & UNWIND_PENDING)) {
+		unwind_test_point(UNWIND_TEST_POINT_QUEUE);
+		ret = unwind_queue_work(info);
+		if (ret) {
+			/* Take back what this call set, and nothing else. */
+			atomic_long_andnot(bit | UNWIND_PENDING, &info->unwind_mask);
+			return ret;
+		}
+	}
+
+	*cookie = id;
+	return 0;
+}
+
+/**
+ * unwind_deferred_request_regs - ask for current's user stack, with registers
+ * @work:	the tracer that asks
+ * @regs:	registers of the interrupt or NMI that asks, or NULL
+ * @cookie:	set to the name of the kernel entry, or to 0 on error
+ *
+ * As unwind_deferred_request(). From NMI, @regs tell whether the user registers
+ * are complete already; if they are, a change of them until the walk is noticed.
+ */
+int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
+				 u64 *cookie)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	int bit;
+
+	*cookie = 0;
+
+	/* User workers have an mm, but no user mode to return to. */
+	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
+		return -EINVAL;
+	if (current->flags & PF_EXITING)
+		return -ESRCH;
+
+	/*
+	 * Holds off unwind_deferred_cancel() too, whose synchronize_rcu() waits
+	 * for sections with interrupts disabled: a bit read here is still this
+	 * tracer's when it is set below.
+	 */
+	guard(irqsave)();
+
+	/* Pairs with unwind_deferred_init() and unwind_deferred_cancel(). */
+	bit = READ_ONCE(work->bit);
+	if (bit < UNWIND_TRACER_SHIFT)
+		return -EINVAL;
+
+	bit = unwind_request_bit(info, BIT(bit), regs, cookie);
+	unwind_count(bit < 0 ? UNWIND_STAT_REFUSED : UNWIND_STAT_REQUESTS);
+	return bit;
+}
+
+/**
+ * unwind_deferred_request - ask for current's user stack
+ * @work:	the tracer that asks
+ * @cookie:	set to the name of the kernel entry, or to 0 on error
+ *
+ * All requests of all tracers in one kernel entry get the same cookie, and one
+ * callback for each tracer. The callback comes also when the stack cannot be
+ * walked, with an empty trace, unless the tracer is cancelled before.
+ *
+ * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
+ * Return:
+ * * 0		- the callback will come
+ * * 1		- the callback is coming already, or was called in this entry
+ * * -EINVAL	- the tracer is not registered, or current is not a user task
+ * * -ESRCH	- current is exiting
+ * * -ESTALE	- current is in exec and its user stack is gone; nothing that
+ *		  could be read now belongs to the entry
+ * * -EAGAIN	- current is between two entries
+ */
+int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
+{
+	return unwind_deferred_request_regs(work, NULL, cookie);
+}
+
+/*
+ * Walk into @cache from its entry @from on. Returns whether the walk ended
+ * because @cache is full.
+ */
+static bool unwind_fill_cache(struct unwind_user_state *state,
+			      struct unwind_cache *cache, unsigned int limit)
+{
+	unsigned int max = min(cache->max, limit);
+
+	cache->nr += unwind_user_walk(state, cache->entries + cache->nr,
+				      max - cache->nr);
+	return cache->nr == max && !state->done;
+}
+
+static struct unwind_cache *unwind_alloc_cache(unsigned int max)
+{
+	/* Charged to the target, but never at the price of killing it. */
+	gfp_t gfp = __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
+	struct unwind_cache *cache;
+
+	gfp |= current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL;
+
+	cache = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
+		kvmalloc(struct_size(cache, entries, max), gfp);
+	if (!cache) {
+		unwind_count(UNWIND_STAT_NOMEM);
+		return NULL;
+	}
+
+	cache->max = max;
+	cache->nr = 0;
+	return cache;
+}
+
+/* Room for @max entries; what @old holds is kept. On failure @old is all there is. */
+static struct unwind_cache *unwind_grow_cache(struct unwind_cache *old,
+					      unsigned int max)
+{
+	struct unwind_cache *cache = unwind_alloc_cache(max);
+
+	if (!cache)
+		return old;
+
+	cache->nr = old->nr;
+	memcpy(cache->entries, old->entries, flex_array_size(old, entries, old->nr));
+	kvfree(old);
+	return cache;
+}
+
+static void unwind_walk_stack(struct unwind_task_info *info)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+	unsigned int limit = unwind_max_entries();
+	struct unwind_user_state state;
+	struct unwind_cache *cache;
+
+	if (!info->cache)
+		info->cache = unwind_alloc_cache(min(limit, UNWIND_PAGE_ENTRIES));
+	cache = info->cache;
+	if (!cache)
+		return;
+
+	cache->nr = 0;
+	if (unwind_regs_differ(info)) {
+		unwind_count(UNWIND_STAT_MOVED);
+		return;
+	}
+
+	unwind_user_start(&state, regs);
+	if (!state.done)
+		cache->entries[cache->nr++] = state.ip;
+
+	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit) {
+		unsigned int had = cache->max;
+
+		info->cache = cache = unwind_grow_cache(cache, min(limit, had * 4));
+		if (cache->max == had)
+			break;
+	}
+
+	unwind_count(UNWIND_STAT_WALKS);
+	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
+	if (!cache->nr)
+		unwind_count(UNWIND_STAT_EMPTY);
+	else if (!state.done && cache->nr >= min(cache->max, limit))
+		unwind_count(UNWIND_STAT_TRUNCATED);
+}
+
+/* The trace of this entry; walks if nobody did so yet, also if that found nothing. */
+static void unwind_get_trace(struct unwind_task_info *info,
+			     struct unwind_stacktrace *trace)
+{
+	struct unwind_cache *cache;
+
+	if (!info->walked) {
+		unwind_walk_stack(info);
+		info->walked = true;
+	}
+
+	cache = info->cache;
+	trace->nr = cache ? cache->nr : 0;
+	trace->entries = trace->nr ? cache->entries : NULL;
+}
+
+/**
+ * unwind_user_faultable - take current's user stack trace here and now
+ * @trace:	set to the trace, which is empty on error
+ *
+ * The stack is walked once in a kernel entry, for this and all deferred requests
+ * together. The entries stay valid until the task returns to user space or
+ * exits, at most until the next call in an entry whose trace is longer than what
+ * fits a page.
+ *
+ * Context: task context, page faults allowed. May sleep.
+ * Return:
+ * * 0		- @trace holds what was found, at least the instruction pointer
+ *		  unless the user registers were changed behind this entry's back
+ * * -EINVAL	- current is not a user task
+ * * -ESTALE	- current is in exec
+ * * -ENOMEM	- no memory for the trace
+ */
+int unwind_user_faultable(struct unwind_stacktrace *trace)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	long mask;
+
+	might_fault();
+
+	trace->nr = 0;
+	trace->entries = NULL;
+
+	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
+		return -EINVAL;
+
+	/* Without a request it is this bit that makes reset forget the trace. */
+	mask = atomic_long_fetch_or(UNWIND_USED, &info->unwind_mask);
+	if (mask & UNWIND_EXEC)
+		return -ESTALE;
+
+	unwind_get_trace(info, trace);
+	return info->cache ? 0 : -ENOMEM;
+}
+
+/* Tracers that asked in this entry and were not called yet. */
+static unsigned long unwind_bits_due(struct unwind_task_info *info)
+{
+	return atomic_long_read(&info->unwind_mask) &
+	       ~atomic_long_read(&info->unwind_completed) &
+	       ~UNWIND_RESERVED_BITS;
+}
+
+/*
+ * Call the tracers that are due. The walk comes first and outside of the SRCU
+ * section: it may wait for user memory for as long as the user likes, and must
+ * not make every unwind_deferred_cancel() wait with it.
+ */
+static void unwind_deliver(struct unwind_task_info *info)
+{
+	struct unwind_stacktrace trace;
+	struct unwind_work *work;
+	u64 cookie = info->id.id;
+
+	if (!unwind_bits_due(info))
+		return;
+
+	might_fault();
+	unwind_get_trace(info, &trace);
+
+	guard(srcu)(&unwind_srcu);
+	list_for_each_entry_srcu(work, &unwind_works, list,
+				 srcu_read_lock_held(&unwind_srcu)) {
+		/*
+		 * Pairs with unwind_deferred_init(): with a new owner's bit come
+		 * masks from which cancel has swept the old one's requests.
+		 */
+		int bit = smp_load_acquire(&work->bit);
+
+		if (bit < UNWIND_TRACER_SHIFT || !(unwind_bits_due(info) & BIT(bit)))
+			continue;
+
+		atomic_long_or(BIT(bit), &info->unwind_completed);
+		work->func(work, &trace, cookie);
+		unwind_count(UNWIND_STAT_CALLBACKS);
+	}
+}
+
+/* A trace that needed more than a page is not kept until the next one. */
+static void unwind_trim_cache(struct unwind_task_info *info)
+{
+	struct unwind_cache *cache = info->cache;
+
+	if (cache && cache->max > UNWIND_PAGE_ENTRIES) {
+		kvfree(cache);
+		info->cache = NULL;
+		info->walked = false;
+	}
+}
+
+static void unwind_run_work(struct unwind_task_info *info)
+{
+	/* From here on a new request queues the work again. */
+	atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
+	unwind_test_point(UNWIND_TEST_POINT_WORK);
+
+	unwind_deliver(info);
+	unwind_trim_cache(info);
+}
+
+static void unwind_deferred_work(struct callback_head *head)
+{
+	unwind_run_work(&current->unwind_info);
+}
+
+/**
+ * unwind_deferred_flush - run due callbacks now
+ *
+ * For the last moment before current's user registers change for good while user
+ * space is not yet to be resumed: in sigreturn before the frame is restored, at a
+ * uprobe before the probed instruction is emulated or stepped.
+ *
+ * Context: task context of current, may sleep and fault.
+ */
+void unwind_deferred_flush(void)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+
+	if (unlikely(atomic_long_read(&info->unwind_mask)))
+		unwind_deliver(info);
+}
+
+/**
+ * unwind_deferred_exec - run due callbacks, then refuse requests until user mode
+ *
+ * For exec, past the point of no return and before the old mm goes: from here on
+ * current has no user stack that belongs to this kernel entry.
+ *
+ * Context: task context of current, may sleep and fault.
+ */
+void unwind_deferred_exec(void)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+
+	/* Refuse first: what asked before is delivered, nothing can ask after. */
+	atomic_long_or(UNWIND_EXEC, &info->unwind_mask);
+	unwind_deliver(info);
+	unwind_trim_cache(info);
+}
+
+/**
+ * unwind_deferred_regs_moved - the kernel corrected the user registers
+ *
+ * Uprobes move the instruction pointer back onto the probe, out of the slot that
+ * a probed instruction was stepped in, or off the return trampoline. The stack is
+ * the same and the new registers are the true ones: a pending request shall take
+ * them for its own.
+ *
+ * Context: task context of current.
+ */
+void unwind_deferred_regs_moved(void)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+
+	if (likely(!atomic_long_read(&info->unwind_mask)))
+		return;
+
+	guard(irqsave)();
+	WRITE_ONCE(info->regs_seen, false);
+	barrier();
+	unwind_note_regs(info, NULL);
+}
+
+/**
+ * unwind_deferred_task_exit - run due callbacks for the last time
+ *
+ * For do_exit(), after PF_EXITING stopped new requests and while mm and perf
+ * events of current are still there. Waits for nothing: the walk reads resident
+ * pages only.
+ */
+void unwind_deferred_task_exit(void)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+
+	lockdep_assert(current->flags & PF_EXITING);
+
+	if (unlikely(atomic_long_read(&info->unwind_mask)))
+		unwind_deliver(info);
+
+	kvfree(info->cache);
+	info->cache = NULL;
+	/* Whoever asks for a trace now gets an empty one. */
+	info->walked = true;
+}
+
+/**
+ * unwind_task_init - a new task starts with nothing
+ * @task:	the child in fork, not running yet; a byte copy of its parent
+ */
+void unwind_task_init(struct task_struct *task)
+{
+	struct unwind_task_info *info = &task->unwind_info;
+
+	memset(info, 0, sizeof(*info));
+	init_task_work(&info->work, unwind_deferred_work);
+}
+
+/* The end of an entry; interrupts are off, NMIs still come. */
+static void unwind_reset_entry(struct unwind_task_info *info)
+{
+	long completed, mask;
+
+	lockdep_assert_irqs_disabled();
+	unwind_test_point(UNWIND_TEST_POINT_RESET);
+
+	completed = atomic_long_read(&info->unwind_completed);
+	mask = atomic_long_read(&info->unwind_mask);
+
+	do {
+		if (mask & UNWIND_PENDING) {
+			/*
+			 * The cookie has to last until its callback, but the
+			 * cache is of this entry, and who had the callback must
+			 * not name the next entry by this cookie.
+			 */
+			atomic_long_andnot(completed | UNWIND_USED, &info->unwind_mask);
+			info->walked = false;
+			return;
+		}
+		/* An NMI from here on is refused until all is forgotten. */
+	} while (!atomic_long_try_cmpxchg(&info->unwind_mask, &mask, UNWIND_RESET));
+
+	info->id.id = 0;
+	info->regs_seen = false;
+	info->walked = false;
+	atomic_long_set(&info->unwind_completed, 0);
+	barrier();
+	atomic_long_set(&info->unwind_mask, 0);
+}
+
+/**
+ * unwind_deferred_reset - end a kernel entry that was asked about
+ *
+ * The part of unwind_reset_info() that only concerned tasks see.
+ *
+ * Context: last step to user mode, interrupts off.
+ */
+void unwind_deferred_reset(void)
+{
+	unwind_reset_entry(&current->unwind_info);
+}
+
+/**
+ * unwind_deferred_init - register a tracer
+ * @work:	the tracer, not registered
+ * @func:	its callback
+ *
+ * Context: task context, may sleep.
+ * Return: 0, -EINVAL when @work is registered, -EBUSY when all tracer bits are
+ * taken: there are UNWIND_MAX_TRACERS.
+ */
+int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
+{
+	unsigned long bit;
+
+	guard(mutex)(&unwind_mutex);
+
+	if (work->bit >= UNWIND_TRACER_SHIFT)
+		return -EINVAL;
+
+	bit = find_first_zero_bit(&unwind_bits_used, BITS_PER_LONG);
+	if (bit >= BITS_PER_LONG)
+		return -EBUSY;
+
+	unwind_bits_used |= BIT(bit);
+	work->func = func;
+	/* Pairs with unwind_deliver() and unwind_deferred_request_regs(). */
+	smp_store_release(&work->bit, bit);
+	list_add_tail_rcu(&work->list, &unwind_works);
+	return 0;
+}
+
+/* Take a bit that nobody can set any more out of all tasks' masks. */
+static void unwind_sweep_bit(unsigned long bit)
+{
+	struct task_struct *p, *t;
+
+	guard(rcu)();
+	for_each_process_thread(p, t) {
+		atomic_long_andnot(bit, &t->unwind_info.unwind_mask);
+		atomic_long_andnot(bit, &t->unwind_info.unwind_completed);
+	}
+}
+
+/**
+ * unwind_deferred_cancel - unregister a tracer
+ * @work:	the tracer; one that is not registered is left alone
+ *
+ * When this returns the callback is not running and never will. Requests that
+ * were granted and not delivered yet are dropped. @work can be freed or
+ * registered again.
+ *
+ * Context: task context, may sleep; not from a callback.
+ */
+void unwind_deferred_cancel(struct unwind_work *work)
+{
+	int bit;
+
+	might_sleep();
+	guard(mutex)(&unwind_mutex);
+
+	bit = work->bit;
+	if (bit < UNWIND_TRACER_SHIFT)
+		return;
+
+	list_del_rcu(&work->list);
+	WRITE_ONCE(work->bit, -1);
+
+	/* Requests that still saw the bit have set it now, ... */
+	synchronize_rcu();
+	/* ... no callback is running that found the work, ... */
+	synchronize_srcu(&unwind_srcu);
+	/* ... and before its next owner asks, nobody remembers this one. */
+	unwind_sweep_bit(BIT(bit));
+	unwind_bits_used &= ~BIT(bit);
+}
+
+#ifdef CONFIG_UNWIND_USER_KUNIT_TEST
+#include "deferred_kunit.c"
+#endif

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of the deferred core's bookkeeping, included by deferred.c.
+ *
+ * The test thread is no user task, so these drive the steps below the public
+ * functions, on a task info of their own. What needs a real kernel entry is in
+ * tools/testing/selftests/unwind.
+ */
+#include <kunit/static_stub.h>
+#include <kunit/test.h>
+
+struct core_tracer {
+	struct unwind_work	work;
+	unsigned int		calls;
+	unsigned int		nr;
+	u64			cookie;
+};
+
+/**
+ * struct core_test - one test's world
+ * @info:	the task info under test
+ * @a:		a tracer
+ * @b:		another one
+ * @queued:	times that the task work was queued
+ * @queue_ret:	what queueing returns
+ * @nested:	if set, a request of this tracer comes in while the work is queued
+ */
+struct core_test {
+	struct unwind_task_info	info;
+	struct core_tracer	a, b;
+	unsigned int		queued;
+	int			queue_ret;
+	struct core_tracer	*nested;
+};
+
+static void core_callback(struct unwind_work *work,
+			  struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct core_tracer *tracer = container_of(work, struct core_tracer, work);
+
+	tracer->calls++;
+	tracer->nr = trace->nr;
+	tracer->cookie = cookie;
+}
+
+static int core_request(struct core_test *t, struct core_tracer *tracer, u64 *cookie)
+{
+	guard(irqsave)();
+
+	*cookie = 0;
+	return unwind_request_bit(&t->info, BIT(tracer->work.bit), NULL, cookie);
+}
+
+static int core_queue(struct unwind_task_info *info)
+{
+	struct core_test *t = kunit_get_current_test()->priv;
+	u64 cookie;
+
+	t->queued++;
+	if (t->nested)
+		KUNIT_EXPECT_EQ(kunit_get_current_test(), 0,
+				core_request(t, t->nested, &cookie));
+	return t->queue_ret;
+}
+
+/* The walk is not part of these tests: each entry has an empty trace. */
+static void core_run_work(struct core_test *t)
+{
+	t->info.walked = true;
+	unwind_run_work(&t->info);
+}
+
+static void core_reset(struct core_test *t)
+{
+	guard(irqsave)();
+
+	unwind_reset_entry(&t->info);
+}
+
+static long core_mask(struct core_test *t)
+{
+	return atomic_long_read(&t->info.unwind_mask);
+}
+
+static void exactly_once_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 c1, c2, c3;
+
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c1));
+	KUNIT_EXPECT_EQ(test, 1, core_request(t, &t->a, &c2));
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->b, &c3));
+	KUNIT_EXPECT_EQ(test, c1, c2);
+	KUNIT_EXPECT_EQ(test, c1, c3);
+	KUNIT_EXPECT_EQ(test, t->queued, 1);
+
+	core_run_work(t);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
+
+	/* Had its callback in this entry: no second one, the same cookie. */
+	KUNIT_EXPECT_EQ(test, 1, core_request(t, &t->a, &c2));
+	KUNIT_EXPECT_EQ(test, c1, c2);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->queued, 1);
+
+	core_reset(t);
+	KUNIT_EXPECT_EQ(test, core_mask(t), 0);
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c2));
+	KUNIT_EXPECT_NE(test, c1, c2);
+}
+
+static void cookie_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	union unwind_task_id id, last = {};
+	unsigned long flags;
+	int cpu;
+
+	for (int i = 0; i < 10; i++) {
+		local_irq_save(flags);
+		cpu = smp_processor_id();
+		KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &id.id));
+		local_irq_restore(flags);
+
+		KUNIT_EXPECT_EQ(test, id.cpu, cpu + 1);
+		KUNIT_EXPECT_EQ(test, id.cnt & 1, 1);
+		KUNIT_EXPECT_NE(test, id.id, last.id);
+		KUNIT_EXPECT_EQ(test, id.id, (u64)id.cnt << 32 | id.cpu);
+		last = id;
+		core_run_work(t);
+		core_reset(t);
+	}
+}
+
+/* An NMI in between the steps of a claim must get, and leave, the same name. */
+static void cookie_nmi_test(struct kunit *test)
+{
+	struct unwind_task_info *info = &((struct core_test *)test->priv)->info;
+	u64 nmi, task;
+
+	guard(irqsave)();
+
+	/* The count is claimed, the CPU is not filled in yet. */
+	info->id.cnt = 7;
+	nmi = unwind_entry_cookie(info);
+	KUNIT_EXPECT_EQ(test, nmi >> 32, 7);
+	task = unwind_entry_cookie(info);
+	KUNIT_EXPECT_EQ(test, nmi, task);
+}
+
+/* A tracer that asks after another one's callback does not make that run again. */
+static void late_tracer_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 c1, c2;
+
+	core_request(t, &t->a, &c1);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->b, &c2));
+	KUNIT_EXPECT_EQ(test, t->queued, 2);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
+	KUNIT_EXPECT_EQ(test, c1, c2);
+}
+
+/* Failure to queue takes back one tracer's request and nothing else. */
+static void queue_fails_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 c1, c2;
+	long mask;
+
+	core_request(t, &t->a, &c1);
+	core_run_work(t);
+	atomic_long_or(UNWIND_USED, &t->info.unwind_mask);
+	mask = core_mask(t);
+
+	t->queue_ret = -ESRCH;
+	KUNIT_EXPECT_EQ(test, -ESRCH, core_request(t, &t->b, &c2));
+	KUNIT_EXPECT_EQ(test, c2, 0);
+	KUNIT_EXPECT_EQ(test, core_mask(t), mask);
+	KUNIT_EXPECT_EQ(test, 1, core_request(t, &t->a, &c2));
+	KUNIT_EXPECT_EQ(test, c1, c2);
+}
+
+/* A request on top of another one's queueing relies on it and does not queue. */
+static void nested_request_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 cookie;
+
+	t->nested = &t->b;
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &cookie));
+	KUNIT_EXPECT_EQ(test, t->queued, 1);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
+}
+
+/* An NMI after the last look at the task's work: delivered from the next entry. */
+static void late_nmi_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 c1, c2, c3;
+
+	core_request(t, &t->a, &c1);
+	core_run_work(t);
+	core_request(t, &t->b, &c2);
+	core_reset(t);
+
+	KUNIT_EXPECT_EQ(test, c1, c2);
+	KUNIT_EXPECT_EQ(test, t->info.id.id, c2);
+	/* What the cache holds belongs to the entry that ended. */
+	KUNIT_EXPECT_FALSE(test, t->info.walked);
+	/* Nor may who had the callback name the next entry by the same cookie. */
+	KUNIT_EXPECT_EQ(test, -EAGAIN, core_request(t, &t->a, &c3));
+	KUNIT_EXPECT_EQ(test, c3, 0);
+
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->b.cookie, c2);
+	core_reset(t);
+	KUNIT_EXPECT_EQ(test, core_mask(t), 0);
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c3));
+}
+
+static void refused_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 cookie;
+
+	atomic_long_set(&t->info.unwind_mask, UNWIND_EXEC);
+	KUNIT_EXPECT_EQ(test, -ESTALE, core_request(t, &t->a, &cookie));
+	atomic_long_set(&t->info.unwind_mask, UNWIND_RESET);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, core_request(t, &t->a, &cookie));
+	KUNIT_EXPECT_EQ(test, t->queued, 0);
+	KUNIT_EXPECT_EQ(test, t->info.id.id, 0);
+}
+
+/* Without memory the trace is empty, and callbacks still come once. */
+static void no_cache_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 cookie;
+
+	t->a.nr = 99;
+	core_request(t, &t->a, &cookie);
+	core_run_work(t);
+	core_request(t, &t->b, &cookie);
+	core_run_work(t);
+	KUNIT_EXPECT_NULL(test, t->info.cache);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, t->a.nr, 0);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
+}
+
+/* What was asked by a tracer that is gone is for nobody. */
+static void cancel_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	int bit = t->a.work.bit;
+	u64 cookie;
+
+	core_request(t, &t->a, &cookie);
+	unwind_deferred_cancel(&t->a.work);
+	KUNIT_EXPECT_LT(test, t->a.work.bit, UNWIND_TRACER_SHIFT);
+	/* Again, and what was never registered: no effect. */
+	unwind_deferred_cancel(&t->a.work);
+	unwind_deferred_cancel(&(struct unwind_work) {});
+
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 0);
+	KUNIT_EXPECT_EQ(test, -EINVAL, unwind_deferred_request(&t->a.work, &cookie));
+
+	/* The lowest free bit is the old one, and it can be registered again. */
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&t->a.work, core_callback));
+	KUNIT_EXPECT_EQ(test, t->a.work.bit, bit);
+	KUNIT_EXPECT_EQ(test, -EINVAL, unwind_deferred_init(&t->a.work, core_callback));
+}
+
+/* All bits, the top ones included; then none is left. */
+static void all_bits_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	struct core_tracer *many;
+	unsigned int nr = 0;
+	int ret;
+
+	many = kunit_kcalloc(test, UNWIND_MAX_TRACERS + 1, sizeof(*many), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, many);
+
+	while (nr <= UNWIND_MAX_TRACERS) {
+		ret = unwind_deferred_init(&many[nr].work, core_callback);
+		if (ret)
+			break;
+		nr++;
+	}
+	KUNIT_EXPECT_EQ(test, ret, -EBUSY);
+	KUNIT_EXPECT_GT(test, nr, 0);
+
+	for (int i = 0; i < nr; i++) {
+		u64 cookie;
+
+		KUNIT_EXPECT_EQ(test, 0, core_request(t, &many[i], &cookie));
+		KUNIT_EXPECT_EQ(test, 1, core_request(t, &many[i], &cookie));
+	}
+	core_run_work(t);
+
+	for (int i = 0; i < nr; i++) {
+		KUNIT_EXPECT_EQ(test, many[i].calls, 1);
+		unwind_deferred_cancel(&many[i].work);
+	}
+}
+
+static int core_init(struct kunit *test)
+{
+	struct core_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	test->priv = t;
+	init_task_work(&t->info.work, unwind_deferred_work);
+	kunit_activate_static_stub(test, unwind_queue_work, core_queue);
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&t->a.work, core_callback));
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&t->b.work, core_callback));
+	return 0;
+}
+
+static void core_exit(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+
+	if (!t)
+		return;
+	unwind_deferred_cancel(&t->a.work);
+	unwind_deferred_cancel(&t->b.work);
+}
+
+static struct kunit_case unwind_deferred_cases[] = {
+	KUNIT_CASE(exactly_once_test),
+	KUNIT_CASE(cookie_test),
+	KUNIT_CASE(cookie_nmi_test),
+	KUNIT_CASE(late_tracer_test),
+	KUNIT_CASE(queue_fails_test),
+	KUNIT_CASE(nested_request_test),
+	KUNIT_CASE(late_nmi_test),
+	KUNIT_CASE(refused_test),
+	KUNIT_CASE(no_cache_test),
+	KUNIT_CASE(cancel_test),
+	KUNIT_CASE(all_bits_test),
+	{}
+};
+
+static struct kunit_suite unwind_deferred_suite = {
+	.name		= "unwind_deferred",
+	.init		= core_init,
+	.exit		= core_exit,
+	.test_cases	= unwind_deferred_cases,
+};
+kunit_test_suite(unwind_deferred_suite);

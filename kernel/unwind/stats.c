@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Counters and limits of user stack unwinding, as the administrator sees them.
+ *
+ * The counters are per CPU and may be incremented in any context; a reader gets a
+ * sum that may be a few events behind.
+ */
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/minmax.h>
+#include <linux/perf_event.h>
+#include <linux/seq_file.h>
+
+#include "unwind.h"
+
+DEFINE_PER_CPU(unsigned long [UNWIND_NR_STATS], unwind_stats);
+
+static const char * const unwind_stat_names[] = {
+	[UNWIND_STAT_REQUESTS]	= "requests",
+	[UNWIND_STAT_REFUSED]	= "refused",
+	[UNWIND_STAT_WALKS]	= "walks",
+	[UNWIND_STAT_FRAMES]	= "frames",
+	[UNWIND_STAT_EMPTY]	= "empty",
+	[UNWIND_STAT_MOVED]	= "moved",
+	[UNWIND_STAT_TRUNCATED]	= "truncated",
+	[UNWIND_STAT_NOMEM]	= "nomem",
+	[UNWIND_STAT_CALLBACKS]	= "callbacks",
+};
+
+static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);
+
+/**
+ * unwind_max_entries - how deep to walk
+ *
+ * Return: kernel.perf_event_max_stack, as far as a perf record can hold it.
+ */
+unsigned int unwind_max_entries(void)
+{
+	/* No partner: a change of the sysctl may take effect any time. */
+	int max = READ_ONCE(sysctl_perf_event_max_stack);
+
+	return clamp_t(int, max, 1, UNWIND_MAX_ENTRIES);
+}
+
+static int unwind_stats_show(struct seq_file *m, void *unused)
+{
+	for (int i = 0; i < UNWIND_NR_STATS; i++) {
+		unsigned long sum = 0;
+		int cpu;
+
+		for_each_possible_cpu(cpu)
+			sum += READ_ONCE(per_cpu(unwind_stats[i], cpu));
+		seq_printf(m, "%s %lu\n", unwind_stat_names[i], sum);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(unwind_stats);
+
+static int __init unwind_stats_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("unwind", NULL);
+
+	debugfs_create_file("stats", 0444, dir, NULL, &unwind_stats_fops);
+	return 0;
+}
+late_initcall(unwind_stats_init);

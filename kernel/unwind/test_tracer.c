@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tracers of the unwinding core under the command of a test program.
+ *
+ * Each open of the debugfs file unwind/test owns a set of tracers. An ioctl runs a
+ * list of operations on them in one kernel entry of the caller: register, request
+ * from task, hardirq or NMI context, run the task work in mid entry, make a step
+ * of the core fail, let an NMI hit the core at a named place. What the callbacks
+ * got is logged and read back. See test_tracer.h for the operations.
+ *
+ * Contexts:
+ *  - operations: task context of the caller, or of an io_uring worker for it.
+ *  - unwind_test_request(): any, that is the point.
+ *  - unwind_test_fail(), unwind_test_point(): wherever the core is, not from NMI.
+ *
+ * Invariant: a tracer lives as long as its file, and release cancels it first. So
+ * callbacks never see a freed one, and nothing here takes part in ordering what
+ * the core does: one test may sleep in a callback while another thread cancels.
+ * A trap belongs to one task, fires once, and is disarmed before it does.
+ */
+#include <linux/cleanup.h>
+#include <linux/completion.h>
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/init.h>
+#include <linux/io_uring/cmd.h>
+#include <linux/irq_work.h>
+#include <linux/minmax.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/task_work.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_deferred.h>
+#include <linux/workqueue.h>
+
+#ifdef CONFIG_X86_LOCAL_APIC
+#include <asm/apic.h>
+#include <asm/nmi.h>
+#endif
+
+#include "test_tracer.h"
+#include "unwind.h"
+
+/* Operations of one ioctl. */
+#define UNWIND_TEST_MAX_OPS	256
+/* How long an IPI may take on a busy emulator. */
+#define UNWIND_TEST_IPI_US	(10 * USEC_PER_SEC)
+
+struct unwind_test_file;
+
+/**
+ * struct unwind_test_slot - a tracer
+ * @work:	the core's part
+ * @file:	the owner
+ * @go:		ends the sleep of a callback
+ * @mode:	enum unwind_test_mode
+ * @other:	slot for which the callback requests
+ */
+struct unwind_test_slot {
+	struct unwind_work	work;
+	struct unwind_test_file	*file;
+	struct completion	go;
+	u32			mode;
+	u32			other;
+};
+
+/**
+ * struct unwind_test_file - what one open of the file owns
+ * @slots:	its tracers
+ * @seq:	numbers operations and events
+ * @lock:	protects the rest
+ * @head:	events logged
+ * @tail:	events taken
+ * @lost:	events dropped since the last one that was logged
+ * @events:	ring of events
+ */
+struct unwind_test_file {
+	struct unwind_test_slot		slots[UNWIND_TEST_SLOTS];
+	atomic64_t			seq;
+	spinlock_t			lock;
+	unsigned int			head;
+	unsigned int			tail;
+	unsigned int			lost;
+	struct unwind_test_event	events[UNWIND_TEST_EVENTS];
+};
+
+/**
+ * struct unwind_test_shot - one request, on its way into another context
+ * @slot:	the tracer
+ * @mm:		only for tasks of this process; NULL for any
+ * @ret:	result
+ * @cookie:	result
+ * @done:	set last
+ * @irq:	carries it into hardirq context
+ * @kthread:	carries it into a kernel thread
+ */
+struct unwind_test_shot {
+	struct unwind_test_slot	*slot;
+	struct mm_struct	*mm;
+	int			ret;
+	u64			cookie;
+	bool			done;
+	struct irq_work		irq;
+	struct work_struct	kthread;
+};
+
+/**
+ * struct unwind_test_trap - a failure or a request, waiting for its task
+ * @task:	fires for this one only; NULL while not armed
+ * @file:	who set it
+ * @slot:	the tracer that requests
+ * @count:	how often to fail
+ * @where:	enum unwind_test_where
+ * @ret:	result of the request
+ * @cookie:	likewise
+ */
+struct unwind_test_trap {
+	struct task_struct	*task;
+	struct unwind_test_file	*file;
+	struct unwind_test_slot	*slot;
+	u32			count;
+	u32			where;
+	int			ret;
+	u64			cookie;
+};
+
+static struct unwind_test_trap unwind_test_fails[UNWIND_TEST_NR_FAILS];
+static struct unwind_test_trap unwind_test_points[UNWIND_TEST_NR_POINTS];
+
+/* The request itself, in the context where it was brought to. */
+static void unwind_test_fire(struct unwind_test_shot *shot, struct pt_regs *regs)
+{
+	struct unwind_work *work = &shot->slot->work;
+
+	if (shot->mm && shot->mm != current->mm)
+		shot->ret = -EXDEV;
+	else if (regs)
+		shot->ret = unwind_deferred_request_regs(work, regs, &shot->cookie);
+	else
+		shot->ret = unwind_deferred_request(work, &shot->cookie);
+
+	/* Pairs with unwind_test_wait(). */
+	smp_store_release(&shot->done, true);
+}
+
+/* Returns whether the other context is through with @shot. */
+static bool unwind_test_wait(struct unwind_test_shot *shot)
+{
+	for (unsigned int us = 0; us < UNWIND_TEST_IPI_US; us++) {
+		/* Pairs with unwind_test_fire(). */
+		if (smp_load_acquire(&shot->done))
+			return true;
+		udelay(1);
+	}
+	return false;
+}
+
+#ifdef CONFIG_X86_LOCAL_APIC
+static DEFINE_PER_CPU(struct unwind_test_shot *, unwind_test_nmi_shot);
+
+static int unwind_test_nmi_handler(unsigned int cmd, struct pt_regs *regs)
+{
+	struct unwind_test_shot *shot = this_cpu_xchg(unwind_test_nmi_shot, NULL);
+
+	if (!shot)
+		return NMI_DONE;
+
+	unwind_test_fire(shot, regs);
+	return NMI_HANDLED;
+}
+
+/* Context: preemption disabled, also with interrupts off. */
+static void unwind_test_send_nmi(struct unwind_test_shot *shot, int cpu)
+{
+	struct unwind_test_shot **slot = per_cpu_ptr(&unwind_test_nmi_shot, cpu);
+
+	if (cmpxchg(slot, NULL, shot)) {
+		shot->ret = -EBUSY;
+		return;
+	}
+
+	__apic_send_IPI_mask(cpumask_of(cpu), NMI_VECTOR);
+	if (unwind_test_wait(shot) || !xchg(slot, NULL))
+		return;
+
+	shot->ret = -ETIMEDOUT;
+}
+
+static int __init unwind_test_nmi_init(void)
+{
+	return register_nmi_handler(NMI_LOCAL, unwind_test_nmi_handler, 0, "unwind_test");
+}
+#else
+static void unwind_test_send_nmi(struct unwind_test_shot *shot, int cpu)
+{
+	shot->ret = -EOPNOTSUPP;
+}
+
+static int __init unwind_test_nmi_init(void)
+{
+	return 0;
+}
+#endif
+
+static void unwind_test_irq_func(struct irq_work *irq)
+{
+	unwind_test_fire(container_of(irq, struct unwind_test_shot, irq), NULL);
+}
+
+static void unwind_test_kthread_func(struct work_struct *work)
+{
+	unwind_test_fire(container_of(work, struct unwind_test_shot, kthread), NULL);
+}
+
+/* Stay on this CPU: the interrupt shall find the same current. */
+static void unwind_test_fire_hardirq(struct unwind_test_shot *shot)
+{
+	shot->irq = IRQ_WORK_INIT_HARD(unwind_test_irq_func);
+
+	preempt_disable();
+	irq_work_queue(&shot->irq);
+	while (!smp_load_acquire(&shot->done))
+		cpu_relax();
+	preempt_enable();
+	irq_work_sync(&shot->irq);
+}
+
+static void unwind_test_fire_kthread(struct unwind_test_shot *shot)
+{
+	INIT_WORK_ONSTACK(&shot->kthread, unwind_test_kthread_func);
+	schedule_work(&shot->kthread);
+	flush_work(&shot->kthread);
+	destroy_work_on_stack(&shot->kthread);
+}
+
+static void unwind_test_request(struct unwind_test_shot *shot, u32 where)
+{
+	switch (where) {
+	case UNWIND_TEST_TASK:
+		unwind_test_fire(shot, NULL);
+		break;
+	case UNWIND_TEST_IRQS_OFF:
+		scoped_guard(irqsave)
+			unwind_test_fire(shot, NULL);
+		break;
+	case UNWIND_TEST_HARDIRQ:
+		unwind_test_fire_hardirq(shot);
+		break;
+	case UNWIND_TEST_NMI:
+		scoped_guard(irqsave)
+			unwind_test_send_nmi(shot, smp_processor_id());
+		break;
+	case UNWIND_TEST_KTHREAD:
+		unwind_test_fire_kthread(shot);
+		break;
+	default:
+		shot->ret = -EINVAL;
+	}
+}
+
+/**
+ * unwind_test_fail - shall this step of the core fail?
+ * @what:	the step
+ */
+bool unwind_test_fail(enum unwind_test_fail what)
+{
+	struct unwind_test_trap *trap = &unwind_test_fails[what];
+
+	/* Armed by current for itself, so there is nobody to pair with. */
+	if (likely(READ_ONCE(trap->task) != current))
+		return false;
+
+	if (!--trap->count)
+		WRITE_ONCE(trap->task, NULL);
+	return true;
+}
+
+/**
+ * unwind_test_point - the core is at a place where an NMI may hit
+ * @point:	the place
+ */
+void unwind_test_point(enum unwind_test_point point)
+{
+	struct unwind_test_trap *trap = &unwind_test_points[point];
+	struct unwind_test_shot shot = { .slot = trap->slot };
+
+	if (likely(READ_ONCE(trap->task) != current) || in_nmi())
+		return;
+
+	WRITE_ONCE(trap->task, NULL);
+	unwind_test_request(&shot, trap->where);
+	trap->ret = shot.ret;
+	trap->cookie = shot.cookie;
+}
+
+static void unwind_test_log(struct unwind_test_slot *slot, const struct unwind_stacktrace *trace,
+			    u64 cookie, int ret, bool end)
+{
+	struct unwind_test_file *file = slot->file;
+	struct unwind_test_event *event;
+
+	guard(spinlock)(&file->lock);
+
+	if (file->head - file->tail >= UNWIND_TEST_EVENTS) {
+		file->lost++;
+		return;
+	}
+
+	event = &file->events[file->head++ % UNWIND_TEST_EVENTS];
+	memset(event, 0, sizeof(*event));
+	event->seq = atomic64_inc_return(&file->seq);
+	event->cookie = cookie;
+	event->slot = slot - file->slots;
+	event->tid = task_pid_vnr(current);
+	event->nr = trace->nr;
+	event->end = end;
+	event->ret = ret;
+	event->lost = file->lost;
+	file->lost = 0;
+
+	for (unsigned int i = 0; i < min(trace->nr, UNWIND_TEST_ENTRIES); i++)
+		event->entries[i] = trace->entries[i];
+}
+
+static void unwind_test_callback(struct unwind_work *work, struct unwind_stacktrace *trace,
+				 u64 cookie)
+{
+	struct unwind_test_slot *slot = container_of(work, struct unwind_test_slot, work);
+	u32 mode = READ_ONCE(slot->mode);
+	int ret = 0;
+	u64 again;
+
+	if (mode == UNWIND_TEST_MODE_REQUEST)
+		ret = unwind_deferred_request(&slot->file->slots[slot->other].work, &again);
+
+	unwind_test_log(slot, trace, cookie, ret, false);
+
+	if (mode == UNWIND_TEST_MODE_SLEEP) {
+		ret = wait_for_completion_killable(&slot->go);
+		unwind_test_log(slot, trace, cookie, ret, true);
+	}
+}
+
+static int unwind_test_op_request(struct unwind_test_slot *slot, struct unwind_test_op *op)
+{
+	struct unwind_test_shot shot = { .slot = slot };
+
+	unwind_test_request(&shot, op->where);
+	op->cookie = shot.cookie;
+	return shot.ret;
+}
+
+static int unwind_test_op_request_cpu(struct unwind_test_slot *slot, struct unwind_test_op *op)
+{
+	struct unwind_test_shot shot = { .slot = slot, .mm = current->mm };
+
+	if (op->arg >= nr_cpu_ids || !cpu_online(op->arg))
+		return -ENXIO;
+
+	scoped_guard(preempt)
+		unwind_test_send_nmi(&shot, op->arg);
+	op->cookie = shot.cookie;
+	return shot.ret;
+}
+
+static int unwind_test_op_faultable(struct unwind_test_op *op)
+{
+	struct unwind_stacktrace trace;
+	int ret = unwind_user_faultable(&trace);
+
+	op->arg = trace.nr;
+	return ret;
+}
+
+static int unwind_test_arm(struct unwind_test_slot *slot, struct unwind_test_trap *trap, u32 where)
+{
+	if (READ_ONCE(trap->task))
+		return -EBUSY;
+
+	trap->file = slot->file;
+	trap->slot = slot;
+	trap->count = max(where, 1U);
+	trap->where = where;
+	trap->ret = -ENODATA;
+	trap->cookie = 0;
+	WRITE_ONCE(trap->task, current);
+	return 0;
+}
+
+static int unwind_test_op_event(struct unwind_test_file *file, struct unwind_test_op *op)
+{
+	struct unwind_test_event *event __free(kfree) = kmalloc(sizeof(*event), GFP_KERNEL);
+
+	if (!event)
+		return -ENOMEM;
+
+	scoped_guard(spinlock, &file->lock) {
+		if (file->tail == file->head)
+			return 0;
+		*event = file->events[file->tail++ % UNWIND_TEST_EVENTS];
+	}
+	return copy_to_user(u64_to_user_ptr(op->arg), event, sizeof(*event)) ? -EFAULT : 1;
+}
+
+static int unwind_test_op_state(struct unwind_test_slot *slot, struct unwind_test_op *op)
+{
+	const struct unwind_task_info *info = &current->unwind_info;
+
+	op->arg = atomic_long_read(&info->unwind_mask);
+	op->cookie = info->id.id;
+	return slot->work.bit;
+}
+
+static int unwind_test_op_mode(struct unwind_test_slot *slot, const struct unwind_test_op *op)
+{
+	if (op->where >= UNWIND_TEST_SLOTS)
+		return -EINVAL;
+
+	slot->other = op->where;
+	reinit_completion(&slot->go);
+	WRITE_ONCE(slot->mode, op->arg);
+	return 0;
+}
+
+static int unwind_test_op_task_work(void)
+{
+	if (task_work_pending(current))
+		task_work_run();
+	return 0;
+}
+
+static int unwind_test_op(struct unwind_test_file *file, struct unwind_test_op *op)
+{
+	struct unwind_test_slot *slot = &file->slots[op->slot];
+
+	switch (op->code) {
+	case UNWIND_TEST_INIT:
+		return unwind_deferred_init(&slot->work, unwind_test_callback);
+	case UNWIND_TEST_CANCEL:
+		unwind_deferred_cancel(&slot->work);
+		return 0;
+	case UNWIND_TEST_REQUEST:
+		return unwind_test_op_request(slot, op);
+	case UNWIND_TEST_REQUEST_CPU:
+		return unwind_test_op_request_cpu(slot, op);
+	case UNWIND_TEST_FAULTABLE:
+		return unwind_test_op_faultable(op);
+	case UNWIND_TEST_TASK_WORK:
+		return unwind_test_op_task_work();
+	case UNWIND_TEST_FAIL:
+		if (op->arg >= UNWIND_TEST_NR_FAILS)
+			return -EINVAL;
+		return unwind_test_arm(slot, &unwind_test_fails[op->arg], op->where);
+	case UNWIND_TEST_AT:
+		if (op->arg >= UNWIND_TEST_NR_POINTS)
+			return -EINVAL;
+		return unwind_test_arm(slot, &unwind_test_points[op->arg], op->where);
+	case UNWIND_TEST_AT_RESULT:
+		if (op->arg >= UNWIND_TEST_NR_POINTS)
+			return -EINVAL;
+		op->cookie = unwind_test_points[op->arg].cookie;
+		return unwind_test_points[op->arg].ret;
+	case UNWIND_TEST_MODE:
+		return unwind_test_op_mode(slot, op);
+	case UNWIND_TEST_RELEASE:
+		complete_all(&slot->go);
+		return 0;
+	case UNWIND_TEST_EVENT:
+		return unwind_test_op_event(file, op);
+	case UNWIND_TEST_STATE:
+		return unwind_test_op_state(slot, op);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static int unwind_test_run(struct unwind_test_file *file, const struct unwind_test_ops *ops)
+{
+	struct unwind_test_op __user *uop = u64_to_user_ptr(ops->ops);
+
+	if (ops->nr > UNWIND_TEST_MAX_OPS || ops->pad)
+		return -EINVAL;
+
+	for (u32 i = 0; i < ops->nr; i++, uop++) {
+		struct unwind_test_op op;
+
+		if (copy_from_user(&op, uop, sizeof(op)))
+			return -EFAULT;
+		if (op.slot >= UNWIND_TEST_SLOTS)
+			return -EINVAL;
+
+		op.ret = unwind_test_op(file, &op);
+		op.seq = atomic64_inc_return(&file->seq);
+
+		if (copy_to_user(uop, &op, sizeof(op)))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+static long unwind_test_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	struct unwind_test_ops ops;
+
+	if (cmd != UNWIND_TEST_RUN)
+		return -ENOTTY;
+	if (copy_from_user(&ops, (void __user *)arg, sizeof(ops)))
+		return -EFAULT;
+
+	return unwind_test_run(filp->private_data, &ops);
+}
+
+/* Always from a worker: that is what it is for. */
+static int unwind_test_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	struct unwind_test_ops ops;
+
+	if (issue_flags & IO_URING_F_NONBLOCK)
+		return -EAGAIN;
+	if (cmd->cmd_op != UNWIND_TEST_RUN)
+		return -ENOTTY;
+
+	memcpy(&ops, io_uring_sqe_cmd(cmd->sqe), sizeof(ops));
+	return unwind_test_run(cmd->file->private_data, &ops);
+}
+
+static int unwind_test_open(struct inode *inode, struct file *filp)
+{
+	struct unwind_test_file *file = kvzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+
+	if (!file)
+		return -ENOMEM;
+
+	spin_lock_init(&file->lock);
+	for (unsigned int i = 0; i < UNWIND_TEST_SLOTS; i++) {
+		file->slots[i].file = file;
+		init_completion(&file->slots[i].go);
+	}
+
+	filp->private_data = file;
+	return nonseekable_open(inode, filp);
+}
+
+static void unwind_test_disarm(struct unwind_test_file *file, struct unwind_test_trap *traps,
+			       unsigned int nr)
+{
+	for (unsigned int i = 0; i < nr; i++) {
+		if (traps[i].file == file)
+			WRITE_ONCE(traps[i].task, NULL);
+	}
+}
+
+static int unwind_test_release(struct inode *inode, struct file *filp)
+{
+	struct unwind_test_file *file = filp->private_data;
+
+	unwind_test_disarm(file, unwind_test_fails, UNWIND_TEST_NR_FAILS);
+	unwind_test_disarm(file, unwind_test_points, UNWIND_TEST_NR_POINTS);
+	for (unsigned int i = 0; i < UNWIND_TEST_SLOTS; i++) {
+		complete_all(&file->slots[i].go);
+		unwind_deferred_cancel(&file->slots[i].work);
+	}
+	kvfree(file);
+	return 0;
+}
+
+static const struct file_operations unwind_test_fops = {
+	.owner		= THIS_MODULE,
+	.open		= unwind_test_open,
+	.release	= unwind_test_release,
+	.unlocked_ioctl	= unwind_test_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.uring_cmd	= unwind_test_uring_cmd,
+};
+
+static int __init unwind_test_init(void)
+{
+	struct dentry *dir = debugfs_lookup("unwind", NULL);
+	int ret = unwind_test_nmi_init();
+
+	if (ret)
+		return ret;
+
+	/* Never removed; the proxy that guards removal knows no io_uring. */
+	debugfs_create_file_unsafe("test", 0600, dir, NULL, &unwind_test_fops);
+	dput(dir);
+	return 0;
+}
+late_initcall_sync(unwind_test_init);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of kernel/unwind share among themselves.
+ */
+#ifndef _KERNEL_UNWIND_UNWIND_H
+#define _KERNEL_UNWIND_UNWIND_H
+
+#include <linux/bits.h>
+#include <linux/build_bug.h>
+#include <linux/mm_types.h>
+#include <linux/percpu.h>
+
+/* Bits of unwind_task_info::unwind_mask. The rest are tracers. */
+enum {
+	/* The task work is queued. */
+	UNWIND_PENDING_BIT,
+	/* A trace was taken without a request. */
+	UNWIND_USED_BIT,
+	/* In exec: no user stack until the return to user mode. */
+	UNWIND_EXEC_BIT,
+	/* The entry is being forgotten; only NMIs can see this one. */
+	UNWIND_RESET_BIT,
+	UNWIND_TRACER_SHIFT,
+};
+
+#define UNWIND_PENDING		BIT(UNWIND_PENDING_BIT)
+#define UNWIND_USED		BIT(UNWIND_USED_BIT)
+#define UNWIND_EXEC		BIT(UNWIND_EXEC_BIT)
+#define UNWIND_RESET		BIT(UNWIND_RESET_BIT)
+#define UNWIND_RESERVED_BITS	(BIT(UNWIND_TRACER_SHIFT) - 1)
+#define UNWIND_MAX_TRACERS	(BITS_PER_LONG - UNWIND_TRACER_SHIFT)
+
+static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET) ==
+	      UNWIND_RESERVED_BITS);
+
+/**
+ * struct unwind_cache - a task's latest trace
+ * @max:	room in @entries
+ * @nr:		entries in use
+ * @entries:	the addresses
+ */
+struct unwind_cache {
+	unsigned int	max;
+	unsigned int	nr;
+	unsigned long	entries[] __counted_by(max);
+};
+
+/* A cache of this many entries fits a page. */
+#define UNWIND_PAGE_ENTRIES						\
+	((unsigned int)((PAGE_SIZE - sizeof(struct unwind_cache)) / sizeof(long)))
+
+/*
+ * The longest trace. A perf record has 64 KiB for it, of which header, cookie,
+ * count and the longest sample_id take 72 bytes.
+ */
+#define UNWIND_MAX_ENTRIES	8180U
+
+static_assert(UNWIND_MAX_ENTRIES * sizeof(u64) + 72 <= U16_MAX);
+
+unsigned int unwind_max_entries(void);
+
+/* What happened, since boot; see unwind_stat_names[]. */
+enum unwind_stat {
+	UNWIND_STAT_REQUESTS,
+	UNWIND_STAT_REFUSED,
+	UNWIND_STAT_WALKS,
+	UNWIND_STAT_FRAMES,
+	UNWIND_STAT_EMPTY,
+	UNWIND_STAT_MOVED,
+	UNWIND_STAT_TRUNCATED,
+	UNWIND_STAT_NOMEM,
+	UNWIND_STAT_CALLBACKS,
+	UNWIND_NR_STATS,
+};
+
+DECLARE_PER_CPU(unsigned long [UNWIND_NR_STATS], unwind_stats);
+
+static inline void unwind_count_add(enum unwind_stat stat, unsigned long nr)
+{
+	this_cpu_add(unwind_stats[stat], nr);
+}
+
+static inline void unwind_count(enum unwind_stat stat)
+{
+	unwind_count_add(stat, 1);
+}
+
+#endif /* _KERNEL_UNWIND_UNWIND_H */

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of the user stack walker.
+ *
+ * The test thread gets a user mapping of its own, each case writes a stack into
+ * it and walks it from made-up registers. Hostile stacks come first: the contract
+ * is that every one of them ends in a shorter trace.
+ */
+#include <kunit/test.h>
+#include <linux/mman.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+
+#include "unwind.h"
+
+#define WALK_PAGES	4
+#define WALK_SLOTS	(WALK_PAGES * PAGE_SIZE / sizeof(u64))
+#define WALK_MAX	8
+
+/*
+ * Words and registers of a case are byte offsets into the user mapping where they
+ * are meant as addresses; RAW() takes a value as it is.
+ */
+struct walk_val {
+	bool	raw;
+	u64	val;
+};
+
+#define AT(off)		{ .val = (off) }
+#define RAW(v)		{ .raw = true, .val = (v) }
+#define WORD(off, v)	{ .used = true, .where = (off), .what = v }
+
+struct walk_case {
+	const char	*desc;
+	unsigned int	ws;
+	bool		at_entry;
+	/* The last page of the mapping is gone. */
+	bool		hole;
+	struct walk_val	sp, fp;
+	struct {
+		bool		used;
+		u32		where;
+		struct walk_val	what;
+	} words[10];
+	unsigned int	max;
+	u64		expect[WALK_MAX];
+	unsigned int	nr;
+};
+
+static const struct walk_case walk_cases[] = {
+	{
+		.desc	= "fp is zero",
+		.ws = 8, .sp = AT(64), .fp = RAW(0),
+	}, {
+		.desc	= "fp below sp",
+		.ws = 8, .sp = AT(64), .fp = AT(48),
+		.words	= { WORD(48, AT(128)), WORD(56, RAW(0x1000)) },
+	}, {
+		.desc	= "frame points to itself",
+		.ws = 8, .sp = AT(64), .fp = AT(64),
+		.words	= { WORD(64, AT(64)), WORD(72, RAW(0x1000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "two frames in a loop",
+		.ws = 8, .sp = AT(0), .fp = AT(64),
+		.words	= { WORD(64, AT(128)), WORD(72, RAW(0x1000)),
+			    WORD(128, AT(64)), WORD(136, RAW(0x2000)) },
+		.expect	= { 0x1000, 0x2000 }, .nr = 2,
+	}, {
+		.desc	= "caller's frame overlaps this one",
+		.ws = 8, .sp = AT(0), .fp = AT(64),
+		.words	= { WORD(64, AT(72)), WORD(72, RAW(0x1000)),
+			    WORD(80, RAW(0x2000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "fp not aligned",
+		.ws = 8, .sp = AT(0), .fp = AT(65),
+	}, {
+		.desc	= "caller's fp not aligned",
+		.ws = 8, .sp = AT(0), .fp = AT(64),
+		.words	= { WORD(64, AT(132)), WORD(72, RAW(0x1000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "fp is a kernel address",
+		.ws = 8, .sp = AT(0), .fp = RAW(0xffffffff81000000),
+	}, {
+		.desc	= "caller's fp is a kernel address",
+		.ws = 8, .sp = AT(0), .fp = AT(64),
+		.words	= { WORD(64, RAW(0xffff888000000000)), WORD(72, RAW(0x1000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "fp is not canonical",
+		.ws = 8, .sp = AT(0), .fp = RAW(0x8000000000000000),
+	}, {
+		.desc	= "fp in the last word of user memory",
+		.ws = 8, .sp = AT(0), .fp = RAW(0x7fffffffeff8),
+	}, {
+		.desc	= "fp at the end of the address space",
+		.ws = 8, .sp = AT(0), .fp = RAW(-8ULL),
+	}, {
+		.desc	= "sp and fp at the end of the address space",
+		.ws = 8, .sp = RAW(-16ULL), .fp = RAW(-16ULL),
+	}, {
+		.desc	= "frame in a hole",
+		.ws = 8, .hole = true, .sp = AT(0), .fp = AT(3 * PAGE_SIZE + 64),
+	}, {
+		.desc	= "frame ends at a hole",
+		.ws = 8, .hole = true, .sp = AT(0), .fp = AT(3 * PAGE_SIZE - 16),
+		.words	= { WORD(3 * PAGE_SIZE - 16, AT(3 * PAGE_SIZE)),
+			    WORD(3 * PAGE_SIZE - 8, RAW(0x1000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "return address in a hole",
+		.ws = 8, .hole = true, .sp = AT(0), .fp = AT(3 * PAGE_SIZE - 8),
+		.words	= { WORD(3 * PAGE_SIZE - 8, AT(3 * PAGE_SIZE + 8)) },
+	}, {
+		.desc	= "entry: sp in a hole",
+		.ws = 8, .at_entry = true, .hole = true,
+		.sp = AT(3 * PAGE_SIZE), .fp = AT(3 * PAGE_SIZE + 64),
+	}, {
+		.desc	= "entry: sp not aligned",
+		.ws = 8, .at_entry = true, .sp = AT(65), .fp = RAW(0),
+	}, {
+		.desc	= "entry: sp is a kernel address",
+		.ws = 8, .at_entry = true, .sp = RAW(0xffffffff81000000), .fp = RAW(0),
+	}, {
+		.desc	= "entry: sp wraps",
+		.ws = 8, .at_entry = true, .sp = RAW(-8ULL), .fp = RAW(0),
+	}, {
+		.desc	= "32 bit: fp above 4G is cut off",
+		.ws = 4, .sp = AT(0), .fp = RAW(0xffffffff00000001),
+	}, {
+		.desc	= "32 bit: loop",
+		.ws = 4, .sp = AT(0), .fp = AT(64),
+		.words	= { WORD(64, AT(64)), WORD(68, RAW(0x1000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "three frames",
+		.ws = 8, .sp = AT(0), .fp = AT(16),
+		.words	= { WORD(16, AT(64)), WORD(24, RAW(0x1000)),
+			    WORD(64, AT(PAGE_SIZE)), WORD(72, RAW(0x2000)),
+			    WORD(PAGE_SIZE, RAW(0)), WORD(PAGE_SIZE + 8, RAW(0x3000)) },
+		.expect	= { 0x1000, 0x2000, 0x3000 }, .nr = 3,
+	}, {
+		.desc	= "three frames back to back from sp on",
+		.ws = 8, .sp = AT(16), .fp = AT(16),
+		.words	= { WORD(16, AT(32)), WORD(24, RAW(0x1000)),
+			    WORD(32, AT(48)), WORD(40, RAW(0x2000)),
+			    WORD(48, RAW(1)), WORD(56, RAW(0x3000)) },
+		.expect	= { 0x1000, 0x2000, 0x3000 }, .nr = 3,
+	}, {
+		.desc	= "no room",
+		.ws = 8, .sp = AT(0), .fp = AT(16), .max = 1,
+		.words	= { WORD(16, AT(64)), WORD(24, RAW(0x1000)),
+			    WORD(64, RAW(0)), WORD(72, RAW(0x2000)) },
+		.expect	= { 0x1000 }, .nr = 1,
+	}, {
+		.desc	= "entry: caller on top of the stack",
+		.ws = 8, .at_entry = true, .sp = AT(8), .fp = AT(16),
+		.words	= { WORD(8, RAW(0x1000)),
+			    WORD(16, RAW(0)), WORD(24, RAW(0x2000)) },
+		.expect	= { 0x1000, 0x2000 }, .nr = 2,
+	}, {
+		.desc	= "32 bit: two frames",
+		.ws = 4, .sp = AT(0), .fp = AT(16),
+		.words	= { WORD(16, AT(64)), WORD(20, RAW(0x1000)),
+			    WORD(64, RAW(0)), WORD(68, RAW(0xfffff000)) },
+		.expect	= { 0x1000, 0xfffff000 }, .nr = 2,
+	}, {
+		.desc	= "32 bit: entry",
+		.ws = 4, .at_entry = true, .sp = AT(12), .fp = AT(16),
+		.words	= { WORD(12, RAW(0x1000)),
+			    WORD(16, RAW(0)), WORD(20, RAW(0x2000)) },
+		.expect	= { 0x1000, 0x2000 }, .nr = 2,
+	},
+};
+
+KUNIT_ARRAY_PARAM_DESC(walk, walk_cases, desc);
+
+static unsigned long walk_map(struct kunit *test, unsigned long flags)
+{
+	unsigned long addr;
+
+	addr = kunit_vm_mmap(test, NULL, 0, WALK_PAGES * PAGE_SIZE,
+			     PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE | flags, 0);
+	KUNIT_ASSERT_NE(test, addr, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(addr));
+	return addr;
+}
+
+static u64 walk_val(const struct walk_val *v, unsigned long base)
+{
+	return v->raw ? v->val : base + v->val;
+}
+
+static void walk_write(struct kunit *test, unsigned long addr, u64 val,
+		       unsigned int ws)
+{
+	if (ws == sizeof(u32))
+		KUNIT_ASSERT_EQ(test, 0, put_user((u32)val, (u32 __user *)addr));
+	else
+		KUNIT_ASSERT_EQ(test, 0, put_user(val, (u64 __user *)addr));
+}
+
+static void walk_test(struct kunit *test)
+{
+	const struct walk_case *c = test->param_value;
+	unsigned int max = c->max ?: WALK_MAX;
+	unsigned long entries[WALK_MAX + 1];
+	struct unwind_user_state state;
+	unsigned long base;
+	unsigned int nr;
+
+	base = walk_map(test, c->ws == sizeof(u32) ? MAP_32BIT : 0);
+
+	for (int i = 0; i < ARRAY_SIZE(c->words); i++) {
+		if (c->words[i].used)
+			walk_write(test, base + c->words[i].where,
+				   walk_val(&c->words[i].what, base), c->ws);
+	}
+	if (c->hole)
+		KUNIT_ASSERT_EQ(test, 0, vm_munmap(base + 3 * PAGE_SIZE, PAGE_SIZE));
+
+	state = (struct unwind_user_state) {
+		.sp		= walk_val(&c->sp, base),
+		.fp		= walk_val(&c->fp, base),
+		.ws		= c->ws,
+		.at_entry	= c->at_entry,
+	};
+
+	entries[max] = 0xdead;
+	nr = unwind_user_walk(&state, entries, max);
+
+	KUNIT_EXPECT_EQ(test, nr, c->nr);
+	KUNIT_EXPECT_EQ(test, entries[max], 0xdead);
+	KUNIT_EXPECT_EQ(test, state.done, nr < max);
+	for (int i = 0; i < min(nr, c->nr); i++)
+		KUNIT_EXPECT_EQ(test, entries[i], c->expect[i]);
+	if (nr)
+		KUNIT_EXPECT_EQ(test, state.ip, entries[nr - 1]);
+}
+
+/* A chain through the whole mapping, in pieces of every size. */
+static void walk_resume_test(struct kunit *test)
+{
+	const unsigned int frames = WALK_SLOTS / 2;
+	unsigned long *entries;
+	unsigned long base;
+
+	entries = kunit_kcalloc(test, frames, sizeof(*entries), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, entries);
+	base = walk_map(test, 0);
+
+	for (int i = 0; i < frames; i++) {
+		walk_write(test, base + 16 * i, base + 16 * (i + 1), 8);
+		walk_write(test, base + 16 * i + 8, 0x1000 + i, 8);
+	}
+
+	for (unsigned int piece = 1; piece <= 2 * frames; piece = piece * 3 + 1) {
+		struct unwind_user_state state = { .sp = base, .fp = base, .ws = 8 };
+		unsigned int nr = 0;
+
+		memset(entries, 0, frames * sizeof(*entries));
+		while (!state.done && nr < frames)
+			nr += unwind_user_walk(&state, entries + nr,
+					       min(piece, frames - nr));
+
+		KUNIT_EXPECT_EQ(test, nr, frames);
+		for (int i = 0; i < frames; i++)
+			KUNIT_ASSERT_EQ(test, entries[i], 0x1000 + i);
+	}
+}
+
+/* Pages that are not there yet fault in; with faults disabled they end the walk. */
+static void walk_fault_test(struct kunit *test)
+{
+	struct unwind_user_state state;
+	unsigned long entries[WALK_MAX];
+	unsigned long base;
+
+	base = walk_map(test, 0);
+	/* Untouched pages read as zero: one frame with a return address of 0. */
+	state = (struct unwind_user_state) { .sp = base, .fp = base, .ws = 8 };
+	pagefault_disable();
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 0);
+	pagefault_enable();
+
+	state = (struct unwind_user_state) { .sp = base, .fp = base, .ws = 8 };
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 1);
+	KUNIT_EXPECT_EQ(test, entries[0], 0);
+}
+
+#ifdef CONFIG_X86_64
+static void start_test(struct kunit *test)
+{
+	struct unwind_user_state state;
+	struct pt_regs regs = {
+		.ip = 0x401000, .sp = 0x1234567890, .bp = 0x1234567898,
+		.cs = __USER_CS, .ss = __USER_DS,
+	};
+
+	unwind_user_start(&state, &regs);
+	KUNIT_EXPECT_EQ(test, state.ws, 8);
+	KUNIT_EXPECT_EQ(test, state.ip, 0x401000);
+	KUNIT_EXPECT_EQ(test, state.sp, 0x1234567890);
+	KUNIT_EXPECT_EQ(test, state.fp, 0x1234567898);
+	KUNIT_EXPECT_FALSE(test, state.done);
+	KUNIT_EXPECT_FALSE(test, state.at_entry);
+
+	/* What a 32-bit task left in the upper halves is not part of its stack. */
+	regs.cs = __USER32_CS;
+	unwind_user_start(&state, &regs);
+	KUNIT_EXPECT_EQ(test, state.ws, 4);
+	KUNIT_EXPECT_EQ(test, state.sp, 0x34567890);
+	KUNIT_EXPECT_EQ(test, state.fp, 0x34567898);
+}
+#endif
+
+static void no_user_task_test(struct kunit *test)
+{
+	struct unwind_stacktrace trace = { .nr = 1 };
+
+	KUNIT_EXPECT_EQ(test, unwind_user(&trace, 8), -EINVAL);
+	KUNIT_EXPECT_EQ(test, trace.nr, 0);
+}
+
+static struct kunit_case unwind_user_cases[] = {
+	KUNIT_CASE_PARAM(walk_test, walk_gen_params),
+	KUNIT_CASE(walk_resume_test),
+	KUNIT_CASE(walk_fault_test),
+#ifdef CONFIG_X86_64
+	KUNIT_CASE(start_test),
+#endif
+	KUNIT_CASE(no_user_task_test),
+	{}
+};
+
+static struct kunit_suite unwind_user_suite = {
+	.name		= "unwind_user",
+	.test_cases	= unwind_user_cases,
+};
+kunit_test_suite(unwind_user_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the user stack walker");
+MODULE_LICENSE("GPL");

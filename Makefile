@@ -74,8 +74,20 @@ tree: deps
 refresh: deps
 	@$(SCRIPTS)/series.py refresh $(PATCH)
 
+# VERSIONS=this skips the other versions of the base that apt offers.
+series: tree
+	@$(SCRIPTS)/series.py export $(if $(filter this,$(VERSIONS)),,$$($(SCRIPTS)/base.sh versions))
+	@$(if $(BUILD),$(SCRIPTS)/each-commit.sh)
+
 kernel: tree
 	@$(VM)/build-kernel.sh $(LINUX) $(KDIR) $(FRAGMENTS_$(KERNEL))
+
+# Without KERNEL on the command line: the plain and the debug kernel.
+CHECKED := $(if $(filter command line environment,$(origin KERNEL)),$(KERNEL),plain debug)
+check: tree perf
+	@for k in $(CHECKED); do $(MAKE) KERNEL=$$k kernel || exit 1; \
+		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done
+	@BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(CHECKED)
 
 perf: tree
 	@$(SCRIPTS)/perf.sh $(LINUX) $(PERF)

@@ -475,7 +475,8 @@ def rewrite(commit, hooks):
 
 def git(repo, *args, env=None, **kwargs):
     full = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null",
-                GIT_COMMITTER_NAME="unwind", GIT_COMMITTER_EMAIL="unwind@localhost", **(env or {}))
+                GIT_COMMITTER_NAME="unwind", GIT_COMMITTER_EMAIL="unwind@localhost")
+    full.update(env or {})
     return run(["git", "-c", "core.compression=1", "-c", "gc.auto=0", "-c", "advice.detachedHead=false",
                 "-C", repo, *args], env=full, **kwargs).decode().strip()
 
@@ -493,9 +494,7 @@ def import_base(base, version):
     git(tmp, "init", "-q", "--bare")
     stamp(tmp, base, "tree")
     commit = git(tmp, "commit-tree", "-m", f"linux-source-6.12 {version}", git(tmp, "rev-parse", "tree^{tree}"),
-                 env=dict(identity("Debian Kernel Team <debian-kernel@lists.debian.org>"),
-                          GIT_COMMITTER_NAME="Debian Kernel Team",
-                          GIT_COMMITTER_EMAIL="debian-kernel@lists.debian.org"))
+                 env=identity("Debian Kernel Team <debian-kernel@lists.debian.org>"))
     git(tmp, "update-ref", "refs/heads/base", commit)
     os.rename(tmp, repo)
     return repo
@@ -557,7 +556,7 @@ def prove_by_am(repo, paths):
     git(repo, "worktree", "add", "-q", "--no-checkout", "--detach", work, "base")
     git(work, "sparse-checkout", "set", "--no-cone", *["/" + p for p in sorted(paths)])
     git(work, "checkout", "-q", "--detach", "base")
-    patches = sorted(os.listdir(os.path.join(BUILD, "series.tmp")))
+    patches = sorted(p for p in os.listdir(os.path.join(BUILD, "series.tmp")) if p.endswith(".patch"))
     git(work, "am", "-q", *[os.path.join(BUILD, "series.tmp", p) for p in patches])
     return git(work, "rev-parse", "HEAD^{tree}")
 
@@ -577,6 +576,7 @@ def export(versions):
     out = os.path.join(BUILD, "series.tmp")
     shutil.rmtree(out, ignore_errors=True)
     git(repo, "format-patch", "-q", "--zero-commit", "--no-signature", "--base=base", "-o", out, "base..series")
+    write(os.path.join(out, "base-version"), version.encode())
     paths = set(hooks.stages) | {destination(n) for c in commits for n in c.brings}
     applied = prove_by_am(repo, paths)
     if applied != made:

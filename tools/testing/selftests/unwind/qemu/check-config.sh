@@ -8,7 +8,9 @@
 # what was lost; status 1 if anything was, 2 if a file cannot be read.
 set -u
 
-[ -r "$1" ] && [ -r "$2" ] || { echo "cannot read $1 or $2"; exit 2; }
+for file in "$1" "$2"; do
+	[ -r "$file" ] || { echo "cannot read $file"; exit 2; }
+done
 awk -F= '
 	NR == FNR { want[$1] = substr($0, length($1) + 2); next }
 	/^CONFIG_/ { got[$1] = substr($0, length($1) + 2) }

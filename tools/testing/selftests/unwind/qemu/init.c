@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -364,7 +365,7 @@ static void read_env(void)
 }
 
 /* In the child: stdin, stdout and stderr, then the command. */
-static void __noreturn run_command(bool shell)
+static void __noreturn run_command(bool shell, int pipe_end)
 {
 	static char * const login[] = { "bash", "-l", NULL };
 	char *cmd = read_file("/job/cmd");
@@ -382,7 +383,7 @@ static void __noreturn run_command(bool shell)
 			ioctl(in, TIOCSWINSZ, &size);
 	} else {
 		in = open("/dev/null", O_RDONLY);
-		out = open_port("out");
+		out = pipe_end;
 	}
 	if (in < 0 || out < 0)
 		die("open the command's output");
@@ -398,17 +399,40 @@ static void __noreturn run_command(bool shell)
 	die("exec");
 }
 
-/* Wait for the command; orphans that come our way are reaped meanwhile. */
-static int wait_for(pid_t child)
+/* Copy what is in the pipe to the port. */
+static void relay(int from, int to)
 {
+	char buffer[65536];
+	ssize_t len;
+
+	while ((len = read(from, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t done = 0, n; done < len; done += n) {
+			n = write(to, buffer + done, len - done);
+			if (n < 0)
+				die("output port");
+		}
+	}
+}
+
+/*
+ * Wait for the command; orphans that come our way are reaped meanwhile. Its
+ * output goes through a pipe since a port can be opened only once, and programs
+ * do open /dev/stdout. What a daemon that it left behind still writes is lost.
+ */
+static int wait_for(pid_t child, int from, int to)
+{
+	struct pollfd poll_from = { .fd = from, .events = POLLIN };
 	int status;
 	pid_t pid;
 
 	do {
-		pid = wait(&status);
-		if (pid < 0 && errno != EINTR)
+		poll(&poll_from, 1, 20);
+		relay(from, to);
+		pid = waitpid(-1, &status, WNOHANG);
+		if (pid < 0)
 			die("wait");
 	} while (pid != child);
+	relay(from, to);
 	return status;
 }
 
@@ -440,8 +464,8 @@ static bool find_leaks(void)
 int main(void)
 {
 	bool shell, leak;
+	int status, out, pipe_fd[2];
 	pid_t child;
-	int status;
 
 	setup_console();
 	status_fd = open_port("status");
@@ -453,14 +477,17 @@ int main(void)
 	leak = !access("/job/leak", F_OK);
 	if (leak)
 		kmemleak_command("clear");
+	if (pipe2(pipe_fd, O_CLOEXEC) || fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK))
+		die("pipe");
+	out = shell ? STDOUT_FILENO : open_port("out");
 	report("ready\n");
 
 	child = fork();
 	if (child < 0)
 		die("fork");
 	if (!child)
-		run_command(shell);
-	status = wait_for(child);
+		run_command(shell, pipe_fd[1]);
+	status = wait_for(child, pipe_fd[0], out);
 	if (WIFEXITED(status))
 		report("exit %d\n", WEXITSTATUS(status));
 	else

@@ -34,6 +34,7 @@ verdict() {
 	exit "$1"
 }
 
+# shellcheck disable=SC2317	# called by the trap
 cleanup() {
 	[ -n "${LOG-}" ] || [ "$keep" = 1 ] || rm -rf "$log"
 	rm -rf "$work"
@@ -97,6 +98,7 @@ append+=" sysctl.kernel.panic_on_rcu_stall=1 kasan_multi_shot"
 [ -z "${CHECK-}" ] || append+=" panic_on_warn=1"
 append+=" ${APPEND-}"
 
+# shellcheck disable=SC2054	# the commas are QEMU's
 args=(
 	-accel "${ACCEL:-tcg,thread=multi}" -cpu max -smp 2 -m "${MEM:-1G}"
 	-nodefaults -display none -monitor none -no-reboot
@@ -124,8 +126,9 @@ fi
 grep -v 'terminating on signal' "$work/qemu.err" >&2
 
 status=$(cat "$log/status" 2> /dev/null)
-[ "$ended" != 124 ] && [ "$ended" != 137 ] ||
-	verdict 124 timeout "no end after ${TIMEOUT:-1200} s"
+case $ended in
+124 | 137) verdict 124 timeout "no end after ${TIMEOUT:-1200} s" ;;
+esac
 "$here/splat.sh" "$log/console.log" > "$log/splat" ||
 	verdict 120 splat "$(head -n 1 "$log/splat")"
 case $status in

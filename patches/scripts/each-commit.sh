@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Build every commit of the series, with the feature on and off, at a tiny
+# configuration with -Werror: each-commit.sh [on|off...]
+#
+# Run after 'series.py export'. One source tree walks the commits forward, each
+# variant keeps its objects, so that a commit costs what it changes.
+set -eu -o pipefail
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+here=$top/patches/scripts
+build=$top/build
+variants=${*:-on off}
+
+die() { printf 'each-commit: %s\n' "$*" >&2; exit 1; }
+
+free=$(df -Pm "$build" | awk 'NR == 2 { print $4 }')
+[ "$free" -ge 4000 ] || die "the disk has $free MB free, two trees of objects need 4000 MB"
+
+version=$(cat "$build/series/base-version")
+repo=$build/git/$version.git
+source=$build/git/source
+if ! git -C "$source" rev-parse -q --verify HEAD > /dev/null 2>&1; then
+	rm -rf "$source"
+	git -C "$repo" worktree prune
+	echo "each-commit: checking out the base (about 15 s)"
+	git -C "$repo" worktree add -q --detach "$source" base
+fi
+
+total=$(git -C "$repo" rev-list --count base..series)
+number=0
+failed=0
+for commit in base $(git -C "$repo" rev-list --reverse base..series); do
+	git -C "$source" checkout -q --detach "$commit"
+	subject=$(git -C "$repo" show -s --format=%s "$commit")
+	for variant in $variants; do
+		dir=$build/each-commit/$variant
+		mkdir -p "$dir"
+		kmake() {
+			make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
+		}
+		begin=$SECONDS
+		result=ok
+		{ kmake KCONFIG_ALLCONFIG="$here/tiny-$variant.config" allnoconfig &&
+			kmake -j"$(nproc)" vmlinux; } > "$dir/log" 2>&1 || result=FAILED
+		# An option that this commit does not have yet is no loss.
+		printf '%3d/%d %-3s %-6s %4d s  %s\n' "$number" "$total" "$variant" "$result" \
+			$((SECONDS - begin)) "$subject"
+		if [ "$result" != ok ]; then
+			grep -E -A4 'error|Error' "$dir/log" | head -n 20
+			failed=$((failed + 1))
+		fi
+	done
+	number=$((number + 1))
+done
+[ "$failed" = 0 ] || die "$failed builds failed"

@@ -4,7 +4,7 @@
 # Every verb does what it needs first, so any works on a fresh clone. A goal that
 # is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
 
-VERBS := help demo check tree kernel perf shell run lint series refresh clean
+VERBS := help check tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -51,7 +51,6 @@ export MEM := $(MEM_$(KERNEL))
 
 help:
 	@echo 'Verbs; each does what it needs first:'
-	@echo '  demo      record a real program under the built kernel and show the report'
 	@echo '  check     everything that must pass; ends with "N passed, N failed"'
 	@echo '  tree      assemble build/linux from the base and the series'
 	@echo '  kernel    build the kernel of the VM'
@@ -78,6 +77,10 @@ refresh: deps
 series: tree
 	@$(SCRIPTS)/series.py export $(if $(filter this,$(VERSIONS)),,$$($(SCRIPTS)/base.sh versions))
 	@$(if $(BUILD),$(SCRIPTS)/each-commit.sh)
+
+lint: kernel
+	@$(SCRIPTS)/series.py export
+	@$(SCRIPTS)/lint.sh $(LINUX) $(KDIR)
 
 kernel: tree
 	@$(VM)/build-kernel.sh $(LINUX) $(KDIR) $(FRAGMENTS_$(KERNEL))

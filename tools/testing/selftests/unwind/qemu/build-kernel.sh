@@ -21,7 +21,9 @@ die() { printf '%s: %s\n' "$name" "$*" >&2; exit 1; }
 # merge FRAGMENT...: the last line about each option
 merge() {
 	cat "$@" | sed -n 's/^# \(CONFIG_[A-Za-z0-9_]*\) is not set$/\1=n/; /^CONFIG_/p' |
-		awk -F= '!($1 in v) { order[++n] = $1 } { v[$1] = $0 } END { for (i = 1; i <= n; i++) print v[order[i]] }'
+		awk -F= '!($1 in last) { order[++n] = $1 }
+			{ last[$1] = $0 }
+			END { for (i = 1; i <= n; i++) print last[order[i]] }'
 }
 
 kmake() {
@@ -44,13 +46,18 @@ if ! cmp -s "$dir/requested.new" "$dir/requested" || [ ! -e "$dir/.config" ]; th
 	mv "$dir/requested.new" "$dir/requested"
 fi
 rm -f "$dir/requested.new"
-kmake olddefconfig > /dev/null < /dev/null
+# A new option of the tree must not stop the build with a question.
+if [ -n "$(find "$source" -name 'Kconfig*' -newer "$dir/.config" -print -quit)" ]; then
+	kmake olddefconfig > /dev/null < /dev/null
+	touch "$dir/.config"
+fi
 "$here/check-config.sh" "$dir/requested" "$dir/.config" || die "config lost"
 [ -e "$dir/arch/x86/boot/bzImage" ] ||
 	echo "$name: building (5 to 10 minutes on two CPUs, less with a warm ccache)"
 kmake -j"$(nproc)" bzImage < /dev/null || die "the kernel build failed"
-if [ ! -e "$dir/vm-init" ] || [ "$here/init.c" -nt "$dir/vm-init" ]; then
-	gcc -static -O2 -Wall -Wextra -Werror -o "$dir/vm-init.tmp" "$here/init.c" ||
+init=$source/tools/testing/selftests/unwind/qemu/init.c
+if [ ! -e "$dir/vm-init" ] || [ "$init" -nt "$dir/vm-init" ]; then
+	gcc -static -O2 -Wall -Wextra -Werror -o "$dir/vm-init.tmp" "$init" ||
 		die "PID 1 of the VM did not compile"
 	mv "$dir/vm-init.tmp" "$dir/vm-init"
 fi

@@ -38,18 +38,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../kselftest.h"
+
 #define MSIZE		"msize=512000"
 #define KMEMLEAK	"/sys/kernel/debug/kmemleak"
 /* kmemleak reports no object younger than five seconds. */
 #define LEAK_AGE	6
 
-#define __noreturn	__attribute__((noreturn))
-#define __printf(a, b)	__attribute__((format(printf, a, b)))
-#define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
-
 static int status_fd = -1;
 
-static void __noreturn power_off(void)
+static __noreturn void power_off(void)
 {
 	sync();
 	reboot(RB_AUTOBOOT);
@@ -57,7 +55,7 @@ static void __noreturn power_off(void)
 		pause();
 }
 
-static void __noreturn __printf(1, 2) die(const char *fmt, ...)
+static __noreturn void __printf(1, 2) die(const char *fmt, ...)
 {
 	int err = errno;
 	va_list ap;
@@ -365,7 +363,7 @@ static void read_env(void)
 }
 
 /* In the child: stdin, stdout and stderr, then the command. */
-static void __noreturn run_command(bool shell, int pipe_end)
+static __noreturn void run_command(bool shell, int pipe_end)
 {
 	static char * const login[] = { "bash", "-l", NULL };
 	char *cmd = read_file("/job/cmd");

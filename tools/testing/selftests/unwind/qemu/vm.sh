@@ -42,11 +42,13 @@ cleanup() {
 
 # The initramfs: PID 1 and what it is to do.
 make_initramfs() {
+	local path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
 	mkdir -p "$work/root/job"
 	cp "$1/vm-init" "$work/root/init"
 	printf '%s' "$command" > "$work/root/job/cmd"
 	cat > "$work/root/job/env" <<-END
-		PATH=${GUEST_PATH:+$GUEST_PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+		PATH=${GUEST_PATH:+$GUEST_PATH:}$path
 		HOME=/root
 		USER=root
 		SHELL=/bin/bash
@@ -114,7 +116,8 @@ args=(
 limit=(timeout --foreground -k 5 "${TIMEOUT:-1200}")
 if [ "$mode" = shell ]; then
 	limit=()
-	"$qemu" "${args[@]}" -chardev stdio,id=out,signal=off -device virtconsole,chardev=out 2> "$work/qemu.err"
+	"$qemu" "${args[@]}" -chardev stdio,id=out,signal=off \
+		-device virtconsole,chardev=out 2> "$work/qemu.err"
 	ended=$?
 else
 	# A pipe of its own: QEMU truncates the file and makes it non-blocking.
@@ -138,7 +141,10 @@ esac
 case $status in
 ready*exit*end) ;;
 ready*signal*end) ;;
-*) verdict 123 "unexpected stop" "the guest went away${status:+ after: $(echo "$status" | tr '\n' ' ')}" ;;
+*)
+	reached=$(echo "$status" | tr '\n' ' ')
+	verdict 123 "unexpected stop" "the guest went away after: ${reached:-nothing}"
+	;;
 esac
 read -r how number <<< "$(grep -E '^(exit|signal) ' "$log/status")"
 if [ "$how" = signal ]; then

@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Static checks of what the series adds: lint.sh SOURCE KERNEL-BUILD-DIR
+#
+# Runs after 'series.py export' and a kernel build. Every check runs; the status
+# is non-zero if one of them found anything. No check is retried or filtered but
+# for the checkpatch types below.
+set -u -o pipefail
+# Debian's python3, which has the modules that the kernel's scripts import.
+PATH=/usr/bin:$PATH
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+source=$1
+kernel=$2
+cd "$top" || exit 1
+failed=
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+# lint NAME COMMAND...
+lint() {
+	local name=$1 begin=$SECONDS
+	shift
+	if "$@" > "$out" 2>&1; then
+		printf 'lint: %-12s ok      %3d s\n' "$name" $((SECONDS - begin))
+	else
+		printf 'lint: %-12s FAILED  %3d s\n' "$name" $((SECONDS - begin))
+		sed 's/^/    /' "$out"
+		failed+=" $name"
+	fi
+}
+
+# Exceptions to checkpatch, each with its reason:
+# FILE_PATH_CHANGES	asks about MAINTAINERS for every new file; one commit of
+#			the series updates it for all of them.
+checkpatch() {
+	local words
+	words=$(python3 -c 'import codespell_lib as c; print(c.__path__[0])')/data/dictionary.txt
+	perl "$source/scripts/checkpatch.pl" --strict --quiet --root="$source" --show-types \
+		--ignore FILE_PATH_CHANGES --codespell --codespellfile="$words" build/series/*.patch
+}
+
+# new SUFFIX...: the series' new files with one of these suffixes
+new() {
+	local suffix
+	for suffix; do
+		patches/scripts/series.py new | grep "\.$suffix\$"
+	done
+	return 0
+}
+
+# The objects of the new .c files that this configuration builds.
+objects() {
+	new c | grep -v '^tools/' | sed 's/c$/o/' | while read -r object; do
+		[ ! -e "$kernel/$object" ] || echo "$object"
+	done
+}
+
+kmake() {
+	make -s -C "$source" O="$kernel" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
+}
+
+# Objects built with other flags are removed, so that the next build is a plain one.
+rebuild() {
+	local list status
+	list=$(objects)
+	[ -n "$list" ] || return 0
+	(cd "$kernel" && echo "$list" | xargs rm -f)
+	# shellcheck disable=SC2086
+	kmake "$@" $list
+	status=$?
+	# shellcheck disable=SC2086
+	(cd "$kernel" && rm -f $list)
+	# shellcheck disable=SC2086
+	kmake $list || status=1
+	return $status
+}
+
+# sparse reports on stderr and make succeeds all the same.
+sparse() {
+	local text
+	text=$(rebuild C=1 CHECK='sparse' CF='-Wsparse-error -D__CHECK_ENDIAN__' 2>&1) ||
+		{ printf '%s\n' "$text"; return 1; }
+	[ -z "$text" ] || { printf '%s\n' "$text"; return 1; }
+}
+
+warnings() { rebuild W=1 KCFLAGS=-Werror; }
+
+kerneldoc() {
+	local files
+	files=$(new c h | grep -v '^tools/')
+	[ -n "$files" ] || return 0
+	# shellcheck disable=SC2086
+	(cd "$source" && perl scripts/kernel-doc -Werror -none $files)
+}
+
+shell() {
+	git ls-files -co --exclude-standard | while read -r name; do
+		[ -f "$name" ] && head -n 1 "$name" | grep -qE '^#!.*[/ ](ba)?sh' && echo "$name"
+	done | xargs -r shellcheck
+}
+
+python() { git ls-files -co --exclude-standard '*.py' | xargs python3 -m py_compile; }
+
+spelling() {
+	git ls-files -co --exclude-standard | grep -v '/cases/' |
+		xargs codespell --ignore-words-list=creat,stap,parms
+}
+
+# Kernel options and ABI go together with their fragments.
+fragments() {
+	tools/testing/selftests/unwind/qemu/check-config.sh "$kernel/requested" "$kernel/.config"
+}
+
+lint manifest patches/scripts/series.py manifest
+lint checkpatch checkpatch
+lint W=1 warnings
+lint sparse sparse
+lint kernel-doc kerneldoc
+lint shellcheck shell
+lint python python
+lint codespell spelling
+lint config fragments
+[ -z "$failed" ] || { echo "lint: failed:$failed"; exit 1; }

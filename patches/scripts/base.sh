@@ -96,7 +96,7 @@ files() {
 	say "base: reading $(wc -l < "$3") files of $pkg $1"
 	mkdir -p "$2"
 	# A file that this version lacks is the caller's to report.
-	sed 's,^,*/,' "$3" | unpack "$deb" -C "$2" --wildcards --no-wildcards-match-slash -T - 2>/dev/null || :
+	unpack "$deb" -C "$2" --wildcards --no-wildcards-match-slash -T "$3" 2>/dev/null || :
 }
 
 mkdir -p "$build/dl"
@@ -107,7 +107,7 @@ tree) tree "${2-}" ;;
 files)
 	list=$(mktemp)
 	trap 'rm -f "$list"' EXIT
-	cat > "$list"
+	sed 's,^,*/,' > "$list"
 	files "$2" "$3" "$list"
 	;;
 versions) offered ;;

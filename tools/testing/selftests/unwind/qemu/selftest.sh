@@ -48,6 +48,52 @@ sed 's/# CONFIG_B is not set/CONFIG_B=y/' "$tmp/final" > "$tmp/lost"
 expect 1 "config: an option is on" "$here/check-config.sh" "$tmp/requested" "$tmp/lost"
 expect 2 "config: no file" "$here/check-config.sh" "$tmp/requested" "$tmp/nothing"
 
+# count WANTED NAME: results.py on standard input must end with WANTED
+count() {
+	"$here/results.py" part /dev/stdin > "$tmp/counted"
+	tail -n 1 "$tmp/counted" > "$tmp/last"
+	echo "part $1" > "$tmp/wanted"
+	expect 0 "results: $2" diff "$tmp/wanted" "$tmp/last"
+}
+
+count "0 1 0" "nothing is a failure" < /dev/null
+count "2 0 1" "KTAP of the kernel, leaves only" <<END
+[    1.1] KTAP version 1
+[    1.1] 1..1
+[    1.1]     KTAP version 1
+[    1.1]     # Subtest: suite
+[    1.1]     1..3
+[    1.1]     ok 1 first
+[    1.1][    T1]     ok 2 second
+[    1.1]     ok 3 third # SKIP needs more
+[    1.1] # suite: pass:2 fail:0 skip:1 total:3
+[    1.1] ok 1 suite
+END
+count "1 1 0" "a failing leaf counts once" <<END
+TAP version 13
+1..1
+# 1..2
+# ok 1 a
+# not ok 2 b
+not ok 1 selftests: unwind: program # exit=1
+END
+count "1 1 0" "a program that fails after its tests" <<END
+# 1..1
+# ok 1 a
+not ok 1 selftests: unwind: program # exit=139
+END
+count "1 1 0" "a suite that stops early" <<END
+# 1..2
+# ok 1 a
+not ok 1 selftests: unwind: program # TIMEOUT 45 seconds
+END
+count "1 1 1" "perf test" <<END
+ 10: One  : Running (1 active)
+ 10: One  : Ok
+ 11: Two  : FAILED!
+ 12: Three: Skip (no hardware)
+END
+
 vm() { CHECK=1 TIMEOUT=${limit:-120} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 
 if kernel=${1-} && [ -n "$kernel" ]; then

@@ -194,12 +194,8 @@ static void perf_unwind_callback(struct unwind_work *work,
 
 static int __init perf_unwind_init(void)
 {
-	int ret = unwind_deferred_init(&perf_unwind_work, perf_unwind_callback);
-
-	perf_unwind_registered = !ret;
-	return ret;
+	perf_unwind_registered = !unwind_deferred_init(&perf_unwind_work,
+						       perf_unwind_callback);
+	return 0;
 }
-
-#ifdef CONFIG_UNWIND_USER
 core_initcall(perf_unwind_init);
-#endif

@@ -14,6 +14,8 @@ variants=${*:-on off}
 
 die() { printf 'each-commit: %s\n' "$*" >&2; exit 1; }
 
+# Read as a whole before it runs: an edit meanwhile must not reach this run.
+{
 free=$(df -Pm "$build" | awk 'NR == 2 { print $4 }')
 [ "$free" -ge 4000 ] || die "the disk has $free MB free, two trees of objects need 4000 MB"
 
@@ -54,3 +56,5 @@ for commit in base $(git -C "$repo" rev-list --reverse base..series); do
 	number=$((number + 1))
 done
 [ "$failed" = 0 ] || die "$failed builds failed"
+exit
+}

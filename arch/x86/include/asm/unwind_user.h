@@ -7,6 +7,9 @@
 
 #include <asm/ptrace.h>
 
+/* arch/x86/events/core.c, for the in-place walker of perf as well. */
+bool is_uprobe_at_func_entry(struct pt_regs *regs);
+
 #ifdef CONFIG_UNWIND_USER
 
 /* push %rbp; mov %rsp,%rbp: the caller's frame pointer, then the return address. */
@@ -37,7 +40,6 @@ static inline unsigned int unwind_user_word_size(const struct pt_regs *regs)
 }
 
 #ifdef CONFIG_UPROBES
-bool is_uprobe_at_func_entry(struct pt_regs *regs);
 #define unwind_user_at_function_start is_uprobe_at_func_entry
 #endif
 

@@ -10,6 +10,8 @@
 # same.
 set -eu -o pipefail
 
+# Read as a whole before it runs: an edit meanwhile must not reach this run.
+{
 source=$1
 dir=$2
 shift 2
@@ -62,3 +64,5 @@ if [ ! -e "$dir/vm-init" ] || [ "$init" -nt "$dir/vm-init" ]; then
 	mv "$dir/vm-init.tmp" "$dir/vm-init"
 fi
 echo "$name: $dir/arch/x86/boot/bzImage is up to date, $((SECONDS - begin)) s"
+exit
+}

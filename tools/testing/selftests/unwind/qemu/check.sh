@@ -61,6 +61,8 @@ guest() {
 	fi
 }
 
+# Read as a whole before it runs: an edit meanwhile must not reach this run.
+{
 mkdir -p "$dir"
 for kernel; do
 	if [ "$kernel" = "$1" ]; then
@@ -86,3 +88,5 @@ echo
 printf '%-18s %6s %6s %7s\n%s\n' part passed failed skipped "$table"
 echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
 [ "$failed" = 0 ]
+exit
+}

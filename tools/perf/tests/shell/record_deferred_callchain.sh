@@ -1,0 +1,222 @@
+#!/bin/bash
+# perf record with deferred user callchains
+# SPDX-License-Identifier: GPL-2.0
+
+# Records a program that is mostly in the kernel and one that is mostly not, and
+# looks at what all readers make of it. The kernel must support the feature, on
+# others this is skipped.
+
+set -e
+
+err=0
+dir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
+data="${dir}/perf.data"
+busy="perf test -w noploop"
+kernel="perf bench -f simple sched messaging -g 1 -l 200"
+
+cleanup() {
+	rm -rf "${dir}"
+	trap - EXIT TERM INT
+}
+
+# An error or a signal in between
+trap 'rm -rf "${dir}"; exit 1' EXIT TERM INT
+
+fail() {
+	echo "$1 [Failed]"
+	err=1
+}
+
+# The value of one line of perf report --stats.
+stat_of() {
+	perf report -i "$1" --stats 2> /dev/null | sed -n "s/^ *$2: *//p"
+}
+
+# How many events have all of the attribute fields?
+events() {
+	attrs=$(perf evlist -v -i "${data}")
+	for field in "$@"; do
+		attrs=$(echo "${attrs}" | grep -e "${field}" || true)
+	done
+	echo "${attrs}" | grep -c "type:" || true
+}
+
+# Does the file hold records or the marker, or the attribute bits?
+has_deferral() {
+	perf evlist -v -i "$1" | grep -q "defer_" ||
+		perf script -D -i "$1" 2> /dev/null | grep -q "CALLCHAIN_DEFERRED\|fffffffffffffd80"
+}
+
+record() {
+	perf record -q -F 2000 -o "${data}" "$@" 2> "${dir}/log" || {
+		cat "${dir}/log"
+		return 1
+	}
+}
+
+skip_unsupported() {
+	# Not quiet: the message is what tells.
+	perf record -e cpu-clock --call-graph deferred -o "${data}" -- true \
+		> "${dir}/log" 2>&1
+	if grep -q "not supported by this kernel" "${dir}/log"; then
+		echo "Skip, this kernel does not support deferred user callchains"
+		cleanup
+		exit 2
+	fi
+}
+
+test_attr() {
+	echo "Attributes"
+
+	record -e cpu-clock --call-graph deferred -- true
+	[ "$(events "defer_callchain: 1" "defer_output: 1")" -eq 1 ] || fail "One event"
+
+	record -e cpu-clock,task-clock --call-graph fp,defer -- true
+	[ "$(events "-clock" "defer_callchain: 1")" -eq 2 ] || fail "Two events"
+	[ "$(events "defer_output: 1")" -eq 1 ] || fail "Two events, one output"
+
+	record -e '{cpu-clock,task-clock}' --call-graph deferred -- true
+	[ "$(events "defer_output: 1")" -eq 1 ] || fail "Group, one output"
+
+	record -e cpu-clock/call-graph=no/,task-clock/call-graph=deferred/ -- true
+	[ "$(events "^task-clock" "defer_callchain: 1")" -eq 1 ] || fail "Event term"
+	[ "$(events "defer_output: 1")" -eq 1 ] || fail "Event term, one output"
+
+	record -e cpu-clock --call-graph deferred --kernel-callchains -- true
+	! has_deferral "${data}" || fail "No user callchains, no deferral"
+
+	for mode in deferred,4 fp,4,defer fp,defer,4; do
+		record -e cpu-clock --call-graph "${mode}" -- true
+		[ "$(events "defer_output: 1" "sample_max_stack: 4")" -eq 1 ] ||
+			fail "Stack depth of ${mode}"
+	done
+}
+
+# Samples in time order, no cookie, and at least one with both halves.
+check_script() {
+	perf script -F time,ip,sym 2> /dev/null "$@" | awk '
+		/^ *[0-9]+\.[0-9]+:/ {
+			sub(":", "", $1)
+			if ($1 + 0 < last + 0)
+				unsorted++
+			last = $1
+			kernel = 0
+			samples++
+			next
+		}
+		/user callchain deferred/ { unmerged++ }
+		/user callchain lost/ { next }
+		/^[ \t]+ffff/ { kernel = 1 }
+		/^[ \t]+[0-9a-f]+ / && !/^[ \t]+ffff/ { user++; if (kernel) both++; kernel = 0 }
+		END {
+			printf "%d samples, %d with kernel and user frames\n", samples, both
+			exit !(samples && user && both && !unsorted && !unmerged)
+		}'
+}
+
+test_merge() {
+	echo "Merging"
+
+	# shellcheck disable=SC2086
+	record -e cpu-clock --call-graph deferred -- ${kernel}
+	check_script -i "${data}" || fail "Callchains of a program in the kernel"
+
+	merged=$(stat_of "${data}" "samples merged")
+	lost=$(stat_of "${data}" "samples lost")
+	echo "${merged} samples merged, ${lost} lost"
+	[ "${merged}" -gt 0 ] || fail "No sample merged"
+	[ "${lost}" -le $((merged / 10)) ] || fail "Too many samples lost"
+
+	perf report -i "${data}" --stdio -g caller > "${dir}/report" 2> /dev/null || fail "Report"
+	! grep -q "user callchain deferred" "${dir}/report" || fail "Report has cookies"
+
+	perf script -i "${data}" --no-merge-callchains 2> /dev/null > "${dir}/script"
+	grep -q "DEFERRED CALLCHAIN \[cookie: [0-9a-f]*\]" "${dir}/script" || fail "Records apart"
+
+	perf report -D -i "${data}" 2> /dev/null > "${dir}/dump"
+	grep -q "PERF_RECORD_CALLCHAIN_DEFERRED.*cookie: 0x" "${dir}/dump" || fail "Raw dump"
+}
+
+test_user() {
+	echo "User mode"
+
+	# shellcheck disable=SC2086
+	record -e cpu-clock:u --call-graph deferred -- ${busy}
+	perf script -i "${data}" -F ip,sym 2> /dev/null > "${dir}/script"
+	grep -A3 " noploop$" "${dir}/script" | grep -q -v " noploop$" || fail "Callers of noploop"
+	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "Counts of user mode"
+}
+
+test_inject() {
+	echo "Inject"
+
+	# shellcheck disable=SC2086
+	record -e cpu-clock --call-graph deferred -- ${kernel}
+	perf script -i "${data}" > "${dir}/a" 2> /dev/null
+	for opts in "" "-b"; do
+		# shellcheck disable=SC2086
+		perf inject ${opts} -i "${data}" -o "${dir}/merged" 2> /dev/null ||
+			fail "Inject ${opts}"
+		! has_deferral "${dir}/merged" ||
+			fail "Inject ${opts} does not suit an old perf"
+		perf script -i "${dir}/merged" > "${dir}/b" 2> /dev/null
+		cmp "${dir}/a" "${dir}/b" || fail "Inject ${opts} changes the output"
+	done
+
+	perf inject --no-merge-callchains -i "${data}" -o "${dir}/merged" 2> /dev/null
+	has_deferral "${dir}/merged" || fail "Inject merges against the option"
+}
+
+test_pipe() {
+	echo "Pipe"
+
+	# shellcheck disable=SC2086
+	perf record -q -F 2000 -e cpu-clock --call-graph deferred -o - -- ${kernel} \
+		2> /dev/null > "${data}"
+	check_script -i - < "${data}" || fail "Script from a pipe"
+	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"
+	grep -q "samples merged: *[1-9]" "${dir}/report" || fail "Report from a pipe"
+
+	perf inject -i - -o - < "${data}" 2> /dev/null > "${dir}/merged"
+	check_script -i - < "${dir}/merged" || fail "Inject from pipe to pipe"
+	perf inject -i - -o "${dir}/merged" < "${data}" 2> /dev/null
+	! has_deferral "${dir}/merged" ||
+		fail "Inject from a pipe does not suit an old perf"
+	check_script -i "${dir}/merged" || fail "Inject from a pipe to a file"
+}
+
+test_compressed() {
+	echo "Compressed"
+
+	perf version --build-options | grep -q "zstd: \[ on" || return 0
+	# shellcheck disable=SC2086
+	record -z -e cpu-clock --call-graph deferred -- ${kernel}
+	check_script -i "${data}" || fail "Script of a compressed file"
+	perf inject -i "${data}" -o "${dir}/merged" 2> /dev/null || fail "Inject of a compressed file"
+	! has_deferral "${dir}/merged" || fail "Inject of a compressed file did not merge"
+}
+
+test_refused() {
+	echo "Refused"
+
+	perf record -q -e cpu-clock --call-graph dwarf,defer -o "${data}" -- true 2> "${dir}/log" &&
+		fail "dwarf,defer"
+	grep -q "only fp can be deferred" "${dir}/log" || fail "Message of dwarf,defer"
+
+	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0
+	perf trace -e cpu-clock --call-graph deferred -- true > "${dir}/log" 2>&1 &&
+		fail "perf trace"
+	grep -q "perf trace cannot show deferred" "${dir}/log" || fail "Message of perf trace"
+}
+
+skip_unsupported
+test_attr
+test_merge
+test_user
+test_inject
+test_pipe
+test_compressed
+test_refused
+
+cleanup
+exit ${err}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The data format of deferred user callchains, as the reader sees it.
+ *
+ * A file may be damaged or made to do damage: nothing in a record is used
+ * before perf_event__check_callchain_deferred() has compared its two lengths,
+ * header.size and nr. The cookie at the end of an unmerged callchain is never
+ * taken for an address; a mark stands for frames that are not there, and it
+ * resolves to a symbol, so that all output code shows it without special cases.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+
+#include "addr_location.h"
+#include "callchain-deferred.h"
+#include "debug.h"
+#include "dso.h"
+#include "map.h"
+#include "maps.h"
+#include "symbol.h"
+#include "thread.h"
+
+/* Several readers look at the same event, and none goes on after it. */
+#define pr_broken(fmt, ...)							\
+do {										\
+	static bool told;							\
+										\
+	if (!told)								\
+		pr_err("Broken deferred callchain record: " fmt, ##__VA_ARGS__);\
+	told = true;								\
+} while (0)
+
+/**
+ * perf_event__check_callchain_deferred - check the lengths of a record
+ * @event: PERF_RECORD_CALLCHAIN_DEFERRED, at least its header is readable
+ * @id_hdr_size: size of the sample_id fields that must follow, 0 if there are none
+ *
+ * Return: 0 or -EINVAL after a message.
+ */
+int perf_event__check_callchain_deferred(const union perf_event *event, u16 id_hdr_size)
+{
+	const struct perf_record_callchain_deferred *rec = &event->callchain_deferred;
+	size_t size = event->header.size;
+
+	if (size < sizeof(*rec) + id_hdr_size || size % sizeof(u64)) {
+		pr_broken("size %zu, expected at least %zu\n",
+			  size, sizeof(*rec) + id_hdr_size);
+		return -EINVAL;
+	}
+
+	/* Divide instead of multiply: nr can be anything. */
+	if (rec->nr > (size - sizeof(*rec) - id_hdr_size) / sizeof(u64)) {
+		pr_broken("%" PRI_lu64 " addresses do not fit into size %zu\n", rec->nr, size);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/**
+ * perf_event__fprintf_callchain_deferred - raw dump of a checked record
+ * @event: PERF_RECORD_CALLCHAIN_DEFERRED
+ * @fp: where to print
+ *
+ * Return: number of characters.
+ */
+size_t perf_event__fprintf_callchain_deferred(const union perf_event *event, FILE *fp)
+{
+	const struct perf_record_callchain_deferred *rec = &event->callchain_deferred;
+	size_t ret;
+	__u64 i;
+
+	ret = fprintf(fp, "(0x%x): cookie: %#" PRI_lx64 "\n... FP chain: nr:%" PRI_lu64 "\n",
+		      event->header.misc, rec->cookie, rec->nr);
+	for (i = 0; i < rec->nr; i++)
+		ret += fprintf(fp, "..... %2" PRI_lu64 ": %016" PRI_lx64 "\n", i, rec->ips[i]);
+	return ret;
+}
+
+/**
+ * perf_event__new_user_callchain - the callchain of a record on its own
+ * @event: PERF_RECORD_CALLCHAIN_DEFERRED, checked
+ *
+ * Return: a callchain to be freed by the caller, or NULL.
+ */
+struct ip_callchain *perf_event__new_user_callchain(const union perf_event *event)
+{
+	const struct perf_record_callchain_deferred *rec = &event->callchain_deferred;
+	struct ip_callchain *chain = malloc(sizeof(*chain) + (rec->nr + 1) * sizeof(u64));
+
+	if (chain) {
+		chain->nr = rec->nr + 1;
+		chain->ips[0] = PERF_CONTEXT_USER;
+		memcpy(chain->ips + 1, rec->ips, rec->nr * sizeof(u64));
+	}
+	return chain;
+}
+
+/**
+ * perf_event__write_callchain - write a sample with another callchain
+ * @dst: PERF_SAMPLE_MAX_SIZE bytes
+ * @event: the sample
+ * @orig: parsed from @event
+ * @sample: has the other callchain, which is cut if it does not fit
+ *
+ * Return: 0 or -EINVAL if not even the rest of the sample fits.
+ */
+int perf_event__write_callchain(union perf_event *dst, const union perf_event *event,
+				const struct perf_sample *orig, const struct perf_sample *sample)
+{
+	const struct ip_callchain *chain = orig->callchain;
+	size_t before = (void *)chain - (void *)event;
+	size_t skip = before + (chain->nr + 1) * sizeof(u64);
+	size_t after = event->header.size - skip;
+	size_t max = round_down(USHRT_MAX, sizeof(u64)) - sizeof(u64);
+	u64 nr = sample->callchain->nr;
+	void *pos = dst;
+
+	if (before + after > max)
+		return -EINVAL;
+
+	if (nr > (max - before - after) / sizeof(u64)) {
+		nr = (max - before - after) / sizeof(u64);
+		pr_debug("callchain of %" PRI_lu64 " entries cut to %" PRI_lu64 "\n",
+			 (__u64)sample->callchain->nr, (__u64)nr);
+	}
+
+	memcpy(pos, event, before);
+	pos += before;
+	*(u64 *)pos = nr;
+	pos += sizeof(u64);
+	memcpy(pos, sample->callchain->ips, nr * sizeof(u64));
+	pos += nr * sizeof(u64);
+	memcpy(pos, (void *)event + skip, after);
+	pos += after;
+	dst->header.size = pos - (void *)dst;
+	return 0;
+}
+
+static struct map *mark_map;
+
+static void mark_map__init(void)
+{
+	static const struct {
+		u64 ip;
+		const char *name;
+	} marks[] = {
+		{ CALLCHAIN_USER_DEFERRED, "[user callchain deferred]" },
+		{ CALLCHAIN_USER_LOST, "[user callchain lost]" },
+	};
+	struct dso *dso = dso__new("[deferred]");
+	unsigned int i;
+
+	if (!dso)
+		return;
+
+	/* The addresses in this object are 0 and 1. */
+	for (i = 0; i < ARRAY_SIZE(marks); i++) {
+		struct symbol *sym = symbol__new(marks[i].ip - marks[0].ip, 1, STB_GLOBAL,
+						 STT_FUNC, marks[i].name);
+
+		if (sym)
+			symbols__insert(dso__symbols(dso), sym);
+	}
+	dso__set_loaded(dso);
+
+	mark_map = map__new2(marks[0].ip, dso);
+	if (mark_map)
+		map__set_end(mark_map, PERF_CONTEXT_MAX);
+	dso__put(dso);
+}
+
+/**
+ * callchain_mark__find - resolve a mark in a callchain
+ * @thread: the sampled thread
+ * @ip: the callchain entry
+ * @al: map, address and symbol are set if @ip is a mark
+ *
+ * Return: true if @ip is a mark that could be resolved.
+ */
+bool callchain_mark__find(struct thread *thread, u64 ip, struct addr_location *al)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (ip != CALLCHAIN_USER_LOST && ip != CALLCHAIN_USER_DEFERRED)
+		return false;
+
+	pthread_once(&once, mark_map__init);
+	if (!mark_map)
+		return false;
+
+	maps__put(al->maps);
+	al->maps = maps__get(thread__maps(thread));
+	map__put(al->map);
+	al->map = map__get(mark_map);
+	al->addr = map__map_ip(mark_map, ip);
+	al->sym = dso__find_symbol_nocache(map__dso(mark_map), al->addr);
+	return true;
+}

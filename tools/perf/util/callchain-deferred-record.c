@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Asking the kernel for deferred user callchains: option values and attr bits.
+ *
+ * Two attr bits belong together. Each event whose samples shall carry a cookie
+ * instead of user addresses has attr.defer_callchain, and exactly one event of
+ * each ring buffer has attr.defer_output: the tracking event, as the kernel
+ * writes a record to every event that has the bit. The bits are decided here,
+ * when all events of the evlist are known, and are cleared again if the kernel
+ * does not know them.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+
+#include "callchain.h"
+#include "callchain-deferred.h"
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "perf_api_probe.h"
+#include "util.h"
+
+static bool is_number(const char *str)
+{
+	return *str && str[strspn(str, "0123456789")] == '\0';
+}
+
+/* Is one of the comma separated words of @list equal to @word? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	while (list) {
+		if (!strncmp(list, word, len) && (!list[len] || list[len] == ','))
+			return true;
+		list = strchr(list, ',');
+		if (list)
+			list++;
+	}
+	return false;
+}
+
+static int parse_max_stack(const char *arg, const char *tok, u16 *max_stack)
+{
+	unsigned long limit = min_t(int, sysctl__max_stack(), USHRT_MAX);
+	unsigned long nr = strtoul(tok, NULL, 10);
+
+	if (nr < 1 || nr > limit) {
+		pr_err("callchain: max-stack %s of '%s' is not within 1 and %lu (kernel.perf_event_max_stack)\n",
+		       tok, arg, limit);
+		return -EINVAL;
+	}
+	*max_stack = nr;
+	return 0;
+}
+
+/* The words after "fp" or "deferred". */
+static int parse_words(const char *arg, char *words, bool defer, struct callchain_param *param)
+{
+	char *tok, *saveptr = NULL;
+	u16 max_stack = 0;
+	int ret;
+
+	for (tok = strtok_r(words, ",", &saveptr); tok; tok = strtok_r(NULL, ",", &saveptr)) {
+		if (!strcmp(tok, "defer") && !defer) {
+			defer = true;
+		} else if (is_number(tok) && !max_stack) {
+			ret = parse_max_stack(arg, tok, &max_stack);
+			if (ret)
+				return ret;
+		} else {
+			pr_err("callchain: '%s' of '%s' is not expected, use deferred[,max-stack] or fp[,max-stack][,defer]\n",
+			       tok, arg);
+			return -EINVAL;
+		}
+	}
+
+	param->record_mode = CALLCHAIN_FP;
+	param->defer = true;
+	if (max_stack)
+		param->max_stack = max_stack;
+	return 0;
+}
+
+/**
+ * parse_callchain_deferred - parse a record mode that asks for deferral
+ * @arg: value of --call-graph, of the call-graph term or of the config key
+ * @param: where the result goes
+ *
+ * Known are "deferred[,max-stack]" and "fp[,max-stack][,defer]" with the words
+ * after "fp" in any order.
+ *
+ * Return: 0, 1 if @arg does not ask for deferral, or -EINVAL after a message.
+ */
+int parse_callchain_deferred(const char *arg, struct callchain_param *param)
+{
+	size_t len = strcspn(arg, ",");
+	bool fp = len == strlen("fp") && !strncmp(arg, "fp", len);
+	bool deferred = len == strlen("deferred") && !strncmp(arg, "deferred", len);
+	bool defer = has_word(arg, "defer");
+	char *words;
+	int ret;
+
+	param->defer = false;
+
+	/* A second word that is no number was read as 0 up to now. */
+	if (fp && !defer && (!arg[len] || is_number(arg + len + 1)))
+		return 1;
+
+	if (!fp && !deferred) {
+		if (!defer)
+			return 1;
+		pr_err("callchain: only fp can be deferred, not '%s'\n", arg);
+		return -EINVAL;
+	}
+
+	words = strdup(arg + len);
+	if (!words)
+		return -ENOMEM;
+
+	ret = parse_words(arg, words, deferred, param);
+	free(words);
+	return ret;
+}
+
+/**
+ * cut_callchain_deferred - split off a deferred record mode
+ * @arg: comma separated words, the record mode first
+ *
+ * perf top mixes the words for recording and reporting in one list, where a
+ * number may belong to either. The numbers next to "deferred" and "defer" are
+ * the stack depth.
+ *
+ * Return: what follows in @arg, which then ends after the record mode, or NULL
+ * if the list does not begin with a deferred record mode.
+ */
+char *cut_callchain_deferred(char *arg)
+{
+	bool is_fp = !strncmp(arg, "fp,", 3);
+	char *pos = arg, *end;
+
+	if (!has_word(arg, is_fp ? "defer" : "deferred"))
+		return NULL;
+	if (!is_fp && strncmp(arg, "deferred", strlen("deferred")))
+		return NULL;
+
+	while ((pos = strchr(pos, ',')) != NULL) {
+		char word[8];
+
+		end = strchrnul(++pos, ',');
+		if (end - pos >= (ptrdiff_t)sizeof(word))
+			break;
+		memcpy(word, pos, end - pos);
+		word[end - pos] = '\0';
+		if (strcmp(word, "defer") && !is_number(word))
+			break;
+	}
+	if (!pos)
+		return arg + strlen(arg);
+
+	pos[-1] = '\0';
+	return pos;
+}
+
+bool evlist__has_callchain_deferred(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.defer_callchain)
+			return true;
+	}
+	return false;
+}
+
+void evlist__clear_callchain_deferred(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		evsel->core.attr.defer_callchain = 0;
+		evsel->core.attr.defer_output = 0;
+	}
+}
+
+/* A record serves all events, so it is as deep as the deepest of them; 0 is the sysctl. */
+static u16 evlist__deferred_max_stack(struct evlist *evlist)
+{
+	struct evsel *evsel;
+	u16 max_stack = 0;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->core.attr.defer_callchain)
+			continue;
+		if (!evsel->core.attr.sample_max_stack)
+			return 0;
+		max_stack = max(max_stack, evsel->core.attr.sample_max_stack);
+	}
+	return max_stack;
+}
+
+/**
+ * evlist__config_callchain_deferred - complete the attrs for deferred callchains
+ * @evlist: all events are configured, none is open
+ *
+ * Without support in the kernel the user is told, and frame pointers are used.
+ */
+void evlist__config_callchain_deferred(struct evlist *evlist)
+{
+	static bool warned;
+	struct evsel *tracking;
+
+	if (!evlist__has_callchain_deferred(evlist))
+		return;
+
+	if (!perf_can_defer_callchain()) {
+		evlist__clear_callchain_deferred(evlist);
+		if (!warned)
+			pr_warning("Deferred user callchains are not supported by this kernel, falling back to frame pointers.\n");
+		warned = true;
+		return;
+	}
+
+	tracking = evlist__get_tracking_event(evlist);
+	tracking->core.attr.defer_output = 1;
+	tracking->core.attr.sample_max_stack = evlist__deferred_max_stack(evlist);
+}

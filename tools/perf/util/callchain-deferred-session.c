@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user callchains in a session, so that every tool gets merged samples.
+ *
+ * A file is read once before the events are processed, for the records alone;
+ * addresses stay in the mapping of the file where that is possible. From a
+ * pipe, samples wait for their records. The events of a session arrive here in
+ * time order, if its tool wants that, right before they are delivered.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include <byteswap.h>
+
+#include "callchain-deferred.h"
+#include "compress.h"
+#include "data.h"
+#include "debug.h"
+#include "evlist.h"
+#include "memswap.h"
+#include "session.h"
+#include "tool.h"
+#include "util.h"
+#include <internal/lib.h>
+
+/* Events, and again records, that may be held when reading from a pipe. */
+#define PIPE_MAX_BYTES		(256UL * 1024 * 1024)
+
+/**
+ * struct dc_scan - reading one file for its records
+ * @session: the session
+ * @copy: addresses do not stay where they are read
+ * @zstd: the compressed stream
+ * @rest: uncompressed data, its last event may be incomplete
+ * @nr_rest: bytes in @rest
+ */
+struct dc_scan {
+	struct perf_session	*session;
+	bool			copy;
+	struct zstd_data	zstd;
+	char			*rest;
+	size_t			nr_rest;
+	char			buf[PERF_SAMPLE_MAX_SIZE] __aligned(8);
+};
+
+static int parse_held(void *data, union perf_event *event, struct perf_sample *sample)
+{
+	struct perf_session *session = data;
+
+	return evlist__parse_sample(session->evlist, event, sample);
+}
+
+static int deliver_held(void *data, union perf_event *event, struct perf_sample *sample,
+			u64 file_offset, const char *file_path)
+{
+	struct perf_session *session = data;
+
+	/* The only event perf writes that is held. */
+	if (!sample)
+		return session->tool->finished_round(session->tool, event,
+						     &session->ordered_events);
+
+	return perf_session__deliver_sample(session, event, sample, file_offset, file_path);
+}
+
+static const struct callchain_deferred_ops session_ops = {
+	.parse   = parse_held,
+	.deliver = deliver_held,
+};
+
+/* An event with its header in native order; the file itself is not written to. */
+static union perf_event *scan_fetch(struct dc_scan *scan, void *data,
+				    const struct perf_event_header *header)
+{
+	union perf_event *event = data;
+
+	if (scan->session->header.needs_swap) {
+		memcpy(scan->buf, data, header->size);
+		event = (union perf_event *)scan->buf;
+		event->header = *header;
+	}
+	return event;
+}
+
+static int scan_record(struct dc_scan *scan, union perf_event *event)
+{
+	struct perf_session *session = scan->session;
+	struct perf_sample sample;
+
+	if (session->header.needs_swap)
+		mem_bswap_64(&event->header + 1, event->header.size - sizeof(event->header));
+
+	if (evlist__parse_sample(session->evlist, event, &sample))
+		return -EINVAL;
+
+	return callchain_deferred__add(session->callchain_deferred, &event->callchain_deferred,
+				       &sample, scan->copy);
+}
+
+static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size);
+
+static int scan_compressed(struct dc_scan *scan, union perf_event *event)
+{
+	size_t len = scan->session->header.env.comp_mmap_len;
+	size_t src_size = event->header.size - sizeof(struct perf_record_compressed);
+	void *src = (void *)event + sizeof(struct perf_record_compressed);
+	bool copy = scan->copy;
+	char *rest;
+	size_t nr;
+	ssize_t done;
+
+	rest = realloc(scan->rest, scan->nr_rest + len);
+	if (!rest)
+		return -ENOMEM;
+	scan->rest = rest;
+
+	nr = zstd_decompress_stream(&scan->zstd, src, src_size, rest + scan->nr_rest, len);
+	if (!nr)
+		return -EINVAL;
+	nr += scan->nr_rest;
+
+	scan->copy = true;
+	done = scan_events(scan, rest, nr);
+	scan->copy = copy;
+	if (done < 0)
+		return done;
+
+	scan->nr_rest = nr - done;
+	memmove(rest, rest + done, scan->nr_rest);
+	return 0;
+}
+
+/**
+ * scan_events - look for records
+ * @scan: state of this file
+ * @data: an event, and others after it
+ * @size: bytes in @data
+ *
+ * A broken event ends it: the second pass will stop there, too, and say so.
+ *
+ * Return: the number of bytes that are whole events, or an error.
+ */
+static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size)
+{
+	bool swap = scan->session->header.needs_swap;
+	u64 pos = 0;
+	int ret = 0;
+
+	while (!ret && size - pos >= sizeof(struct perf_event_header)) {
+		const struct perf_record_auxtrace *aux = data + pos;
+		struct perf_event_header header = aux->header;
+		u64 skip = 0;
+
+		if (swap)
+			perf_event_header__bswap(&header);
+		if (header.size < sizeof(header))
+			return -EINVAL;
+		if (header.size > size - pos)
+			break;
+
+		if (header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
+			ret = scan_record(scan, scan_fetch(scan, data + pos, &header));
+		else if (header.type == PERF_RECORD_COMPRESSED)
+			ret = scan_compressed(scan, scan_fetch(scan, data + pos, &header));
+		else if (header.type == PERF_RECORD_AUXTRACE && header.size >= sizeof(*aux))
+			skip = swap ? bswap_64(aux->size) : aux->size;
+
+		pos += header.size;
+		if (skip > size - pos)
+			break;
+		pos += skip;
+	}
+	return ret ?: (ssize_t)pos;
+}
+
+static int scan_file(struct perf_session *session, int fd, u64 offset, u64 size)
+{
+	u64 start = round_down(offset, page_size);
+	struct dc_scan *scan;
+	ssize_t ret;
+	void *map;
+
+	if (!size)
+		return 0;
+
+	scan = zalloc(sizeof(*scan));
+	if (!scan)
+		return -ENOMEM;
+
+	map = mmap(NULL, size + offset - start, PROT_READ, MAP_SHARED, fd, start);
+	if (map == MAP_FAILED) {
+		ret = -errno;
+		goto out;
+	}
+
+	scan->session = session;
+	scan->copy = session->header.needs_swap;
+	ret = zstd_init(&scan->zstd, 0);
+	if (ret)
+		goto out;
+	ret = scan_events(scan, map + offset - start, size);
+	zstd_fini(&scan->zstd);
+
+	/* Otherwise it stays until the process ends, as that of the second pass does. */
+	if (scan->copy)
+		munmap(map, size + offset - start);
+out:
+	free(scan->rest);
+	free(scan);
+	return ret == -ENOMEM ? ret : 0;
+}
+
+static int scan_session(struct perf_session *session)
+{
+	struct perf_data *data = session->data;
+	int i, ret;
+
+	ret = scan_file(session, perf_data__fd(data), session->header.data_offset,
+			session->header.data_size);
+
+	for (i = 0; !ret && perf_data__is_dir(data) && i < data->dir.nr; i++)
+		ret = scan_file(session, data->dir.files[i].fd, 0, data->dir.files[i].size);
+
+	return ret;
+}
+
+/**
+ * perf_session__start_callchains - get ready to merge
+ * @session: its events are known, none was processed
+ *
+ * Nothing is done if there are no deferred callchains, or if the tool or the
+ * raw dump wants to see samples and records apart.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int perf_session__start_callchains(struct perf_session *session)
+{
+	bool is_pipe = perf_data__is_pipe(session->data);
+	const struct callchain_deferred_limits limits = {
+		.max_bytes = is_pipe ? PIPE_MAX_BYTES : 0,
+	};
+
+	/* perf inject is early, and through a pipe come many attributes. */
+	if (session->callchain_deferred)
+		return 0;
+
+	if (dump_trace || !session->tool->merge_deferred_callchains ||
+	    !evlist__has_callchain_deferred(session->evlist))
+		return 0;
+
+	session->callchain_deferred = callchain_deferred__new(&session_ops, session, &limits);
+	if (!session->callchain_deferred)
+		return -ENOMEM;
+
+	return is_pipe ? 0 : scan_session(session);
+}
+
+/**
+ * perf_session__feed_callchain - see callchain_deferred__feed()
+ * @session: the session
+ * @event: the next event to be delivered
+ * @sample: parsed from it
+ * @file_offset: for a later delivery
+ * @file_path: for a later delivery
+ *
+ * Return: 0 if the event is to be delivered now, 1 if not, or an error.
+ */
+int perf_session__feed_callchain(struct perf_session *session, union perf_event *event,
+				 struct perf_sample *sample, u64 file_offset,
+				 const char *file_path)
+{
+	if (!session->callchain_deferred)
+		return 0;
+
+	return callchain_deferred__feed(session->callchain_deferred, event, sample,
+					file_offset, file_path);
+}
+
+/**
+ * perf_session__hold_event - let an event that perf wrote wait for those before it
+ * @session: the session
+ * @event: PERF_RECORD_FINISHED_ROUND
+ *
+ * If events are not put in order here, somebody will do that later and relies
+ * on the rounds. Otherwise it is this event that makes them come in order.
+ *
+ * Return: 0 if the event is to be processed now, 1 if not, or an error.
+ */
+int perf_session__hold_event(struct perf_session *session, union perf_event *event)
+{
+	if (!session->callchain_deferred || session->tool->ordered_events)
+		return 0;
+
+	return callchain_deferred__hold(session->callchain_deferred, event);
+}
+
+int perf_session__flush_callchains(struct perf_session *session)
+{
+	return session->callchain_deferred ?
+		callchain_deferred__flush(session->callchain_deferred) : 0;
+}
+
+void perf_session__warn_callchains(const struct perf_session *session)
+{
+	const struct callchain_deferred_stats *stats;
+	__u64 bad, all;
+
+	if (!session->callchain_deferred)
+		return;
+
+	stats = callchain_deferred__stats(session->callchain_deferred);
+	bad = stats->lost + stats->late + stats->failed;
+	all = bad + stats->merged + stats->empty;
+
+	if (bad && bad >= all / 20)
+		pr_warning("Deferred callchains: %" PRI_lu64 " of %" PRI_lu64 " are missing.\n",
+			   bad, all);
+}
+
+size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FILE *fp)
+{
+#define LINE(name, field) { name, offsetof(struct callchain_deferred_stats, field) }
+	static const struct {
+		const char *name;
+		size_t offset;
+	} lines[] = {
+		LINE("samples merged",		merged),
+		LINE("samples empty",		empty),
+		LINE("samples lost",		lost),
+		LINE("samples late",		late),
+		LINE("samples failed",		failed),
+		LINE("samples truncated",	truncated),
+		LINE("records",			records),
+		LINE("records foreign",		foreign),
+		LINE("records duplicate",	duplicate),
+	};
+#undef LINE
+	const void *stats;
+	size_t i, ret;
+
+	if (!cd)
+		return 0;
+
+	stats = callchain_deferred__stats(cd);
+	ret = fprintf(fp, "\nDeferred user callchains:\n");
+	for (i = 0; i < ARRAY_SIZE(lines); i++)
+		ret += fprintf(fp, "%20s: %10" PRI_lu64 "\n", lines[i].name,
+			       *(const __u64 *)(stats + lines[i].offset));
+	return ret;
+}

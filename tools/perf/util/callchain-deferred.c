@@ -1,0 +1,688 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Joining samples with their deferred user callchains.
+ *
+ * A sample ends in a cookie. A record with the same cookie brings the user
+ * addresses, mostly later, sometimes earlier (a sample taken after the walk, in
+ * the same kernel entry), sometimes never. A cookie is unique in the system, so
+ * the task is compared only where both sides name it. Events come in here in
+ * the order in which they are to be delivered, and leave in that order.
+ *
+ * All records known beforehand (a file): the owner reads the file once for
+ * records alone and adds them. Then a sample is merged at once, nothing waits,
+ * and memory is the index. A queue would not do: one task that sleeps in a
+ * system call for the whole session would hold all later events.
+ *
+ * Records known as they come (a pipe, live data): a sample without its record
+ * waits in a queue, and all later events behind it. The queue is bounded by
+ * bytes and by event time. At the bound the oldest sample leaves without its
+ * user half, counted as late. Records that came are remembered, bounded by the
+ * same number of bytes; the one that was not used for the longest time goes
+ * first, so that a task which stays in one kernel entry keeps its record.
+ *
+ * Each event costs constant time: a waiting sample points to the entry of its
+ * cookie, and a record fills that entry, so nothing is searched. Entries come
+ * from slabs, queued events from large chunks.
+ *
+ * A merged callchain has the classic form: what came before the cookie, then
+ * PERF_CONTEXT_USER, then the addresses, or one mark if there are none.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/string.h>
+#include <linux/zalloc.h>
+
+#include "callchain-deferred.h"
+#include "debug.h"
+
+#define CHUNK_SIZE		(1024 * 1024)
+#define SLAB_ENTRIES		1024
+#define MIN_HASH_BITS		8
+/* Addresses in the largest event. */
+#define MAX_IPS			(PERF_SAMPLE_MAX_SIZE / sizeof(u64))
+/* Tasks with the same cookie; one in a file that is not made to do damage. */
+#define MAX_SAME_COOKIE		16
+
+/**
+ * struct dc_entry - what is known about one cookie
+ * @hash: link in the table, or in the list of free entries
+ * @lru: link in the list of entries that no held sample refers to
+ * @cookie: key
+ * @tid: key, -1 if not known
+ * @machine_pid: key, 0 for the host
+ * @refs: number of held samples that refer to this
+ * @nr: number of addresses
+ * @known: the record is here
+ * @hit: a sample asked for it
+ * @owned: @ips is freed with the entry
+ * @ips: the addresses
+ */
+struct dc_entry {
+	struct hlist_node	hash;
+	struct list_head	lru;
+	u64			cookie;
+	u32			tid;
+	u32			machine_pid;
+	u32			refs;
+	u32			nr;
+	bool			known;
+	bool			hit;
+	bool			owned;
+	const u64		*ips;
+};
+
+struct dc_slab {
+	struct dc_slab		*next;
+	struct dc_entry		entries[SLAB_ENTRIES];
+};
+
+/**
+ * struct dc_event - an event in the queue
+ * @file_offset: for the delivery
+ * @file_path: for the delivery
+ * @entry: set if this is a deferred sample
+ * @time: of the sample, -1 if not known
+ * @event: the copy, a multiple of 8 bytes in the chunk
+ */
+struct dc_event {
+	u64			file_offset;
+	const char		*file_path;
+	struct dc_entry		*entry;
+	u64			time;
+	union perf_event	event[];
+};
+
+struct dc_chunk {
+	struct list_head	list;
+	size_t			head;
+	size_t			tail;
+	char			data[CHUNK_SIZE] __aligned(8);
+};
+
+struct callchain_deferred {
+	const struct callchain_deferred_ops *ops;
+	void			*data;
+	struct callchain_deferred_limits limits;
+	struct callchain_deferred_stats stats;
+
+	struct hlist_head	*table;
+	unsigned int		hash_bits;
+	u64			hash_seed;
+	u64			nr_entries;
+	struct dc_slab		*slabs;
+	struct hlist_head	free;
+	struct list_head	lru;
+	size_t			record_bytes;
+
+	struct list_head	chunks;
+	struct dc_chunk		*spare;
+	size_t			held_bytes;
+	u64			last_time;
+
+	/* The merged callchain of the sample being delivered: nr, then two halves. */
+	u64			merged[1 + MAX_IPS + 1 + MAX_IPS];
+};
+
+static void *dc__alloc(const struct callchain_deferred *cd, size_t size)
+{
+	return cd->ops->alloc ? cd->ops->alloc(size) : malloc(size);
+}
+
+/* The table of cookies. */
+
+static struct hlist_head *dc__bucket(const struct callchain_deferred *cd, u64 cookie)
+{
+	u64 hash = (cookie ^ cd->hash_seed) * 0x9e3779b97f4a7c15ULL;
+
+	hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93ULL;
+	return &cd->table[hash >> (64 - cd->hash_bits)];
+}
+
+static int dc__grow_table(struct callchain_deferred *cd, unsigned int bits)
+{
+	struct hlist_head *table = calloc(1UL << bits, sizeof(*table));
+	struct hlist_head *old = cd->table;
+	size_t i, nr_old = old ? 1UL << cd->hash_bits : 0;
+
+	if (!table)
+		return -ENOMEM;
+
+	cd->table = table;
+	cd->hash_bits = bits;
+	for (i = 0; i < nr_old; i++) {
+		struct hlist_node *tmp;
+		struct dc_entry *pos;
+
+		hlist_for_each_entry_safe(pos, tmp, &old[i], hash)
+			hlist_add_head(&pos->hash, dc__bucket(cd, pos->cookie));
+	}
+	free(old);
+	return 0;
+}
+
+static struct dc_entry *dc__alloc_entry(struct callchain_deferred *cd)
+{
+	struct dc_entry *entry;
+	struct dc_slab *slab;
+	int i;
+
+	if (hlist_empty(&cd->free)) {
+		slab = dc__alloc(cd, sizeof(*slab));
+		if (!slab)
+			return NULL;
+		slab->next = cd->slabs;
+		cd->slabs = slab;
+		for (i = 0; i < SLAB_ENTRIES; i++)
+			hlist_add_head(&slab->entries[i].hash, &cd->free);
+	}
+
+	entry = hlist_entry(cd->free.first, struct dc_entry, hash);
+	hlist_del(&entry->hash);
+	memset(entry, 0, sizeof(*entry));
+	INIT_LIST_HEAD(&entry->lru);
+	return entry;
+}
+
+static bool dc__same_tid(u32 a, u32 b)
+{
+	return a == b || a == (u32)-1 || b == (u32)-1;
+}
+
+static struct dc_entry *dc__find(const struct callchain_deferred *cd, u64 cookie,
+				 const struct perf_sample *sample, int *nr_same)
+{
+	struct dc_entry *pos;
+
+	*nr_same = 0;
+	hlist_for_each_entry(pos, dc__bucket(cd, cookie), hash) {
+		if (pos->cookie != cookie)
+			continue;
+		++*nr_same;
+		if (pos->machine_pid == sample->machine_pid && dc__same_tid(pos->tid, sample->tid))
+			return pos;
+	}
+	return NULL;
+}
+
+/* Find the entry of a cookie or make one, which is not known and not in the LRU list. */
+static struct dc_entry *dc__findnew(struct callchain_deferred *cd, u64 cookie,
+				    const struct perf_sample *sample)
+{
+	int nr_same;
+	struct dc_entry *entry = dc__find(cd, cookie, sample, &nr_same);
+
+	if (entry || nr_same >= MAX_SAME_COOKIE)
+		return entry;
+
+	/* Without memory for a larger table it is slower. */
+	if (cd->nr_entries >= 2ULL << cd->hash_bits)
+		dc__grow_table(cd, cd->hash_bits + 2);
+
+	entry = dc__alloc_entry(cd);
+	if (!entry)
+		return NULL;
+	entry->cookie = cookie;
+	entry->tid = sample->tid;
+	entry->machine_pid = sample->machine_pid;
+	hlist_add_head(&entry->hash, dc__bucket(cd, cookie));
+	cd->nr_entries++;
+	return entry;
+}
+
+static size_t dc_entry__bytes(const struct dc_entry *entry)
+{
+	return sizeof(*entry) + (entry->owned ? entry->nr * sizeof(u64) : 0);
+}
+
+static void dc_entry__free_ips(struct dc_entry *entry)
+{
+	if (entry->owned)
+		free((void *)entry->ips);
+	entry->ips = NULL;
+	entry->owned = false;
+}
+
+static void dc__account_unused(struct callchain_deferred *cd, const struct dc_entry *entry)
+{
+	if (entry->known && !entry->hit)
+		cd->stats.foreign++;
+}
+
+static void dc__evict(struct callchain_deferred *cd, struct dc_entry *entry)
+{
+	dc__account_unused(cd, entry);
+	cd->record_bytes -= dc_entry__bytes(entry);
+	list_del(&entry->lru);
+	hlist_del(&entry->hash);
+	cd->nr_entries--;
+	dc_entry__free_ips(entry);
+	hlist_add_head(&entry->hash, &cd->free);
+}
+
+/* Make @entry the last one to be forgotten; entries in use are in no list. */
+static void dc__put_lru(struct callchain_deferred *cd, struct dc_entry *entry)
+{
+	if (!cd->limits.max_bytes || entry->refs)
+		return;
+
+	if (list_empty(&entry->lru))
+		cd->record_bytes += dc_entry__bytes(entry);
+	list_move_tail(&entry->lru, &cd->lru);
+
+	while (cd->record_bytes > cd->limits.max_bytes && !list_is_singular(&cd->lru))
+		dc__evict(cd, list_first_entry(&cd->lru, struct dc_entry, lru));
+}
+
+static void dc__get(struct callchain_deferred *cd, struct dc_entry *entry)
+{
+	if (!entry->refs++ && !list_empty(&entry->lru)) {
+		cd->record_bytes -= dc_entry__bytes(entry);
+		list_del_init(&entry->lru);
+	}
+}
+
+static void dc__put(struct callchain_deferred *cd, struct dc_entry *entry)
+{
+	entry->refs--;
+	dc__put_lru(cd, entry);
+}
+
+/**
+ * callchain_deferred__add - add a record
+ * @cd: the object
+ * @rec: checked by perf_event__check_callchain_deferred()
+ * @sample: its task, as far as it is known
+ * @copy: false if @rec stays where it is
+ *
+ * Of records that repeat each other the longest is kept.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int callchain_deferred__add(struct callchain_deferred *cd,
+			    const struct perf_record_callchain_deferred *rec,
+			    const struct perf_sample *sample, bool copy)
+{
+	struct dc_entry *entry = dc__findnew(cd, rec->cookie, sample);
+	const u64 *ips = (const u64 *)rec->ips;
+
+	cd->stats.records++;
+	if (!entry)
+		return -ENOMEM;
+
+	if (entry->known) {
+		cd->stats.duplicate++;
+		if (entry->nr >= rec->nr)
+			return 0;
+	}
+
+	if (copy && rec->nr) {
+		u64 *dup = dc__alloc(cd, rec->nr * sizeof(u64));
+
+		if (!dup)
+			return -ENOMEM;
+		ips = memcpy(dup, rec->ips, rec->nr * sizeof(u64));
+	}
+
+	/* The size changes: out of the list, and in again. */
+	dc__get(cd, entry);
+	dc_entry__free_ips(entry);
+	entry->ips = ips;
+	entry->nr = rec->nr;
+	entry->owned = copy && rec->nr;
+	entry->known = true;
+	dc__put(cd, entry);
+	return 0;
+}
+
+/* Merging one sample. */
+
+/**
+ * dc__merge - give a sample its callchain
+ * @cd: the object
+ * @entry: the entry of its cookie, or NULL
+ * @sample: a deferred sample, its callchain is replaced until the next merge
+ * @missing: counter for a sample that has no record
+ */
+static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
+		      struct perf_sample *sample, __u64 *missing)
+{
+	const struct ip_callchain *chain = sample->callchain;
+	u64 i, nr = min_t(u64, chain->nr - 2, MAX_IPS);
+	u64 nr_user = entry && entry->known ? min_t(u64, entry->nr, MAX_IPS) : 0;
+	struct ip_callchain *merged = (struct ip_callchain *)cd->merged;
+	u64 *ips = merged->ips;
+
+	memcpy(ips, chain->ips, nr * sizeof(u64));
+	ips[nr++] = PERF_CONTEXT_USER;
+
+	for (i = 0; i < nr_user; i++) {
+		/* The user may have put anything on the stack, a context too. */
+		if (entry->ips[i] >= CALLCHAIN_USER_DEFERRED)
+			break;
+		ips[nr++] = entry->ips[i];
+	}
+
+	if (!entry || !entry->known)
+		++*missing;
+	else if (!i)
+		cd->stats.empty++;
+	else
+		cd->stats.merged++;
+
+	if (entry)
+		entry->hit = true;
+	if (!i)
+		ips[nr++] = CALLCHAIN_USER_LOST;
+	else if (i < entry->nr)
+		cd->stats.truncated++;
+
+	merged->nr = nr;
+	sample->callchain = merged;
+}
+
+/* The queue of held events. */
+
+static struct dc_event *dc__first(struct callchain_deferred *cd)
+{
+	struct dc_chunk *chunk;
+
+	if (list_empty(&cd->chunks))
+		return NULL;
+	chunk = list_first_entry(&cd->chunks, struct dc_chunk, list);
+	return (struct dc_event *)(chunk->data + chunk->head);
+}
+
+static size_t dc_event__size(const struct dc_event *ev)
+{
+	return sizeof(*ev) + PERF_ALIGN(ev->event->header.size, sizeof(u64));
+}
+
+/* No chunk in the list is empty. */
+static void dc__remove_first(struct callchain_deferred *cd)
+{
+	struct dc_chunk *chunk = list_first_entry(&cd->chunks, struct dc_chunk, list);
+	size_t size = dc_event__size(dc__first(cd));
+
+	cd->held_bytes -= size;
+	chunk->head += size;
+	if (chunk->head < chunk->tail)
+		return;
+
+	list_del(&chunk->list);
+	free(cd->spare);
+	cd->spare = chunk;
+}
+
+static struct dc_chunk *dc__room(struct callchain_deferred *cd, size_t size)
+{
+	struct dc_chunk *chunk;
+
+	if (!list_empty(&cd->chunks)) {
+		chunk = list_last_entry(&cd->chunks, struct dc_chunk, list);
+		if (chunk->tail + size <= CHUNK_SIZE)
+			return chunk;
+	}
+
+	chunk = cd->spare ?: dc__alloc(cd, sizeof(*chunk));
+	if (!chunk)
+		return NULL;
+	cd->spare = NULL;
+	chunk->head = 0;
+	chunk->tail = 0;
+	list_add_tail(&chunk->list, &cd->chunks);
+	return chunk;
+}
+
+static int dc__queue(struct callchain_deferred *cd, const union perf_event *event,
+		     struct dc_entry *entry, u64 time, u64 file_offset, const char *file_path)
+{
+	size_t size = sizeof(struct dc_event) + PERF_ALIGN(event->header.size, sizeof(u64));
+	struct dc_chunk *chunk = dc__room(cd, size);
+	struct dc_event *ev;
+
+	if (!chunk)
+		return -ENOMEM;
+
+	ev = (struct dc_event *)(chunk->data + chunk->tail);
+	chunk->tail += size;
+	cd->held_bytes += size;
+
+	ev->file_offset = file_offset;
+	ev->file_path = file_path;
+	ev->entry = entry;
+	ev->time = time;
+	memcpy(ev->event, event, event->header.size);
+	if (entry)
+		dc__get(cd, entry);
+	return 0;
+}
+
+static int dc__deliver_first(struct callchain_deferred *cd, __u64 *missing)
+{
+	struct dc_event *ev = dc__first(cd);
+	struct perf_sample sample;
+	bool is_user = ev->event->header.type >= PERF_RECORD_USER_TYPE_START;
+	int ret = is_user ? 0 : cd->ops->parse(cd->data, ev->event, &sample);
+
+	if (ev->entry) {
+		if (!ret)
+			dc__merge(cd, ev->entry, &sample, missing);
+		dc__put(cd, ev->entry);
+	}
+	if (!ret)
+		ret = cd->ops->deliver(cd->data, ev->event, is_user ? NULL : &sample,
+				       ev->file_offset, ev->file_path);
+	dc__remove_first(cd);
+	return ret;
+}
+
+static bool dc__at_bound(const struct callchain_deferred *cd, const struct dc_event *ev)
+{
+	if (cd->held_bytes > cd->limits.max_bytes)
+		return true;
+
+	return cd->limits.max_ns && ev->time != -1ULL && cd->last_time > ev->time &&
+	       cd->last_time - ev->time > cd->limits.max_ns;
+}
+
+/* Deliver up to the first sample that waits; with @missing set, all. */
+static int dc__drain(struct callchain_deferred *cd, __u64 *missing)
+{
+	struct dc_event *ev;
+	int ret;
+
+	while ((ev = dc__first(cd)) != NULL) {
+		bool waits = ev->entry && !ev->entry->known;
+
+		if (waits && !missing && !dc__at_bound(cd, ev))
+			break;
+		ret = dc__deliver_first(cd, missing ?: &cd->stats.late);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* No memory to wait: let all go, the order of events stays. */
+static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
+		       struct perf_sample *sample, bool deferred)
+{
+	int ret;
+
+	/* What is delivered must not make this one go. */
+	if (entry)
+		dc__get(cd, entry);
+	ret = dc__drain(cd, &cd->stats.failed);
+	if (!ret && deferred)
+		dc__merge(cd, entry, sample, &cd->stats.failed);
+	if (entry)
+		dc__put(cd, entry);
+	return ret;
+}
+
+/**
+ * callchain_deferred__feed - take the next event
+ * @cd: the object
+ * @event: an event of the kernel
+ * @sample: parsed from it, its callchain may be replaced until the next call
+ * @file_offset: for a later delivery
+ * @file_path: for a later delivery, must stay valid
+ *
+ * Return: 0 if the caller is to deliver the event now, 1 if not, or an error.
+ */
+int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *event,
+			     struct perf_sample *sample, u64 file_offset, const char *file_path)
+{
+	bool deferred = event->header.type == PERF_RECORD_SAMPLE &&
+			ip_callchain__is_deferred(sample->callchain);
+	bool holds = cd->limits.max_bytes;
+	struct dc_entry *entry = NULL;
+	int ret, nr_same;
+
+	if (sample->time != -1ULL)
+		cd->last_time = max(cd->last_time, sample->time);
+
+	if (event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
+		ret = holds ? callchain_deferred__add(cd, &event->callchain_deferred, sample,
+						      true) : 0;
+		/* Without memory for the record its samples are late or lost. */
+		if (ret)
+			pr_debug("no memory for a deferred callchain\n");
+		return dc__drain(cd, NULL) ?: 1;
+	}
+
+	if (deferred) {
+		u64 cookie = sample->callchain->ips[sample->callchain->nr - 1];
+
+		entry = holds ? dc__findnew(cd, cookie, sample) :
+				dc__find(cd, cookie, sample, &nr_same);
+	}
+
+	if (!holds || (list_empty(&cd->chunks) && (!entry || entry->known))) {
+		if (deferred)
+			dc__merge(cd, entry, sample, holds ? &cd->stats.failed : &cd->stats.lost);
+		if (entry)
+			dc__put_lru(cd, entry);
+		return 0;
+	}
+
+	if ((deferred && !entry) ||
+	    dc__queue(cd, event, entry, sample->time, file_offset, file_path))
+		return dc__give_up(cd, entry, sample, deferred);
+
+	return dc__drain(cd, NULL) ?: 1;
+}
+
+/**
+ * callchain_deferred__hold - take an event that perf itself wrote
+ * @cd: the object
+ * @event: the event
+ *
+ * For an event that must not overtake those that are held.
+ *
+ * Return: 0 if the caller is to process the event now, 1 if not, or an error.
+ */
+int callchain_deferred__hold(struct callchain_deferred *cd, union perf_event *event)
+{
+	if (list_empty(&cd->chunks))
+		return 0;
+	if (dc__queue(cd, event, NULL, -1ULL, 0, NULL))
+		return dc__give_up(cd, NULL, NULL, false);
+	return dc__drain(cd, NULL) ?: 1;
+}
+
+/**
+ * callchain_deferred__flush - the data is at its end
+ * @cd: the object
+ *
+ * Deliver what is held, and count what is left over.
+ *
+ * Return: 0 or an error of the delivery.
+ */
+int callchain_deferred__flush(struct callchain_deferred *cd)
+{
+	int ret = dc__drain(cd, &cd->stats.lost);
+	size_t i;
+
+	for (i = 0; i < 1UL << cd->hash_bits; i++) {
+		struct dc_entry *pos;
+
+		hlist_for_each_entry(pos, &cd->table[i], hash) {
+			dc__account_unused(cd, pos);
+			pos->hit = true;
+		}
+	}
+	return ret;
+}
+
+const struct callchain_deferred_stats *
+callchain_deferred__stats(const struct callchain_deferred *cd)
+{
+	return &cd->stats;
+}
+
+size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd)
+{
+	return cd->held_bytes + cd->record_bytes;
+}
+
+/**
+ * callchain_deferred__new - make an object
+ * @ops: see struct callchain_deferred_ops
+ * @data: argument of @ops
+ * @limits: see struct callchain_deferred_limits
+ *
+ * Return: the object or NULL if there is no memory.
+ */
+struct callchain_deferred *
+callchain_deferred__new(const struct callchain_deferred_ops *ops, void *data,
+			const struct callchain_deferred_limits *limits)
+{
+	struct callchain_deferred *cd = zalloc(sizeof(*cd));
+
+	if (!cd)
+		return NULL;
+
+	cd->ops = ops;
+	cd->data = data;
+	cd->limits = *limits;
+	cd->hash_seed = (u64)getpid() << 32 ^ (unsigned long)cd;
+	INIT_LIST_HEAD(&cd->lru);
+	INIT_LIST_HEAD(&cd->chunks);
+	if (dc__grow_table(cd, MIN_HASH_BITS)) {
+		free(cd);
+		return NULL;
+	}
+	return cd;
+}
+
+void callchain_deferred__delete(struct callchain_deferred *cd)
+{
+	struct dc_chunk *chunk, *tmp_chunk;
+	struct dc_slab *slab;
+	size_t i;
+
+	if (!cd)
+		return;
+
+	for (i = 0; i < 1UL << cd->hash_bits; i++) {
+		struct dc_entry *pos;
+
+		hlist_for_each_entry(pos, &cd->table[i], hash)
+			dc_entry__free_ips(pos);
+	}
+	free(cd->table);
+
+	while ((slab = cd->slabs) != NULL) {
+		cd->slabs = slab->next;
+		free(slab);
+	}
+	list_for_each_entry_safe(chunk, tmp_chunk, &cd->chunks, list)
+		free(chunk);
+	free(cd->spare);
+	free(cd);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_CALLCHAIN_DEFERRED_H
+#define __PERF_CALLCHAIN_DEFERRED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <linux/compiler.h>
+#include <linux/types.h>
+#include <perf/event.h>
+
+#include "event.h"
+#include "sample.h"
+
+struct addr_location;
+struct callchain_param;
+struct evlist;
+struct perf_session;
+struct thread;
+
+/* Recording: callchain-deferred-record.c */
+
+int parse_callchain_deferred(const char *arg, struct callchain_param *param);
+char *cut_callchain_deferred(char *arg);
+void evlist__config_callchain_deferred(struct evlist *evlist);
+bool evlist__has_callchain_deferred(struct evlist *evlist);
+void evlist__clear_callchain_deferred(struct evlist *evlist);
+
+/* What a sample and a record look like. */
+
+/*
+ * Entries of a callchain that stand for user frames which are not there. They
+ * lie right below PERF_CONTEXT_MAX, where no code can be, and an older perf
+ * shows them as one unknown address.
+ */
+#define CALLCHAIN_USER_LOST	(PERF_CONTEXT_MAX - 1ULL)
+#define CALLCHAIN_USER_DEFERRED	(PERF_CONTEXT_MAX - 2ULL)
+
+/* Is ips[@idx] the cookie that follows PERF_CONTEXT_USER_DEFERRED? */
+static inline bool ip_callchain__is_cookie(const struct ip_callchain *chain, u64 idx)
+{
+	return idx > 0 && chain->ips[idx - 1] == PERF_CONTEXT_USER_DEFERRED;
+}
+
+/* Does the chain wait for its user half? Then its last entry is the cookie. */
+static inline bool ip_callchain__is_deferred(const struct ip_callchain *chain)
+{
+	return chain && chain->nr >= 2 && ip_callchain__is_cookie(chain, chain->nr - 1);
+}
+
+/* The entry to resolve: a cookie is no address, so it is shown as a mark. */
+static inline u64 ip_callchain__ip(const struct ip_callchain *chain, u64 idx)
+{
+	return ip_callchain__is_cookie(chain, idx) ? CALLCHAIN_USER_DEFERRED : chain->ips[idx];
+}
+
+bool callchain_mark__find(struct thread *thread, u64 ip, struct addr_location *al);
+
+int perf_event__check_callchain_deferred(const union perf_event *event, u16 id_hdr_size);
+size_t perf_event__fprintf_callchain_deferred(const union perf_event *event, FILE *fp);
+struct ip_callchain *perf_event__new_user_callchain(const union perf_event *event);
+int perf_event__write_callchain(union perf_event *dst, const union perf_event *event,
+				const struct perf_sample *orig, const struct perf_sample *sample);
+
+/* Merging: callchain-deferred.c */
+
+/**
+ * struct callchain_deferred_stats - what became of samples and records
+ * @merged: samples that got user addresses
+ * @empty: samples whose record has no addresses: the kernel could not walk
+ * @lost: samples whose record is not in the data
+ * @late: samples delivered without waiting any longer for their record
+ * @failed: samples that could not wait for lack of memory
+ * @truncated: merged samples whose user addresses were cut
+ * @records: all records
+ * @foreign: records that no sample asked for
+ * @duplicate: records that repeat another one
+ */
+struct callchain_deferred_stats {
+	__u64 merged;
+	__u64 empty;
+	__u64 lost;
+	__u64 late;
+	__u64 failed;
+	__u64 truncated;
+	__u64 records;
+	__u64 foreign;
+	__u64 duplicate;
+};
+
+/**
+ * struct callchain_deferred_ops - what the owner does with a held event
+ * @parse: parse an event again, its copy has moved
+ * @deliver: hand out an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
+ * @alloc: NULL for malloc(), tests let it fail
+ */
+struct callchain_deferred_ops {
+	int (*parse)(void *data, union perf_event *event, struct perf_sample *sample);
+	int (*deliver)(void *data, union perf_event *event, struct perf_sample *sample,
+		       u64 file_offset, const char *file_path);
+	void *(*alloc)(size_t size);
+};
+
+/**
+ * struct callchain_deferred_limits - how much may be held
+ * @max_bytes: of events and, again, of records; 0 if all records are known beforehand
+ * @max_ns: how long a sample may wait in event time, 0 for no limit
+ */
+struct callchain_deferred_limits {
+	size_t max_bytes;
+	u64 max_ns;
+};
+
+struct callchain_deferred;
+
+struct callchain_deferred *
+callchain_deferred__new(const struct callchain_deferred_ops *ops, void *data,
+			const struct callchain_deferred_limits *limits);
+void callchain_deferred__delete(struct callchain_deferred *cd);
+int callchain_deferred__add(struct callchain_deferred *cd,
+			    const struct perf_record_callchain_deferred *rec,
+			    const struct perf_sample *sample, bool copy);
+int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *event,
+			     struct perf_sample *sample, u64 file_offset, const char *file_path);
+int callchain_deferred__hold(struct callchain_deferred *cd, union perf_event *event);
+int callchain_deferred__flush(struct callchain_deferred *cd);
+const struct callchain_deferred_stats *
+callchain_deferred__stats(const struct callchain_deferred *cd);
+size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd);
+
+/* Use by a session: callchain-deferred-session.c */
+
+int perf_session__start_callchains(struct perf_session *session);
+int perf_session__feed_callchain(struct perf_session *session, union perf_event *event,
+				 struct perf_sample *sample, u64 file_offset,
+				 const char *file_path);
+int perf_session__hold_event(struct perf_session *session, union perf_event *event);
+int perf_session__flush_callchains(struct perf_session *session);
+void perf_session__warn_callchains(const struct perf_session *session);
+size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FILE *fp);
+
+#endif /* __PERF_CALLCHAIN_DEFERRED_H */

@@ -1,0 +1,720 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where a kernel entry's user context changes under a request: fork, exec, signal
+ * delivery, all four kinds of sigreturn, a tracer that moves the registers (defect 5).
+ * The trace is that of the old context, or empty and counted, and never the new
+ * context's under the old cookie.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "tracer.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define DEPTH		10
+#define MAX_CPUS	64
+
+FIXTURE(boundary) {
+	struct perf_event_attr attr;
+	struct ring ring[MAX_CPUS];
+	unsigned int rings;
+	int extra[MAX_CPUS];
+	unsigned int extras;
+	union record *record;
+	int go[2];
+};
+
+FIXTURE_SETUP(boundary)
+{
+	self->attr = tracepoint_attr("raw_syscalls/sys_enter");
+	if (self->attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->record = malloc(sizeof(*self->record));
+	ASSERT_EQ(0, pipe(self->go));
+}
+
+FIXTURE_TEARDOWN(boundary)
+{
+	for (unsigned int i = 0; i < self->extras; i++)
+		close(self->extra[i]);
+	for (unsigned int i = 0; i < self->rings; i++)
+		ring_close(&self->ring[i]);
+	free(self->record);
+}
+
+/* One buffer on each CPU for @pid and what it starts. */
+#define OPEN_EACH_CPU(pid) do {							\
+	self->attr.inherit = 1;							\
+	for (int _cpu = 0; _cpu < sysconf(_SC_NPROCESSORS_ONLN) && _cpu < MAX_CPUS; _cpu++) { \
+		ASSERT_EQ(0, ring_open(&self->ring[self->rings], &self->attr, pid, _cpu, 32)); \
+		self->rings++;							\
+	}									\
+} while (0)
+
+/* Another event into the same buffers. */
+#define ADD_EACH_CPU(name, pid) do {						\
+	struct perf_event_attr _attr = tracepoint_attr(name);			\
+										\
+	_attr.inherit = 1;							\
+	_attr.defer_output = 0;							\
+	_attr.disabled = 0;							\
+	for (unsigned int _i = 0; _i < self->rings; _i++) {			\
+		int _fd = perf_open(&_attr, pid, _i, -1, 0);			\
+										\
+		ASSERT_LE(0, _fd);						\
+		ASSERT_EQ(0, ioctl(_fd, PERF_EVENT_IOC_SET_OUTPUT, self->ring[_i].fd)); \
+		self->extra[self->extras++] = _fd;				\
+	}									\
+} while (0)
+
+#define ENABLE() do {								\
+	for (unsigned int _i = 0; _i < self->rings; _i++) {			\
+		ring_enable(&self->ring[_i]);					\
+	}									\
+} while (0)
+
+/* The child waits here until its events are open. */
+static void wait_go(int go[2])
+{
+	char c;
+
+	if (read(go[0], &c, 1) != 1)
+		_exit(1);
+}
+
+#define GO() ASSERT_EQ(1, write(self->go[1], "g", 1))
+
+/*
+ * All records of the traces, and all samples, of all buffers: for tests with only a
+ * handful. Traces are cut, which does no harm to a comparison with known callers.
+ */
+#define MAX_SEEN	32
+
+struct seen {
+	unsigned int	samples, records;
+	struct {
+		__u32	tid;
+		__u64	cookie;
+		/* Entries below PERF_CONTEXT_USER, 0 when there is none. */
+		__u64	user;
+	} sample[MAX_SEEN];
+	struct {
+		__u32	tid;
+		__u64	cookie;
+		__u64	nr;
+		__u64	ips[32];
+	} record[MAX_SEEN];
+};
+
+static void collect(struct seen *seen, struct ring *rings, unsigned int nr, union record *record)
+{
+	memset(seen, 0, sizeof(*seen));
+	for (unsigned int i = 0; i < nr; i++) {
+		while (ring_next(&rings[i], record)) {
+			const struct deferred *deferred = as_deferred(record);
+			unsigned int n;
+
+			if (record->header.type == PERF_RECORD_SAMPLE && seen->samples < MAX_SEEN) {
+				struct sample sample;
+				__u64 user;
+
+				parse_sample(record, &sample);
+				n = seen->samples++;
+				seen->sample[n].tid = sample.tid;
+				seen->sample[n].cookie = sample_cookie(&sample);
+				sample_part(&sample, PERF_CONTEXT_USER, &user);
+				seen->sample[n].user = user;
+			}
+			if (record->header.type == PERF_RECORD_CALLCHAIN_DEFERRED &&
+			    seen->records < MAX_SEEN) {
+				n = seen->records++;
+				seen->record[n].tid = deferred->ips[deferred->nr] >> 32;
+				seen->record[n].cookie = deferred->cookie;
+				seen->record[n].nr = deferred->nr;
+				memcpy(seen->record[n].ips, deferred->ips,
+				       8 * (deferred->nr < 32 ? deferred->nr : 32));
+			}
+		}
+	}
+}
+
+/* Fork: the cookie and the pending work are the parent's alone. */
+static void fork_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self, long nr)
+{
+	struct seen seen;
+	int status;
+	pid_t child;
+
+	self->attr = tracepoint_attr("raw_syscalls/sys_enter");
+	OPEN_EACH_CPU(0);
+	for (unsigned int i = 0; i < self->rings; i++) {
+		ASSERT_EQ(0, ring_filter(&self->ring[i], "id", nr));
+	}
+	ENABLE();
+	child = workload_syscall(DEPTH, nr, SIGCHLD);
+	if (!child)
+		_exit(3);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(3, WEXITSTATUS(status));
+	collect(&seen, self->ring, self->rings, self->record);
+	ASSERT_EQ(1, seen.samples);
+	ASSERT_EQ(1, seen.records);
+	EXPECT_EQ(getpid(), (pid_t)seen.record[0].tid);
+	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
+	EXPECT_EQ(-1, workload_check(seen.record[0].ips, seen.record[0].nr, DEPTH));
+}
+
+TEST_F(boundary, fork)
+{
+	fork_test(_metadata, self, SYS_fork);
+}
+
+TEST_F(boundary, clone)
+{
+	fork_test(_metadata, self, SYS_clone);
+}
+
+/* The same by the test tracer, which sees the child's state. */
+TEST(child_starts_with_nothing)
+{
+	struct unwind_test_op ops[] = { OP_INIT(0), OP_REQUEST(0, UNWIND_TEST_TASK), OP_STATE(0) };
+	struct unwind_test_op state = OP_STATE(0);
+	const char *why;
+	int fd = tracer_open(&why), status;
+	pid_t child;
+
+	if (fd < 0)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, tracer_run_array(fd, ops));
+	EXPECT_NE(0, ops[2].arg);
+	child = fork();
+	if (!child) {
+		if (tracer_run(fd, &state, 1))
+			_exit(1);
+		_exit(state.arg || state.cookie ? 2 : 0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	close(fd);
+}
+
+static char *const exec_argv[] = { "true", NULL };
+static char *const exec_envp[] = { NULL };
+
+static void *exec_thread(void *data)
+{
+	workload_syscall(DEPTH, SYS_execve, (long)data, (long)exec_argv, (long)exec_envp);
+	return NULL;
+}
+
+/*
+ * Exec: the request of the entry is answered with the old image; between the point of
+ * no return and user mode there is no user stack; then the new image is on its own.
+ */
+static void exec_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self,
+		      bool by_thread)
+{
+	struct seen seen;
+	int status, in_exec = 0, later = 0;
+	pid_t child;
+
+	if (tracepoint_id("sched/sched_process_exec") < 0)
+		SKIP(return, "no scheduler tracepoints");
+	child = fork();
+	if (!child) {
+		pthread_t thread;
+
+		wait_go(self->go);
+		if (by_thread) {
+			pthread_create(&thread, NULL, exec_thread, "/bin/true");
+			pause();
+		}
+		exec_thread("/bin/true");
+		_exit(1);
+	}
+	self->attr = tracepoint_attr("syscalls/sys_enter_execve");
+	OPEN_EACH_CPU(child);
+	ADD_EACH_CPU("sched/sched_process_exec", child);
+	ADD_EACH_CPU("syscalls/sys_enter_exit_group", child);
+	ENABLE();
+	GO();
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+
+	collect(&seen, self->ring, self->rings, self->record);
+	EXPECT_EQ(3, seen.samples);
+	EXPECT_EQ(2, seen.records);
+	for (unsigned int i = 0; i < seen.samples; i++) {
+		if (!seen.sample[i].cookie) {
+			/* sched_process_exec */
+			in_exec++;
+			EXPECT_EQ(0, seen.sample[i].user);
+		}
+	}
+	EXPECT_EQ(1, in_exec);
+	for (unsigned int i = 0; i < seen.records; i++) {
+		if (workload_is_leaf(seen.record[i].ips[0])) {
+			EXPECT_EQ(-1, workload_check(seen.record[i].ips, seen.record[i].nr, DEPTH));
+		} else {
+			later++;
+			EXPECT_LE(1, seen.record[i].nr);
+		}
+	}
+	EXPECT_EQ(1, later);
+}
+
+TEST_F(boundary, exec)
+{
+	exec_test(_metadata, self, false);
+}
+
+TEST_F(boundary, exec_by_thread)
+{
+	exec_test(_metadata, self, true);
+}
+
+/* A failed exec is a system call like any other. */
+TEST_F(boundary, exec_that_fails)
+{
+	struct seen seen;
+
+	self->attr = tracepoint_attr("syscalls/sys_enter_execve");
+	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, 0, -1, 32));
+	self->rings = 1;
+	ENABLE();
+	EXPECT_EQ(-ENOENT, workload_syscall(DEPTH, SYS_execve, (long)"/nowhere/at/all",
+					    (long)exec_argv, (long)exec_envp));
+	EXPECT_EQ(-ENOEXEC, workload_syscall(DEPTH, SYS_execve, (long)"/proc/self/status",
+					     (long)exec_argv, (long)exec_envp) == -EACCES ?
+			    -ENOEXEC : 0);
+	collect(&seen, self->ring, 1, self->record);
+	ASSERT_EQ(2, seen.records);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(seen.sample[i].cookie, seen.record[i].cookie);
+		EXPECT_EQ(-1, workload_check(seen.record[i].ips, seen.record[i].nr, DEPTH));
+	}
+}
+
+static void call_handler(int sig)
+{
+	(void)sig;
+	workload_syscall(3, SYS_getppid);
+}
+
+/*
+ * Signal: the entry that delivers it shows who was interrupted, an entry from the
+ * handler shows the handler.
+ */
+TEST_F(boundary, signal_delivery)
+{
+	struct sigaction action = { .sa_handler = call_handler, .sa_flags = SA_ONSTACK };
+	stack_t stack = { .ss_sp = malloc(65536), .ss_size = 65536 };
+	struct seen seen;
+
+	ASSERT_EQ(0, sigaltstack(&stack, NULL));
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	self->attr = tracepoint_attr("syscalls/sys_enter_tkill");
+	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, 0, -1, 32));
+	self->rings = 1;
+	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	self->attr.disabled = 0;
+	self->extra[0] = perf_open(&self->attr, 0, -1, -1, 0);
+	ASSERT_LE(0, self->extra[0]);
+	ASSERT_EQ(0, ioctl(self->extra[0], PERF_EVENT_IOC_SET_OUTPUT, self->ring[0].fd));
+	self->extras = 1;
+	ENABLE();
+	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
+
+	collect(&seen, self->ring, 1, self->record);
+	ASSERT_EQ(2, seen.samples);
+	ASSERT_EQ(2, seen.records);
+	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
+	EXPECT_EQ(seen.sample[1].cookie, seen.record[1].cookie);
+	EXPECT_NE(seen.sample[0].cookie, seen.sample[1].cookie);
+	EXPECT_EQ(-1, workload_check(seen.record[0].ips, seen.record[0].nr, DEPTH));
+	EXPECT_EQ(-1, workload_check(seen.record[1].ips, seen.record[1].nr, 3));
+}
+
+/*
+ * sigreturn, without a signal: a frame made by hand leads to sigreturn_landing. All
+ * from 64-bit code, so that one binary can call the four entries: the code segment is
+ * in the frame. What 32-bit frames cannot hold comes back from sigreturn_sp, and the
+ * landing is reached over a jump in low memory.
+ */
+extern const char sigreturn_leaf_syscall[], sigreturn_leaf_int80[], sigreturn_landing[];
+extern unsigned long sigreturn_sp;
+
+void sigreturn_asm(const void *sp, long nr, bool int80);
+
+asm(
+"	.pushsection .text\n"
+"	.globl	sigreturn_asm, sigreturn_landing\n"
+"	.globl	sigreturn_leaf_syscall, sigreturn_leaf_int80\n"
+"	.type	sigreturn_asm, @function\n"
+"sigreturn_asm:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	push	%rbx\n"
+"	push	%r12\n"
+"	push	%r13\n"
+"	push	%r14\n"
+"	push	%r15\n"
+"	push	%r15\n"
+"	mov	%rsp, sigreturn_sp(%rip)\n"
+"	mov	%rdi, %rsp\n"
+"	mov	%rsi, %rax\n"
+"	test	%edx, %edx\n"
+"	jnz	1f\n"
+"	syscall\n"
+"sigreturn_leaf_syscall:\n"
+"	ud2\n"
+"1:	int	$0x80\n"
+"sigreturn_leaf_int80:\n"
+"	ud2\n"
+"sigreturn_landing:\n"
+"	mov	sigreturn_sp(%rip), %rsp\n"
+"	cld\n"
+"	pop	%r15\n"
+"	pop	%r15\n"
+"	pop	%r14\n"
+"	pop	%r13\n"
+"	pop	%r12\n"
+"	pop	%rbx\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.size	sigreturn_asm, . - sigreturn_asm\n"
+"	.popsection\n"
+"	.pushsection .bss\n"
+"	.globl	sigreturn_sp\n"
+"	.balign	8\n"
+"sigreturn_sp:\n"
+"	.zero	8\n"
+"	.popsection\n"
+);
+
+#define USER_CS		0x33
+#define USER_DS		0x2b
+#define EFLAGS		0x202
+
+/* arch/x86/include/uapi/asm/sigcontext.h; its header and libc's exclude each other. */
+struct context64 {
+	__u64	r8_to_r15[8];
+	__u64	di, si, bp, bx, dx, ax, cx, sp, ip, flags;
+	__u16	cs, gs, fs, ss;
+	__u64	err, trapno, oldmask, cr2, fpstate, reserved[8];
+};
+
+struct context32 {
+	__u16	gs, gsh, fs, fsh, es, esh, ds, dsh;
+	__u32	di, si, bp, sp, bx, dx, cx, ax, trapno, err, ip;
+	__u16	cs, csh;
+	__u32	flags, sp_at_signal;
+	__u16	ss, ssh;
+	__u32	fpstate, oldmask, cr2;
+};
+
+/* arch/x86/include/asm/sigframe.h: what of the frames is read. */
+struct frame64 {
+	__u64			pretcode;
+	__u64			uc_flags, uc_link;
+	stack_t			uc_stack;
+	struct context64	context;
+	__u64			sigmask;
+};
+
+struct framex32 {
+	__u64			pretcode;
+	__u32			uc_flags, uc_link;
+	__u32			uc_stack[3], pad;
+	struct context64	context;
+	__u64			sigmask;
+};
+
+struct frame32 {
+	__u32			pretcode, sig;
+	struct context32	context;
+	__u32			fpstate_unused[28];
+	__u32			extramask;
+};
+
+struct rt_frame32 {
+	__u32			pretcode, sig, pinfo, puc;
+	__u32			info[32];
+	__u32			uc_flags, uc_link, uc_stack[3];
+	struct context32	context;
+	__u64			sigmask;
+};
+
+FIXTURE(sigreturn) {
+	struct ring ring;
+	union record *record;
+	/* In the lower 4 GiB, with the jump at its start. */
+	char *low;
+};
+
+FIXTURE_VARIANT(sigreturn) {
+	long nr;
+	bool int80;
+};
+
+#define X32_BIT		0x40000000
+
+FIXTURE_VARIANT_ADD(sigreturn, rt_64) { .nr = SYS_rt_sigreturn };
+FIXTURE_VARIANT_ADD(sigreturn, rt_x32) { .nr = X32_BIT | 513 };
+FIXTURE_VARIANT_ADD(sigreturn, ia32) { .nr = 119, .int80 = true };
+FIXTURE_VARIANT_ADD(sigreturn, rt_ia32) { .nr = 173, .int80 = true };
+
+FIXTURE_SETUP(sigreturn)
+{
+	static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
+	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_enter");
+	const void *landing = sigreturn_landing;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->record = malloc(sizeof(*self->record));
+	self->low = mmap(NULL, 65536, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->low);
+	memcpy(self->low, jump, sizeof(jump));
+	memcpy(self->low + sizeof(jump), &landing, sizeof(landing));
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, 0, -1, 32));
+	ASSERT_EQ(0, ring_filter(&self->ring, "id", variant->nr));
+}
+
+FIXTURE_TEARDOWN(sigreturn)
+{
+	free(self->record);
+}
+
+static void fill_context64(struct context64 *context, const char *ip, const char *sp)
+{
+	context->ip = (uintptr_t)ip;
+	context->sp = (uintptr_t)sp;
+	context->flags = EFLAGS;
+	context->cs = USER_CS;
+	context->ss = USER_DS;
+}
+
+static void fill_context32(struct context32 *context, const char *ip, const char *sp)
+{
+	context->ip = (uintptr_t)ip;
+	context->sp = (uintptr_t)sp;
+	context->flags = EFLAGS;
+	context->cs = USER_CS;
+	context->ss = USER_DS;
+}
+
+/* The stack pointer of the system call, behind the part that a signal return pops. */
+static void *make_frame(char *low, long nr)
+{
+	char *at = low + 32768, *sp = low + 16384;
+
+	if (nr == SYS_rt_sigreturn) {
+		struct frame64 *frame = (void *)at;
+
+		frame->uc_stack.ss_flags = SS_DISABLE;
+		fill_context64(&frame->context, low, sp);
+		return at + 8;
+	}
+	if (nr & X32_BIT) {
+		struct framex32 *frame = (void *)at;
+
+		fill_context64(&frame->context, low, sp);
+		return at + 8;
+	}
+	if (nr == 119) {
+		struct frame32 *frame = (void *)at;
+
+		fill_context32(&frame->context, low, sp);
+		return at + 8;
+	} else {
+		struct rt_frame32 *frame = (void *)at;
+
+		fill_context32(&frame->context, low, sp);
+		return at + 4;
+	}
+}
+
+/* The trace is of the one who calls sigreturn, not of the one it returns to. */
+TEST_F(sigreturn, shows_caller)
+{
+	const char *leaf = variant->int80 ? sigreturn_leaf_int80 : sigreturn_leaf_syscall;
+	long moved = unwind_stat("moved");
+	struct sample sample;
+	__u64 cookie;
+	pid_t child;
+	int status;
+
+	/* A kernel without this entry has SIGILL from the ud2 behind it. */
+	child = fork();
+	if (!child) {
+		sigreturn_asm(make_frame(self->low, variant->nr), variant->nr, variant->int80);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	if (variant->nr != SYS_rt_sigreturn && status)
+		SKIP(return, "the kernel has no such system call");
+	ASSERT_EQ(0, status);
+
+	ring_enable(&self->ring);
+	sigreturn_asm(make_frame(self->low, variant->nr), variant->nr, variant->int80);
+	ring_disable(&self->ring);
+
+	ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE));
+	parse_sample(self->record, &sample);
+	cookie = sample_cookie(&sample);
+	EXPECT_NE(0, cookie);
+	ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
+	ASSERT_LE(1, as_deferred(self->record)->nr);
+	EXPECT_EQ((uintptr_t)leaf, as_deferred(self->record)->ips[0]);
+	EXPECT_FALSE(ring_next(&self->ring, self->record));
+	/* By the flush, not by the net below it. */
+	EXPECT_EQ(moved, unwind_stat("moved"));
+	ring_close(&self->ring);
+}
+
+static void __attribute__((noreturn)) ptrace_landing(void)
+{
+	syscall(SYS_exit_group, 42);
+	__builtin_unreachable();
+}
+
+/* Let a child run to the entry, or from there to the exit, of its getppid(). */
+static int stop_child(pid_t child, struct user_regs_struct *regs)
+{
+	int status;
+
+	do {
+		if (ptrace(PTRACE_SYSCALL, child, 0, 0) || waitpid(child, &status, 0) != child ||
+		    !WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, child, 0, regs))
+			return -1;
+	} while (regs->orig_rax != SYS_getppid);
+	return 0;
+}
+
+/* A child that has stopped itself, before its getppid() under DEPTH known callers. */
+static pid_t start_tracee(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		_exit(workload_syscall(DEPTH, SYS_getppid) == 77 ? 77 : 1);
+	}
+	return waitpid(child, &status, 0) == child ? child : -1;
+}
+
+/* Set the registers of a stopped child, let it run and end; its exit status. */
+static int finish_tracee(pid_t child, struct user_regs_struct *regs)
+{
+	int status;
+
+	if (ptrace(PTRACE_SETREGS, child, 0, regs) || ptrace(PTRACE_CONT, child, 0, 0) ||
+	    waitpid(child, &status, 0) != child)
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+static void move_registers(struct user_regs_struct *regs)
+{
+	regs->rip = (uintptr_t)ptrace_landing;
+	regs->rsp = ((regs->rsp - 1024) & ~15UL) - 8;
+}
+
+static void ptrace_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self, bool move)
+{
+	struct user_regs_struct regs;
+	struct seen seen;
+	pid_t child = start_tracee();
+
+	ASSERT_LT(0, child);
+	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, child, -1, 32));
+	self->rings = 1;
+	ENABLE();
+	ASSERT_EQ(0, stop_child(child, &regs));
+	ASSERT_EQ(0, stop_child(child, &regs));
+	if (move)
+		move_registers(&regs);
+	else
+		regs.rax = 77;
+	EXPECT_EQ(move ? 42 : 77, finish_tracee(child, &regs));
+
+	/* The stop runs task work first, so all is told before anything moves. */
+	collect(&seen, self->ring, 1, self->record);
+	ASSERT_EQ(1, seen.samples);
+	ASSERT_EQ(1, seen.records);
+	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
+	EXPECT_EQ(-1, workload_check(seen.record[0].ips, seen.record[0].nr, DEPTH));
+}
+
+TEST_F(boundary, ptrace_moves_registers)
+{
+	ptrace_test(_metadata, self, true);
+}
+
+TEST_F(boundary, ptrace_sets_result)
+{
+	ptrace_test(_metadata, self, false);
+}
+
+/*
+ * A sample in the stop itself, when the child gives up its CPU: what comes after it
+ * is a changed context. Defect 32: the cause of the empty trace is counted.
+ */
+TEST_F(boundary, ptrace_after_sample)
+{
+	long moved = unwind_stat("moved");
+	struct user_regs_struct regs;
+	unsigned int empty = 0;
+	struct seen seen;
+	pid_t child = start_tracee();
+
+	ASSERT_LT(0, child);
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, child, -1, 32));
+	self->rings = 1;
+	ASSERT_EQ(0, stop_child(child, &regs));
+	/* From here on: a sample in the stop at the entry would be told at the exit. */
+	ENABLE();
+	ASSERT_EQ(0, stop_child(child, &regs));
+	move_registers(&regs);
+	EXPECT_EQ(42, finish_tracee(child, &regs));
+
+	collect(&seen, self->ring, 1, self->record);
+	for (unsigned int i = 0; i < seen.records; i++)
+		empty += !seen.record[i].nr;
+	EXPECT_EQ(1, empty);
+	EXPECT_EQ(moved + 1, unwind_stat("moved"));
+	for (unsigned int i = 0; i < seen.samples; i++) {
+		bool found = false;
+
+		for (unsigned int j = 0; j < seen.records; j++)
+			found |= seen.sample[i].cookie == seen.record[j].cookie;
+		/* Not deferred any more while it exits. */
+		EXPECT_TRUE(found || !seen.sample[i].cookie);
+	}
+}
+
+TEST_HARNESS_MAIN

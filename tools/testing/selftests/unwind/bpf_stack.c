@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * BPF programs on an event whose callchains are deferred (defect 45): what
+ * bpf_get_stackid() and bpf_get_stack() give is what they give without deferral, with
+ * no marker and no cookie inside.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define DEPTH		10
+#define MAX_FRAMES	127
+
+#ifndef ARRAY_SIZE
+#define ARRAY_SIZE(arr)	(sizeof(arr) / sizeof((arr)[0]))
+#endif
+
+/* What a program leaves behind: ids, or lengths in bytes. */
+enum result {
+	KERNEL_ID,
+	USER_ID,
+	KERNEL_LEN,
+	USER_LEN,
+	NR_RESULTS,
+};
+
+static int bpf(int cmd, union bpf_attr *attr)
+{
+	int ret = syscall(SYS_bpf, cmd, attr, sizeof(*attr));
+
+	return ret < 0 ? -errno : ret;
+}
+
+static int map_create(enum bpf_map_type type, unsigned int value_size, unsigned int entries)
+{
+	union bpf_attr attr = {
+		.map_type	= type,
+		.key_size	= 4,
+		.value_size	= value_size,
+		.max_entries	= entries,
+	};
+
+	return bpf(BPF_MAP_CREATE, &attr);
+}
+
+static int map_lookup(int map, unsigned int key, void *value)
+{
+	union bpf_attr attr = {
+		.map_fd	= map,
+		.key	= (uintptr_t)&key,
+		.value	= (uintptr_t)value,
+	};
+
+	return bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+}
+
+#define INSN(c, d, s, o, i) \
+	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s), .off = (o), .imm = (i) })
+#define MOV_REG(d, s)	INSN(BPF_ALU64 | BPF_MOV | BPF_X, d, s, 0, 0)
+#define MOV_IMM(d, i)	INSN(BPF_ALU64 | BPF_MOV | BPF_K, d, 0, 0, i)
+#define ADD_IMM(d, i)	INSN(BPF_ALU64 | BPF_ADD | BPF_K, d, 0, 0, i)
+#define STORE(s, off)	INSN(BPF_STX | BPF_MEM | BPF_DW, BPF_REG_10, s, off, 0)
+#define STORE_KEY(key)	INSN(BPF_ST | BPF_MEM | BPF_W, BPF_REG_10, 0, -4, key)
+#define LOAD_MAP(d, fd)	INSN(BPF_LD | BPF_IMM | BPF_DW, d, BPF_PSEUDO_MAP_FD, 0, fd), \
+			INSN(0, 0, 0, 0, 0)
+#define CALL(func)	INSN(BPF_JMP | BPF_CALL, 0, 0, 0, func)
+#define JUMP_IF_NULL(n)	INSN(BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, n, 0)
+#define EXIT()		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
+
+/* results[key] = r0 */
+#define KEEP(results, key)				\
+	STORE(BPF_REG_0, -16),				\
+	STORE_KEY(key),					\
+	LOAD_MAP(BPF_REG_1, results),			\
+	MOV_REG(BPF_REG_2, BPF_REG_10),			\
+	ADD_IMM(BPF_REG_2, -4),				\
+	MOV_REG(BPF_REG_3, BPF_REG_10),			\
+	ADD_IMM(BPF_REG_3, -16),			\
+	MOV_IMM(BPF_REG_4, BPF_ANY),			\
+	CALL(BPF_FUNC_map_update_elem)
+
+/* bpf_get_stackid(ctx, stacks, flags) */
+#define GET_STACKID(stacks, flags)			\
+	MOV_REG(BPF_REG_1, BPF_REG_6),			\
+	LOAD_MAP(BPF_REG_2, stacks),			\
+	MOV_IMM(BPF_REG_3, flags),			\
+	CALL(BPF_FUNC_get_stackid)
+
+/* bpf_get_stack(ctx, &frames[key], size, flags); 9 instructions after the jump */
+#define GET_STACK(frames, key, flags)			\
+	STORE_KEY(key),					\
+	LOAD_MAP(BPF_REG_1, frames),			\
+	MOV_REG(BPF_REG_2, BPF_REG_10),			\
+	ADD_IMM(BPF_REG_2, -4),				\
+	CALL(BPF_FUNC_map_lookup_elem),			\
+	JUMP_IF_NULL(5),				\
+	MOV_REG(BPF_REG_1, BPF_REG_6),			\
+	MOV_REG(BPF_REG_2, BPF_REG_0),			\
+	MOV_IMM(BPF_REG_3, MAX_FRAMES * 8),		\
+	MOV_IMM(BPF_REG_4, flags),			\
+	CALL(BPF_FUNC_get_stack)
+
+static char verifier_log[65536];
+
+static int prog_load(enum bpf_prog_type type, int stacks, int frames, int results)
+{
+	struct bpf_insn insns[] = {
+		MOV_REG(BPF_REG_6, BPF_REG_1),
+		GET_STACKID(stacks, 0),
+		KEEP(results, KERNEL_ID),
+		GET_STACKID(stacks, BPF_F_USER_STACK),
+		KEEP(results, USER_ID),
+		GET_STACK(frames, 0, 0),
+		KEEP(results, KERNEL_LEN),
+		GET_STACK(frames, 1, BPF_F_USER_STACK),
+		KEEP(results, USER_LEN),
+		MOV_IMM(BPF_REG_0, 1),
+		EXIT(),
+	};
+	union bpf_attr attr = {
+		.prog_type	= type,
+		.insns		= (uintptr_t)insns,
+		.insn_cnt	= ARRAY_SIZE(insns),
+		.license	= (uintptr_t)"GPL",
+		.log_buf	= (uintptr_t)verifier_log,
+		.log_size	= sizeof(verifier_log),
+		.log_level	= 1,
+	};
+
+	return bpf(BPF_PROG_LOAD, &attr);
+}
+
+struct stack {
+	__u64	nr;
+	__u64	ips[MAX_FRAMES];
+};
+
+/* What one event gave. */
+struct outcome {
+	struct stack	kernel_id, user_id, kernel, user;
+	__u64		sample_cookie;
+	__u64		sample_user;
+	bool		record;
+};
+
+static void count_frames(struct stack *stack)
+{
+	stack->nr = 0;
+	while (stack->nr < MAX_FRAMES && stack->ips[stack->nr])
+		stack->nr++;
+}
+
+/* A page fault in kernel mode, with DEPTH known callers in user mode. */
+static void fault_in_kernel(void)
+{
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	workload_syscall(DEPTH, SYS_getcwd, (long)page, 4096);
+	munmap(page, 4096);
+}
+
+static void run(struct __test_metadata *_metadata, bool defer, bool tracepoint,
+		struct outcome *outcome)
+{
+	struct perf_event_attr attr = tracepoint ? tracepoint_attr("syscalls/sys_enter_getcwd") :
+						   software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+	int stacks, frames, results, prog;
+	struct sample sample = {};
+	union record *record;
+	struct ring ring;
+	__u64 value[NR_RESULTS];
+	bool found = false;
+
+	stacks = map_create(BPF_MAP_TYPE_STACK_TRACE, MAX_FRAMES * 8, 16);
+	frames = map_create(BPF_MAP_TYPE_ARRAY, MAX_FRAMES * 8, 2);
+	results = map_create(BPF_MAP_TYPE_ARRAY, 8, NR_RESULTS);
+	if (stacks == -EPERM || stacks == -ENOSYS)
+		SKIP(return, "needs root and CONFIG_BPF_SYSCALL");
+	ASSERT_LE(0, stacks);
+	ASSERT_LE(0, frames);
+	ASSERT_LE(0, results);
+	prog = prog_load(tracepoint ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_PERF_EVENT,
+			 stacks, frames, results);
+	ASSERT_LE(0, prog) {
+		TH_LOG("%s", verifier_log);
+	}
+
+	attr.defer_callchain = defer;
+	attr.defer_output = defer;
+	/* The fault of the user's own page is not the one that is wanted. */
+	if (!tracepoint)
+		attr.exclude_user = 1;
+	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
+	ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_BPF, prog));
+	record = malloc(sizeof(*record));
+
+	/* Once before, so that nothing else is faulted in under the event. */
+	fault_in_kernel();
+	ring_enable(&ring);
+	fault_in_kernel();
+	ring_disable(&ring);
+
+	memset(outcome, 0, sizeof(*outcome));
+	while (ring_next(&ring, record)) {
+		__u64 nr;
+
+		outcome->record |= record->header.type == PERF_RECORD_CALLCHAIN_DEFERRED;
+		if (record->header.type != PERF_RECORD_SAMPLE)
+			continue;
+		found = true;
+		parse_sample(record, &sample);
+		outcome->sample_cookie = sample_cookie(&sample);
+		sample_part(&sample, PERF_CONTEXT_USER, &nr);
+		outcome->sample_user = nr;
+	}
+	EXPECT_TRUE(found);
+
+	for (unsigned int i = 0; i < NR_RESULTS; i++) {
+		ASSERT_EQ(0, map_lookup(results, i, &value[i]));
+	}
+	if ((long)value[KERNEL_ID] >= 0) {
+		EXPECT_EQ(0, map_lookup(stacks, value[KERNEL_ID], outcome->kernel_id.ips));
+	}
+	if ((long)value[USER_ID] >= 0) {
+		EXPECT_EQ(0, map_lookup(stacks, value[USER_ID], outcome->user_id.ips));
+	}
+	EXPECT_EQ(0, map_lookup(frames, 0, outcome->kernel.ips));
+	EXPECT_EQ(0, map_lookup(frames, 1, outcome->user.ips));
+	count_frames(&outcome->kernel_id);
+	count_frames(&outcome->user_id);
+	count_frames(&outcome->kernel);
+	count_frames(&outcome->user);
+	EXPECT_EQ(value[KERNEL_LEN], 8 * outcome->kernel.nr);
+	EXPECT_EQ(value[USER_LEN], 8 * outcome->user.nr);
+
+	ring_close(&ring);
+	close(prog);
+	close(results);
+	close(frames);
+	close(stacks);
+	free(record);
+}
+
+static bool same(const struct stack *a, const struct stack *b)
+{
+	return a->nr == b->nr && !memcmp(a->ips, b->ips, a->nr * sizeof(*a->ips));
+}
+
+static bool has_marker(const struct stack *stack)
+{
+	for (__u64 i = 0; i < stack->nr; i++) {
+		if (stack->ips[i] == PERF_CONTEXT_USER_DEFERRED)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The known callers? Programs on perf events are given the callchain of the sample,
+ * in which PERF_CONTEXT_USER comes first; others a stack of addresses.
+ */
+static int check_user(const struct stack *stack)
+{
+	int marker = stack->nr && stack->ips[0] == PERF_CONTEXT_USER;
+
+	return workload_check(stack->ips + marker, stack->nr - marker, DEPTH);
+}
+
+static void compare(struct __test_metadata *_metadata, bool tracepoint)
+{
+	struct outcome without, with;
+
+	run(_metadata, false, tracepoint, &without);
+	if (_metadata->exit_code)
+		return;
+	run(_metadata, true, tracepoint, &with);
+
+	/* The model holds what is known. */
+	EXPECT_EQ(-1, check_user(&without.user));
+	EXPECT_EQ(-1, check_user(&without.user_id));
+	EXPECT_LT(0, without.kernel.nr);
+
+	EXPECT_TRUE(same(&without.kernel, &with.kernel));
+	EXPECT_TRUE(same(&without.kernel_id, &with.kernel_id));
+	EXPECT_TRUE(same(&without.user, &with.user));
+	EXPECT_TRUE(same(&without.user_id, &with.user_id));
+	EXPECT_FALSE(has_marker(&with.kernel));
+	EXPECT_FALSE(has_marker(&with.kernel_id));
+	EXPECT_FALSE(has_marker(&with.user));
+	EXPECT_FALSE(has_marker(&with.user_id));
+
+	/* Readers of the samples get the user part in one way or the other. */
+	EXPECT_TRUE(with.sample_cookie ? with.record : with.sample_user == WORKLOAD_NR(DEPTH));
+}
+
+TEST(perf_event_program)
+{
+	compare(_metadata, false);
+}
+
+TEST(tracepoint_program)
+{
+	compare(_metadata, true);
+}
+
+TEST_HARNESS_MAIN

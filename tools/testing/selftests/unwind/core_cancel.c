@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cancelling tracers of the deferred unwinding core while others ask, walk and call
+ * back: when cancel returns the callback is not running and never will, its bit is
+ * clean for the next owner, and nobody's stack can keep cancel waiting.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "tracer.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define DEPTH	5
+#define PAGE	4096UL
+
+FIXTURE(cancel) {
+	int fd;
+};
+
+FIXTURE_SETUP(cancel)
+{
+	const char *why;
+
+	self->fd = tracer_open(&why);
+	if (self->fd < 0)
+		SKIP(return, "%s", why);
+	for (int slot = 0; slot < 2; slot++) {
+		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
+	}
+}
+
+FIXTURE_TEARDOWN(cancel)
+{
+	close(self->fd);
+}
+
+/* A thread that runs operations, once. */
+struct runner {
+	pthread_t		thread;
+	atomic_int		tid;
+	int			fd;
+	struct unwind_test_op	*ops;
+	unsigned int		nr;
+	/* Where to run, as in workload_call_fp(), or 0 for known callers. */
+	void			*stack;
+	unsigned long		fp;
+	atomic_bool		returned;
+	long			ret;
+};
+
+static void *runner_thread(void *data)
+{
+	struct runner *runner = data;
+	struct unwind_test_ops arg = { .nr = runner->nr, .ops = (uintptr_t)runner->ops };
+	long call[7] = { SYS_ioctl, runner->fd, UNWIND_TEST_RUN, (long)&arg };
+
+	runner->tid = gettid();
+	if (runner->fp)
+		runner->ret = workload_call_fp(runner->stack, runner->fp, call);
+	else
+		runner->ret = workload_call(DEPTH, call);
+	runner->returned = true;
+	return NULL;
+}
+
+static void runner_start(struct runner *runner)
+{
+	runner->tid = 0;
+	runner->returned = false;
+	pthread_create(&runner->thread, NULL, runner_thread, runner);
+	while (!runner->tid)
+		sched_yield();
+}
+
+/* Wait until a thread sleeps in state @state, 'D' or 'S'; false if it returned. */
+static bool runner_sleeps(struct runner *runner, char state)
+{
+	char path[64], line[512], *end;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", runner->tid);
+	while (!runner->returned) {
+		FILE *file = fopen(path, "r");
+
+		if (!file)
+			return false;
+		if (!fgets(line, sizeof(line), file))
+			line[0] = '\0';
+		fclose(file);
+		end = strrchr(line, ')');
+		if (end && end[2] == state)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+/*
+ * Contract 5. What the order is, the sequence numbers say: cancel ends after the
+ * callback does.
+ */
+TEST_F(cancel, waits_for_callback)
+{
+	struct unwind_test_op call[] = {
+		OP_MODE(0, UNWIND_TEST_MODE_SLEEP, 0),
+		OP_REQUEST(0, UNWIND_TEST_TASK),
+	};
+	struct unwind_test_op cancel[] = { OP_CANCEL(0), OP_REQUEST(0, UNWIND_TEST_TASK) };
+	struct runner caller = { .fd = self->fd, .ops = call, .nr = 2 };
+	struct runner canceller = { .fd = self->fd, .ops = cancel, .nr = 2 };
+	struct unwind_test_event event = {};
+
+	runner_start(&caller);
+	while (!tracer_event(self->fd, &event))
+		sched_yield();
+	EXPECT_EQ(0, event.end);
+
+	runner_start(&canceller);
+	EXPECT_TRUE(runner_sleeps(&canceller, 'D'));
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_RELEASE(0)));
+	pthread_join(canceller.thread, NULL);
+	pthread_join(caller.thread, NULL);
+
+	ASSERT_TRUE(tracer_event(self->fd, &event));
+	EXPECT_EQ(1, event.end);
+	EXPECT_GT(cancel[0].seq, event.seq);
+	EXPECT_EQ(-EINVAL, cancel[1].ret);
+	EXPECT_FALSE(tracer_event(self->fd, &event));
+}
+
+/* A userfaultfd over @pages at @addr, of which none exists; or -1. */
+static int fault_region(void *addr, unsigned int pages)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range	= { .start = (uintptr_t)addr, .len = pages * PAGE },
+		.mode	= UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (uffd < 0)
+		return -1;
+	if (ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg)) {
+		close(uffd);
+		return -1;
+	}
+	return uffd;
+}
+
+/* Wait until somebody faults. */
+static void wait_for_fault(int uffd)
+{
+	struct pollfd pollfd = { .fd = uffd, .events = POLLIN };
+
+	while (poll(&pollfd, 1, -1) != 1)
+		;
+}
+
+/* End all waits for the page at @addr. */
+static int resolve(int uffd, void *addr, const void *content)
+{
+	struct uffdio_copy copy = {
+		.dst	= (uintptr_t)addr,
+		.src	= (uintptr_t)content,
+		.len	= PAGE,
+	};
+
+	return ioctl(uffd, UFFDIO_COPY, &copy);
+}
+
+/*
+ * A stack of 16 pages, and above it one that somebody else has to supply. Its
+ * content: one frame that calls nothing.
+ */
+struct hanging_stack {
+	char		*stack;
+	char		*page;
+	int		uffd;
+	unsigned long	content[PAGE / sizeof(long)];
+};
+
+#define HANGING_RA	0x123456UL
+
+static int hanging_stack_init(struct hanging_stack *hang)
+{
+	char *map = mmap(NULL, 17 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (map == MAP_FAILED)
+		return -1;
+	hang->stack = map;
+	hang->page = map + 16 * PAGE;
+	hang->content[0] = 0;
+	hang->content[1] = HANGING_RA;
+	hang->uffd = fault_region(hang->page, 1);
+	return hang->uffd < 0 ? -1 : 0;
+}
+
+/* Defects 14 and 47: a walk that waits for the user makes nobody else wait. */
+TEST_F(cancel, does_not_wait_for_walk)
+{
+	struct unwind_test_op ops[] = {
+		OP_REQUEST(0, UNWIND_TEST_TASK),
+		OP_REQUEST(1, UNWIND_TEST_TASK),
+	};
+	struct hanging_stack hang;
+	struct runner walker = { .fd = self->fd, .ops = ops, .nr = 2 };
+	struct unwind_test_event event;
+
+	if (hanging_stack_init(&hang))
+		SKIP(return, "no userfaultfd");
+	walker.stack = hang.page;
+	walker.fp = (unsigned long)hang.page;
+	runner_start(&walker);
+	wait_for_fault(hang.uffd);
+
+	/* One that has nothing to do with it, and one whose trace is being taken. */
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(2)));
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(2)));
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(0)));
+	EXPECT_FALSE(walker.returned);
+	EXPECT_FALSE(tracer_event(self->fd, &event));
+
+	EXPECT_EQ(0, resolve(hang.uffd, hang.page, hang.content));
+	pthread_join(walker.thread, NULL);
+	EXPECT_EQ(0, walker.ret);
+	EXPECT_EQ(0, ops[0].ret);
+	EXPECT_EQ(0, ops[1].ret);
+
+	/* The cancelled one is not called, the other one is, with the whole trace. */
+	ASSERT_TRUE(tracer_event(self->fd, &event));
+	EXPECT_EQ(1, event.slot);
+	ASSERT_EQ(2, event.nr);
+	EXPECT_TRUE(workload_is_leaf_fp(event.entries[0]));
+	EXPECT_EQ(HANGING_RA, event.entries[1]);
+	EXPECT_FALSE(tracer_event(self->fd, &event));
+}
+
+/* Defect 14: SIGKILL ends a walk that waits; the test's timeout would notice. */
+TEST_F(cancel, killed_in_walk)
+{
+	struct hanging_stack hang;
+	int status, go[2];
+	pid_t child;
+
+	/* The child's own userfaultfd: a fork does not inherit it. */
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct unwind_test_op op = OP_REQUEST(0, UNWIND_TEST_TASK);
+		struct runner walker = { .fd = self->fd, .ops = &op, .nr = 1 };
+		char ready = 'y';
+
+		if (hanging_stack_init(&hang))
+			_exit(4);
+		walker.stack = hang.page;
+		walker.fp = (unsigned long)hang.page;
+		runner_start(&walker);
+		wait_for_fault(hang.uffd);
+		if (write(go[1], &ready, 1) != 1)
+			_exit(1);
+		pause();
+	}
+	close(go[1]);
+	if (read(go[0], &status, 1) == 1)
+		kill(child, SIGKILL);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 4)
+		SKIP(return, "no userfaultfd");
+	EXPECT_TRUE(WIFSIGNALED(status));
+	EXPECT_EQ(SIGKILL, WTERMSIG(status));
+}
+
+/* Defect 14: an exiting task does not wait at all, and still gets its callback. */
+TEST_F(cancel, exit_does_not_wait)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_exit");
+	union record *record = malloc(sizeof(*record));
+	struct hanging_stack hang;
+	struct ring ring;
+	int status, go[2];
+	pid_t child;
+	char c = 'y';
+
+	if (attr.type == ~0U)
+		SKIP(return, "no system call tracepoints");
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		long call[7] = { SYS_exit, 7 };
+
+		if (read(go[0], &c, 1) != 1 || hanging_stack_init(&hang))
+			_exit(4);
+		workload_call_fp(hang.page, (unsigned long)hang.page, call);
+	}
+	ASSERT_EQ(0, ring_open(&ring, &attr, child, -1, 8));
+	ring_enable(&ring);
+	ASSERT_EQ(1, write(go[1], &c, 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 4)
+		SKIP(return, "no userfaultfd");
+	EXPECT_EQ(7, WEXITSTATUS(status));
+
+	/* What is resident: the instruction pointer. */
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(1, as_deferred(record)->nr);
+	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	ring_close(&ring);
+	free(record);
+}
+
+/*
+ * Defect 11: the next owner of a bit gets nothing that the last one asked for, also
+ * when the asking task sleeps in that entry while the bit changes hands.
+ */
+TEST_F(cancel, bit_changes_hands_in_mid_entry)
+{
+	/* The second operation is on a page that somebody has to supply first. */
+	char *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct unwind_test_op *ops = (void *)(map + PAGE - sizeof(*ops));
+	struct unwind_test_op second[PAGE / sizeof(*ops)] = { OP_STATE(5) };
+	struct unwind_test_op bit = OP_STATE(0);
+	struct runner asker = { .fd = self->fd, .ops = ops, .nr = 2 };
+	struct unwind_test_event event;
+	int uffd;
+
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	uffd = fault_region(map + PAGE, 1);
+	if (uffd < 0)
+		SKIP(return, "no userfaultfd");
+	*ops = (struct unwind_test_op)OP_REQUEST(0, UNWIND_TEST_TASK);
+	bit.ret = tracer_op(self->fd, bit);
+	runner_start(&asker);
+	wait_for_fault(uffd);
+
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(0)));
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(5)));
+	EXPECT_EQ(bit.ret, tracer_op(self->fd, (struct unwind_test_op)OP_STATE(5)));
+	EXPECT_EQ(0, resolve(uffd, map + PAGE, second));
+	pthread_join(asker.thread, NULL);
+
+	EXPECT_EQ(0, ops[0].ret);
+	EXPECT_EQ(bit.ret, ops[1].ret);
+	EXPECT_EQ(MASK_PENDING, ops[1].arg);
+	EXPECT_FALSE(tracer_event(self->fd, &event));
+}
+
+static atomic_bool storm_stop;
+
+/* Two tracers take turns on one bit. */
+static void *storm_thread(void *data)
+{
+	int fd = *(int *)data;
+
+	while (!storm_stop) {
+		struct unwind_test_op ops[] = {
+			OP_CANCEL(0), OP_INIT(1), OP_CANCEL(1), OP_INIT(0),
+		};
+
+		tracer_run_array(fd, ops);
+	}
+	return NULL;
+}
+
+#define STORM	2000
+
+/*
+ * Defect 11: tracer 1 never asks, so it must never be called, although it owns
+ * tracer 0's bit every other moment. Tracer 0 is called for what it was granted.
+ */
+TEST_F(cancel, bit_changes_hands_in_storm)
+{
+	static const unsigned int wheres[] = {
+		UNWIND_TEST_TASK, UNWIND_TEST_HARDIRQ, UNWIND_TEST_NMI,
+	};
+	unsigned int granted = 0, refused = 0, called = 0;
+	struct unwind_test_event event;
+	pthread_t thread;
+
+	ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(1)));
+	storm_stop = false;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, storm_thread, &self->fd));
+	for (unsigned int i = 0; i < STORM || !granted || !refused; i++) {
+		struct unwind_test_op ops[] = {
+			OP_REQUEST(0, wheres[i % 3]),
+			OP_REQUEST(0, wheres[i % 3]),
+		};
+		unsigned int callbacks = 0;
+
+		ASSERT_EQ(0, tracer_run_array(self->fd, ops));
+		granted += !ops[0].ret;
+		refused += ops[0].ret == -EINVAL;
+		while (tracer_event(self->fd, &event)) {
+			EXPECT_EQ(0, event.slot);
+			EXPECT_TRUE(event.cookie == ops[0].cookie || event.cookie == ops[1].cookie);
+			callbacks++;
+		}
+		/* Twice at most: cancelled and registered again between the two. */
+		EXPECT_LE(callbacks, !ops[0].ret + !ops[1].ret);
+		called += callbacks;
+	}
+	storm_stop = true;
+	pthread_join(thread, NULL);
+	EXPECT_FALSE(tracer_event(self->fd, &event));
+	TH_LOG("%u granted, %u refused, %u called", granted, refused, called);
+	EXPECT_LT(0, called);
+}
+
+/* Closing the file cancels; what is pending in another task is dropped. */
+TEST_F(cancel, close_with_request_pending)
+{
+	const char *why;
+	int other = tracer_open(&why);
+	struct unwind_test_op ops[] = { OP_INIT(0), OP_REQUEST(0, UNWIND_TEST_NMI) };
+
+	ASSERT_LE(0, other);
+	for (int i = 0; i < 20; i++) {
+		ASSERT_EQ(0, tracer_run_array(other, ops));
+		EXPECT_EQ(0, ops[1].ret);
+		close(other);
+		other = tracer_open(&why);
+	}
+	close(other);
+}
+
+TEST_HARNESS_MAIN

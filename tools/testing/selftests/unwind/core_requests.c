@@ -1,0 +1,674 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests and callbacks of the deferred unwinding core, through the test tracer:
+ * one cookie per kernel entry, one callback per tracer and entry, the right trace,
+ * from task, hardirq and NMI context, with NMIs in the core's critical places and
+ * with failures injected.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer.h"
+#include "uring.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+/* Known callers; the whole trace fits an event. */
+#define DEPTH	20
+
+/* CPUs of tests that send NMIs from one to the other. */
+#define HERE	0
+#define THERE	1
+
+static void pin_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+FIXTURE(core) {
+	int fd;
+};
+
+FIXTURE_VARIANT(core) {
+	unsigned int where;
+};
+
+FIXTURE_VARIANT_ADD(core, task) { .where = UNWIND_TEST_TASK };
+FIXTURE_VARIANT_ADD(core, irqs_off) { .where = UNWIND_TEST_IRQS_OFF };
+FIXTURE_VARIANT_ADD(core, hardirq) { .where = UNWIND_TEST_HARDIRQ };
+FIXTURE_VARIANT_ADD(core, nmi) { .where = UNWIND_TEST_NMI };
+
+FIXTURE_SETUP(core)
+{
+	const char *why;
+
+	self->fd = tracer_open(&why);
+	if (self->fd < 0)
+		SKIP(return, "%s", why);
+
+	for (int slot = 0; slot < 3; slot++) {
+		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
+	}
+}
+
+FIXTURE_TEARDOWN(core)
+{
+	close(self->fd);
+}
+
+/* The next event is @slot's callback with @cookie and the complete trace. */
+#define EXPECT_CALLBACK(fd, _slot, _cookie, depth) do {			\
+	struct unwind_test_event _ev = {};				\
+									\
+	ASSERT_TRUE(tracer_event(fd, &_ev));				\
+	EXPECT_EQ(_slot, _ev.slot);					\
+	EXPECT_EQ(_cookie, _ev.cookie);					\
+	EXPECT_EQ(gettid(), (pid_t)_ev.tid);				\
+	EXPECT_EQ(0, _ev.lost);						\
+	EXPECT_EQ(-1, workload_check(_ev.entries, _ev.nr, depth));	\
+} while (0)
+
+#define EXPECT_NO_CALLBACK(fd) do {					\
+	struct unwind_test_event _ev;					\
+									\
+	EXPECT_FALSE(tracer_event(fd, &_ev));				\
+} while (0)
+
+static unsigned int count_slot(int fd, unsigned int slot)
+{
+	struct unwind_test_event event;
+	unsigned int nr = 0;
+
+	while (tracer_event(fd, &event))
+		nr += event.slot == slot;
+	return nr;
+}
+
+TEST_F(core, exactly_once)
+{
+	struct unwind_test_op ops[] = {
+		OP_REQUEST(0, variant->where),
+		OP_REQUEST(0, variant->where),
+		OP_REQUEST(1, variant->where),
+	};
+
+	pin_to(HERE);
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	EXPECT_EQ(0, ops[0].ret);
+	EXPECT_EQ(1, ops[1].ret);
+	EXPECT_EQ(0, ops[2].ret);
+
+	EXPECT_EQ(HERE + 1, (__u32)ops[0].cookie);
+	EXPECT_EQ(1, ops[0].cookie >> 32 & 1);
+	EXPECT_EQ(ops[0].cookie, ops[1].cookie);
+	EXPECT_EQ(ops[0].cookie, ops[2].cookie);
+
+	EXPECT_CALLBACK(self->fd, 0, ops[0].cookie, DEPTH);
+	EXPECT_CALLBACK(self->fd, 1, ops[0].cookie, DEPTH);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+TEST_F(core, next_entry_has_next_cookie)
+{
+	__u64 last = 0;
+
+	pin_to(HERE);
+	for (unsigned int i = 0; i < 50; i++) {
+		struct unwind_test_op op = OP_REQUEST(0, variant->where);
+		unsigned int depth = i % DEPTH;
+
+		ASSERT_EQ(0, tracer_run_deep(self->fd, &op, 1, depth));
+		ASSERT_EQ(0, op.ret);
+		/* The count is in the upper half and grows by two. */
+		if (last) {
+			EXPECT_EQ(last + (2ULL << 32), op.cookie);
+		}
+		last = op.cookie;
+		EXPECT_CALLBACK(self->fd, 0, op.cookie, depth);
+	}
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* Defects 4 and 9: signals and io_uring run task work in mid entry. */
+TEST_F(core, request_after_callback)
+{
+	struct unwind_test_op ops[] = {
+		OP_REQUEST(0, variant->where),
+		OP_TASK_WORK(),
+		OP_REQUEST(0, variant->where),
+		OP_TASK_WORK(),
+		OP_REQUEST(1, variant->where),
+		OP_REQUEST(0, variant->where),
+	};
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	EXPECT_EQ(0, ops[0].ret);
+	EXPECT_EQ(1, ops[2].ret);
+	EXPECT_EQ(0, ops[4].ret);
+	EXPECT_EQ(1, ops[5].ret);
+	EXPECT_EQ(ops[0].cookie, ops[2].cookie);
+	EXPECT_EQ(ops[0].cookie, ops[4].cookie);
+
+	EXPECT_CALLBACK(self->fd, 0, ops[0].cookie, DEPTH);
+	EXPECT_CALLBACK(self->fd, 1, ops[0].cookie, DEPTH);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* Defect 21: one walk serves the entry, however many ask and when. */
+TEST_F(core, one_walk)
+{
+	struct unwind_test_op ops[] = {
+		OP_REQUEST(0, variant->where),
+		OP_TASK_WORK(),
+		OP_REQUEST(1, variant->where),
+		OP_FAULTABLE(),
+		OP_TASK_WORK(),
+		OP_REQUEST(2, variant->where),
+	};
+	/* Nothing is readable there: the walk fails behind the first entry. */
+	char *hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *stack = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct unwind_test_ops arg = { .nr = ARRAY_SIZE(ops), .ops = (uintptr_t)ops };
+	long walks = unwind_stat("walks"), callbacks = unwind_stat("callbacks");
+	long call[7] = { SYS_ioctl, self->fd, UNWIND_TEST_RUN, (long)&arg };
+
+	ASSERT_NE(MAP_FAILED, (void *)hole);
+	ASSERT_NE(MAP_FAILED, (void *)stack);
+	ASSERT_EQ(0, workload_call_fp(stack < hole ? stack + 4096 : NULL, (long)hole, call));
+	EXPECT_EQ(walks + 1, unwind_stat("walks"));
+	EXPECT_EQ(callbacks + 3, unwind_stat("callbacks"));
+	EXPECT_EQ(0, ops[3].ret);
+	EXPECT_EQ(1, ops[3].arg);
+}
+
+/* Defect 3: undo what this request did, and nothing else. */
+TEST_F(core, failed_task_work)
+{
+	struct unwind_test_op ops[] = {
+		OP_FAULTABLE(),
+		OP_REQUEST(0, variant->where),
+		OP_TASK_WORK(),
+		OP_STATE(0),
+		OP_FAIL(UNWIND_TEST_FAIL_TASK_WORK, 1),
+		OP_REQUEST(1, variant->where),
+		OP_STATE(0),
+		OP_REQUEST(0, variant->where),
+		OP_REQUEST(1, variant->where),
+	};
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	EXPECT_EQ(0, ops[1].ret);
+	EXPECT_EQ(-ESRCH, ops[5].ret);
+	EXPECT_EQ(0, ops[5].cookie);
+	EXPECT_EQ(ops[3].arg, ops[6].arg);
+	EXPECT_EQ(MASK_USED | 1ULL << ops[6].ret, ops[6].arg);
+	EXPECT_EQ(ops[3].cookie, ops[6].cookie);
+	EXPECT_EQ(1, ops[7].ret);
+	EXPECT_EQ(0, ops[8].ret);
+
+	EXPECT_CALLBACK(self->fd, 0, ops[1].cookie, DEPTH);
+	EXPECT_CALLBACK(self->fd, 1, ops[1].cookie, DEPTH);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* Defect 6: empty traces are delivered, once, and remembered. */
+TEST_F(core, failed_cache)
+{
+	struct unwind_test_op ops[] = {
+		OP_FAIL(UNWIND_TEST_FAIL_CACHE, 1),
+		OP_REQUEST(0, variant->where),
+		OP_TASK_WORK(),
+		OP_REQUEST(1, variant->where),
+		OP_TASK_WORK(),
+		OP_REQUEST(0, variant->where),
+		OP_FAULTABLE(),
+	};
+	long nomem = unwind_stat("nomem");
+	struct unwind_test_event event;
+	struct unwind_test_op op = OP_REQUEST(0, variant->where);
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	EXPECT_EQ(0, ops[1].ret);
+	EXPECT_EQ(0, ops[3].ret);
+	EXPECT_EQ(1, ops[5].ret);
+	EXPECT_EQ(-ENOMEM, ops[6].ret);
+	for (unsigned int slot = 0; slot < 2; slot++) {
+		ASSERT_TRUE(tracer_event(self->fd, &event));
+		EXPECT_EQ(slot, event.slot);
+		EXPECT_EQ(ops[1].cookie, event.cookie);
+		EXPECT_EQ(0, event.nr);
+	}
+	EXPECT_NO_CALLBACK(self->fd);
+	/* Defect 32: the reason is counted. */
+	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
+
+	/* The next entry is as good as any. */
+	ASSERT_EQ(0, tracer_run_deep(self->fd, &op, 1, DEPTH));
+	EXPECT_CALLBACK(self->fd, 0, op.cookie, DEPTH);
+}
+
+/* Defect 1 */
+TEST_F(core, cancelled_is_refused)
+{
+	struct unwind_test_op ops[] = {
+		OP_CANCEL(0),
+		OP_STATE(0),
+		OP_REQUEST(0, variant->where),
+		OP_STATE(0),
+		/* Never registered at all. */
+		OP_REQUEST(40, variant->where),
+		OP_STATE(0),
+	};
+
+	ASSERT_EQ(0, tracer_run_array(self->fd, ops));
+	EXPECT_EQ(-EINVAL, ops[2].ret);
+	EXPECT_EQ(0, ops[2].cookie);
+	EXPECT_EQ(-EINVAL, ops[4].ret);
+	for (int i = 1; i < 6; i += 2) {
+		EXPECT_EQ(0, ops[i].arg);
+		EXPECT_EQ(0, ops[i].cookie);
+	}
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* A tracer that is cancelled in the same entry is not called, its bit is clean. */
+TEST_F(core, cancel_drops_request)
+{
+	struct unwind_test_op ops[] = {
+		OP_REQUEST(0, variant->where),
+		OP_STATE(0),
+		OP_CANCEL(0),
+		OP_INIT(5),
+		OP_STATE(5),
+		OP_TASK_WORK(),
+		OP_REQUEST(5, variant->where),
+	};
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	/* The lowest free bit is the one that was given back. */
+	EXPECT_EQ(ops[1].ret, ops[4].ret);
+	EXPECT_EQ(0, ops[4].arg & 1ULL << ops[4].ret);
+	EXPECT_EQ(0, ops[6].ret);
+	EXPECT_CALLBACK(self->fd, 5, ops[0].cookie, DEPTH);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* Defect 2: every bit, also 31, 32 and 63, with and without a race. */
+TEST_F(core, every_bit)
+{
+	struct unwind_test_op op = OP_INIT(0);
+	int last = 2, high = 0;
+
+	for (int slot = 3; slot < UNWIND_TEST_SLOTS; slot++) {
+		op.slot = slot;
+		op.ret = tracer_op(self->fd, op);
+		if (op.ret)
+			break;
+		last = slot;
+	}
+	EXPECT_EQ(-EBUSY, op.ret);
+	/* What no other tracer of the system holds. */
+	ASSERT_GT(last, 40);
+
+	for (int slot = 0; slot <= last; slot++) {
+		struct unwind_test_op ops[] = {
+			OP_AT(slot, UNWIND_TEST_POINT_MASK, variant->where),
+			OP_REQUEST(slot, UNWIND_TEST_TASK),
+			OP_AT_RESULT(UNWIND_TEST_POINT_MASK),
+			OP_REQUEST(slot, variant->where),
+			OP_STATE(slot),
+		};
+
+		/* From hardirq the point would wait for itself, interrupts are off. */
+		if (variant->where == UNWIND_TEST_HARDIRQ)
+			ops[0].where = UNWIND_TEST_IRQS_OFF;
+
+		ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), 3));
+		EXPECT_EQ(0, ops[2].ret);
+		EXPECT_EQ(1, ops[1].ret);
+		EXPECT_EQ(1, ops[3].ret);
+		EXPECT_EQ(ops[1].cookie, ops[2].cookie);
+		EXPECT_EQ(MASK_PENDING | 1ULL << ops[4].ret, ops[4].arg);
+		EXPECT_CALLBACK(self->fd, (unsigned int)slot, ops[1].cookie, 3);
+		if (ops[4].ret > high)
+			high = ops[4].ret;
+	}
+	EXPECT_EQ(63, high);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* Defect 12: splats are for the log scan. */
+TEST_F(core, double_cancel)
+{
+	struct unwind_test_op ops[] = {
+		OP_CANCEL(50),
+		OP_CANCEL(0),
+		OP_CANCEL(0),
+		OP_INIT(0),
+		OP_INIT(0),
+		OP_REQUEST(0, variant->where),
+		OP_REQUEST(1, variant->where),
+	};
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	EXPECT_EQ(0, ops[3].ret);
+	EXPECT_EQ(-EINVAL, ops[4].ret);
+	EXPECT_EQ(0, ops[5].ret);
+	EXPECT_EQ(0, ops[6].ret);
+	EXPECT_EQ(2, count_slot(self->fd, 0) + 1);
+}
+
+/* A callback that requests for itself, a later and an earlier tracer. */
+TEST_F(core, callback_requests)
+{
+	for (unsigned int other = 0; other < 3; other++) {
+		struct unwind_test_op ops[] = {
+			OP_MODE(1, UNWIND_TEST_MODE_REQUEST, other),
+			OP_REQUEST(1, variant->where),
+		};
+		struct unwind_test_event event;
+
+		ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+		EXPECT_EQ(0, ops[1].ret);
+		ASSERT_TRUE(tracer_event(self->fd, &event));
+		EXPECT_EQ(1, event.slot);
+		EXPECT_EQ(other == 1, event.ret);
+		if (other != 1) {
+			EXPECT_CALLBACK(self->fd, other, ops[1].cookie, DEPTH);
+		}
+		EXPECT_NO_CALLBACK(self->fd);
+	}
+}
+
+/* An NMI with a request for the same or another tracer, in the core's steps. */
+FIXTURE(point) {
+	int fd;
+};
+
+FIXTURE_VARIANT(point) {
+	unsigned int point;
+	unsigned int slot;
+};
+
+FIXTURE_VARIANT_ADD(point, cookie_same) { UNWIND_TEST_POINT_COOKIE, 0 };
+FIXTURE_VARIANT_ADD(point, cookie_other) { UNWIND_TEST_POINT_COOKIE, 1 };
+FIXTURE_VARIANT_ADD(point, mask_same) { UNWIND_TEST_POINT_MASK, 0 };
+FIXTURE_VARIANT_ADD(point, mask_other) { UNWIND_TEST_POINT_MASK, 1 };
+FIXTURE_VARIANT_ADD(point, queue_same) { UNWIND_TEST_POINT_QUEUE, 0 };
+FIXTURE_VARIANT_ADD(point, queue_other) { UNWIND_TEST_POINT_QUEUE, 1 };
+FIXTURE_VARIANT_ADD(point, work_same) { UNWIND_TEST_POINT_WORK, 0 };
+FIXTURE_VARIANT_ADD(point, work_other) { UNWIND_TEST_POINT_WORK, 1 };
+FIXTURE_VARIANT_ADD(point, reset_same) { UNWIND_TEST_POINT_RESET, 0 };
+FIXTURE_VARIANT_ADD(point, reset_other) { UNWIND_TEST_POINT_RESET, 1 };
+
+FIXTURE_SETUP(point)
+{
+	const char *why;
+
+	self->fd = tracer_open(&why);
+	if (self->fd < 0)
+		SKIP(return, "%s", why);
+	for (int slot = 0; slot < 2; slot++) {
+		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
+	}
+}
+
+FIXTURE_TEARDOWN(point)
+{
+	close(self->fd);
+}
+
+TEST_F(point, nmi)
+{
+	struct unwind_test_op ops[] = {
+		OP_AT(variant->slot, variant->point, UNWIND_TEST_NMI),
+		OP_REQUEST(0, UNWIND_TEST_TASK),
+	};
+	struct unwind_test_op result = OP_AT_RESULT(variant->point);
+	unsigned int callbacks[2] = {};
+	struct unwind_test_event event;
+
+	for (int i = 0; i < 20; i++) {
+		ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+		ASSERT_EQ(0, ops[0].ret);
+		ASSERT_EQ(0, tracer_run(self->fd, &result, 1));
+
+		/* Who comes first gets 0, the other one 1 for the same tracer. */
+		if (variant->slot) {
+			EXPECT_EQ(0, ops[1].ret | result.ret);
+		} else {
+			EXPECT_EQ(1, ops[1].ret + result.ret);
+		}
+		EXPECT_EQ(ops[1].cookie, result.cookie);
+
+		memset(callbacks, 0, sizeof(callbacks));
+		while (tracer_event(self->fd, &event)) {
+			callbacks[event.slot]++;
+			EXPECT_EQ(ops[1].cookie, event.cookie);
+			EXPECT_EQ(-1, workload_check(event.entries, event.nr, DEPTH));
+		}
+		EXPECT_EQ(1, callbacks[0]);
+		EXPECT_EQ(variant->slot, callbacks[1]);
+	}
+}
+
+/* Two tracers, one way to ask. */
+FIXTURE(pair) {
+	int fd;
+};
+
+FIXTURE_SETUP(pair)
+{
+	const char *why;
+
+	self->fd = tracer_open(&why);
+	if (self->fd < 0)
+		SKIP(return, "%s", why);
+	for (int slot = 0; slot < 2; slot++) {
+		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
+	}
+}
+
+FIXTURE_TEARDOWN(pair)
+{
+	close(self->fd);
+}
+
+/*
+ * Defect 13: a request at the last moment whose task work is not forced by an IPI,
+ * as on a machine without a local APIC. User code gets ahead; the trace that comes
+ * then must not be the one that the previous entry had cached.
+ */
+TEST_F(pair, late_without_ipi)
+{
+	struct unwind_test_op ops[] = {
+		OP_AT(1, UNWIND_TEST_POINT_RESET, UNWIND_TEST_TASK),
+		OP_REQUEST(0, UNWIND_TEST_TASK),
+	};
+	struct unwind_test_op again = OP_REQUEST(0, UNWIND_TEST_TASK);
+	struct unwind_test_event event;
+	__u64 late = 0;
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	/* Any system call from elsewhere; this one also asks for the first tracer. */
+	ASSERT_EQ(0, tracer_run_deep(self->fd, &again, 1, 2));
+
+	EXPECT_CALLBACK(self->fd, 0, ops[1].cookie, DEPTH);
+	while (tracer_event(self->fd, &event)) {
+		if (event.slot == 1) {
+			late = event.cookie;
+			/* Empty, because the registers are others now, or fresh. */
+			if (event.nr) {
+				EXPECT_EQ(-1, workload_check(event.entries, event.nr, 2));
+			}
+		} else {
+			/* One cookie never names two stacks. */
+			EXPECT_EQ(again.cookie, event.cookie);
+			EXPECT_NE(ops[1].cookie, event.cookie);
+		}
+	}
+	EXPECT_EQ(ops[1].cookie, late);
+}
+
+/* No user mode to come back to. */
+TEST_F(pair, kthread_is_refused)
+{
+	struct unwind_test_op op = OP_REQUEST(0, UNWIND_TEST_KTHREAD);
+
+	ASSERT_EQ(0, tracer_run(self->fd, &op, 1));
+	EXPECT_EQ(-EINVAL, op.ret);
+	EXPECT_EQ(0, op.cookie);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* Defect 10 */
+TEST_F(pair, io_worker_is_refused)
+{
+	struct unwind_test_op op = OP_REQUEST(0, UNWIND_TEST_TASK);
+	struct unwind_test_ops arg = { .nr = 1, .ops = (uintptr_t)&op };
+	struct io_uring_sqe sqe = {
+		.opcode	= IORING_OP_URING_CMD,
+		.fd	= self->fd,
+		.cmd_op	= UNWIND_TEST_RUN,
+	};
+	int ret;
+
+	memcpy(sqe.cmd, &arg, sizeof(arg));
+	ret = uring_run_async(&sqe);
+	if (ret == -ENOSYS)
+		SKIP(return, "no io_uring");
+	ASSERT_EQ(0, ret);
+	EXPECT_EQ(-EINVAL, op.ret);
+	EXPECT_EQ(0, op.cookie);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
+/* A thread on another CPU that NMIs are sent to. */
+struct target {
+	atomic_bool	stop;
+	atomic_ulong	rounds;
+	bool		syscalls;
+	pid_t		tid;
+};
+
+static void *target_thread(void *data)
+{
+	struct target *target = data;
+
+	pin_to(THERE);
+	target->tid = gettid();
+	while (!target->stop) {
+		if (target->syscalls)
+			workload_syscall(DEPTH, SYS_getppid);
+		target->rounds++;
+	}
+	return NULL;
+}
+
+static int start_target(struct target *target, pthread_t *thread, bool syscalls)
+{
+	target->stop = false;
+	target->rounds = 0;
+	target->syscalls = syscalls;
+	if (sysconf(_SC_NPROCESSORS_ONLN) <= THERE)
+		return -1;
+	pin_to(HERE);
+	if (pthread_create(thread, NULL, target_thread, target))
+		return -1;
+	while (!target->rounds)
+		sched_yield();
+	return 0;
+}
+
+#define STORM	1000
+
+/*
+ * NMIs into a thread that does nothing but entering and leaving the kernel: each
+ * grant has its callback with the same cookie, and there is no other callback.
+ */
+static void storm(struct __test_metadata *_metadata, int fd, bool syscalls)
+{
+	static __u64 granted[STORM];
+	unsigned int grants = 0, repeats = 0, callbacks = 0;
+	struct unwind_test_event event;
+	struct target target;
+	pthread_t thread;
+
+	if (start_target(&target, &thread, syscalls))
+		SKIP(return, "needs two CPUs");
+
+	for (int i = 0; i < STORM; i++) {
+		struct unwind_test_op op = OP_REQUEST_CPU(0, THERE);
+
+		ASSERT_EQ(0, tracer_run(fd, &op, 1));
+		if (op.ret < 0) {
+			EXPECT_EQ(0, op.cookie);
+			continue;
+		}
+		EXPECT_NE(0, op.cookie);
+		if (op.ret)
+			repeats++;
+		else
+			granted[grants++] = op.cookie;
+	}
+	target.stop = true;
+	pthread_join(thread, NULL);
+
+	while (tracer_event(fd, &event)) {
+		EXPECT_EQ(0, event.lost);
+		EXPECT_EQ(target.tid, (pid_t)event.tid);
+		ASSERT_LT(callbacks, grants);
+		EXPECT_EQ(granted[callbacks++], event.cookie);
+		EXPECT_NE(0, event.nr);
+	}
+	EXPECT_EQ(grants, callbacks);
+	TH_LOG("%u grants, %u repeats", grants, repeats);
+	EXPECT_GT(grants, STORM / 10);
+}
+
+TEST_F(pair, storm_in_user_mode)
+{
+	storm(_metadata, self->fd, false);
+}
+
+TEST_F(pair, storm_in_system_calls)
+{
+	storm(_metadata, self->fd, true);
+}
+
+/* A direct trace is of its own entry, not of the one before. */
+TEST(faultable)
+{
+	const char *why;
+	int fd = tracer_open(&why);
+
+	if (fd < 0)
+		SKIP(return, "%s", why);
+
+	for (unsigned int depth = 0; depth < 600; depth += 50) {
+		struct unwind_test_op ops[] = { OP_FAULTABLE(), OP_FAULTABLE() };
+		unsigned int max = 127;
+
+		ASSERT_EQ(0, tracer_run_deep(fd, ops, ARRAY_SIZE(ops), depth));
+		for (int i = 0; i < 2; i++) {
+			EXPECT_EQ(0, ops[i].ret);
+			EXPECT_EQ(WORKLOAD_NR(depth) < max ? WORKLOAD_NR(depth) : max, ops[i].arg);
+		}
+	}
+	close(fd);
+}
+
+TEST_HARNESS_MAIN

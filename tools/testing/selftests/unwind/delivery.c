@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which buffers get the records of deferred callchains: per-task and CPU-wide events,
+ * inherited ones, several on one buffer, several sessions; which samples are deferred
+ * at all; limits of depth and contexts; loss.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "uring.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define DEPTH	10
+#define GETPPID	"syscalls/sys_enter_getppid"
+#define CALLS	20
+#define MAX_CPUS 64
+
+static void calls(unsigned int depth)
+{
+	for (int i = 0; i < CALLS; i++)
+		workload_syscall(depth, SYS_getppid);
+}
+
+FIXTURE(delivery) {
+	struct perf_event_attr attr;
+	struct ring ring[MAX_CPUS];
+	unsigned int rings;
+	unsigned int cpus;
+	union record *record;
+};
+
+FIXTURE_SETUP(delivery)
+{
+	self->attr = tracepoint_attr(GETPPID);
+	if (self->attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->record = malloc(sizeof(*self->record));
+	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (self->cpus > MAX_CPUS)
+		self->cpus = MAX_CPUS;
+}
+
+FIXTURE_TEARDOWN(delivery)
+{
+	for (unsigned int i = 0; i < self->rings; i++)
+		ring_close(&self->ring[i]);
+	free(self->record);
+}
+
+#define OPEN(pid, cpu, pages) do {						\
+	ASSERT_EQ(0, ring_open(&self->ring[self->rings], &self->attr, pid, cpu, pages)); \
+	self->rings++;								\
+} while (0)
+
+#define OPEN_EACH_CPU(pid) do {						\
+	for (unsigned int _cpu = 0; _cpu < self->cpus; _cpu++) {		\
+		OPEN(pid, _cpu, 32);						\
+	}									\
+} while (0)
+
+#define ENABLE() do {								\
+	for (unsigned int _i = 0; _i < self->rings; _i++) {			\
+		ring_enable(&self->ring[_i]);					\
+	}									\
+} while (0)
+
+/* All that was asked for came, once. */
+#define EXPECT_COMPLETE(tally, nr_samples) do {					\
+	EXPECT_EQ(nr_samples, (tally).samples);					\
+	EXPECT_EQ((tally).samples, (tally).deferred);				\
+	EXPECT_EQ((tally).deferred, (tally).matched);				\
+	EXPECT_EQ(0, (tally).duplicate);					\
+	EXPECT_EQ(0, (tally).lost);						\
+} while (0)
+
+TEST_F(delivery, task)
+{
+	struct tally tally;
+
+	OPEN(0, -1, 32);
+	ENABLE();
+	calls(DEPTH);
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_COMPLETE(tally, CALLS);
+	EXPECT_EQ(CALLS, tally.records);
+}
+
+TEST_F(delivery, task_on_each_cpu)
+{
+	struct tally tally;
+
+	OPEN_EACH_CPU(0);
+	ENABLE();
+	for (unsigned int cpu = 0; cpu < self->cpus; cpu++) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+		calls(DEPTH);
+	}
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_COMPLETE(tally, CALLS * self->cpus);
+	EXPECT_EQ(0, tally.foreign);
+}
+
+TEST_F(delivery, cpu_wide)
+{
+	struct tally tally;
+
+	OPEN_EACH_CPU(-1);
+	ENABLE();
+	calls(DEPTH);
+	tally_rings(&tally, self->ring, self->rings, gettid());
+	EXPECT_COMPLETE(tally, CALLS);
+}
+
+/* Defect 22: the side-band event of a session, with nothing else to say. */
+TEST_F(delivery, cpu_wide_dummy_gets_records)
+{
+	struct perf_event_attr dummy = software_attr(PERF_COUNT_SW_DUMMY);
+	struct tally samples, records;
+	unsigned int first;
+
+	dummy.defer_callchain = 0;
+	self->attr.defer_output = 0;
+	OPEN_EACH_CPU(-1);
+	first = self->rings;
+	self->attr = dummy;
+	OPEN_EACH_CPU(-1);
+	ENABLE();
+	calls(DEPTH);
+	tally_rings(&samples, self->ring, first, gettid());
+	tally_rings(&records, self->ring + first, self->rings - first, 0);
+	EXPECT_EQ(CALLS, samples.deferred);
+	EXPECT_EQ(0, samples.records);
+	EXPECT_LE(CALLS, records.records);
+}
+
+static void *calling_thread(void *data)
+{
+	calls(*(unsigned int *)data);
+	return NULL;
+}
+
+TEST_F(delivery, inherited_by_threads_and_children)
+{
+	unsigned int depths[] = { 3, 7, 30 };
+	pthread_t thread[3];
+	struct tally tally;
+	pid_t child;
+	int status;
+
+	/* Inheritance needs a buffer for each CPU. */
+	self->attr.inherit = 1;
+	OPEN_EACH_CPU(0);
+	ENABLE();
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, calling_thread, &depths[i]));
+	}
+	child = fork();
+	if (!child) {
+		calls(DEPTH);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_COMPLETE(tally, 4 * CALLS);
+	EXPECT_EQ(4 * CALLS, tally.records);
+	EXPECT_EQ(0, tally.foreign);
+}
+
+/* Defect 23 */
+TEST_F(delivery, sample_max_stack)
+{
+	self->attr.sample_max_stack = 8;
+	OPEN(0, -1, 32);
+	ENABLE();
+	workload_syscall(100, SYS_getppid);
+	ASSERT_TRUE(ring_next_type(&self->ring[0], self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(8, as_deferred(self->record)->nr);
+	EXPECT_EQ(-1, workload_check_head(as_deferred(self->record)->ips, 8, 100));
+}
+
+/* Defect 23: more than the old limit when asked for, never more than asked for. */
+TEST_F(delivery, sysctl_max_stack)
+{
+	static const unsigned int limits[] = { 16, 127, 700 };
+	int old = set_sysctl("kernel/perf_event_max_stack", 127);
+
+	if (old < 0)
+		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old));
+	for (int i = 0; i < 3; i++) {
+		const struct deferred *deferred = as_deferred(self->record);
+
+		ASSERT_LE(0, set_sysctl("kernel/perf_event_max_stack", limits[i]));
+		OPEN(0, -1, 32);
+		ENABLE();
+		workload_syscall(1000, SYS_getppid);
+		ASSERT_TRUE(ring_next_type(&self->ring[0], self->record,
+					   PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(limits[i], deferred->nr);
+		EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, 1000));
+		self->rings = 0;
+		ring_close(&self->ring[0]);
+	}
+	set_sysctl("kernel/perf_event_max_stack", old);
+}
+
+/* Defect 24: marker and cookie, or neither and then the immediate chain. */
+TEST_F(delivery, max_contexts)
+{
+	static const char path[] = "kernel/perf_event_max_contexts_per_stack";
+	int old = set_sysctl(path, 8);
+
+	if (old < 0)
+		SKIP(return, "cannot set %s: %s", path, strerror(-old));
+	self->attr.config = tracepoint_id("raw_syscalls/sys_enter");
+	for (int contexts = 0; contexts <= 4; contexts++) {
+		struct sample sample;
+		bool deferred = contexts >= 3, marker = false;
+		__u64 nr;
+		int at;
+
+		ASSERT_LE(0, set_sysctl(path, contexts));
+		OPEN(0, -1, 32);
+		ASSERT_EQ(0, ring_filter(&self->ring[0], "id", SYS_getppid));
+		ENABLE();
+		workload_syscall(DEPTH, SYS_getppid);
+		ASSERT_TRUE(ring_next_type(&self->ring[0], self->record, PERF_RECORD_SAMPLE));
+		parse_sample(self->record, &sample);
+		for (__u64 i = 0; i < sample.nr; i++)
+			marker |= sample.ips[i] == PERF_CONTEXT_USER_DEFERRED;
+		EXPECT_EQ(deferred, marker);
+		EXPECT_EQ(deferred, !!sample_cookie(&sample));
+		at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
+		/* The kernel's marker takes the first one. */
+		EXPECT_EQ(contexts == 2, at > 0);
+		if (at > 0) {
+			EXPECT_EQ(-1, workload_check(sample.ips + at, nr, DEPTH));
+		}
+		EXPECT_EQ(deferred, ring_next_type(&self->ring[0], self->record,
+						   PERF_RECORD_CALLCHAIN_DEFERRED));
+		self->rings = 0;
+		ring_close(&self->ring[0]);
+	}
+	set_sysctl(path, old);
+}
+
+/* Defect 25: the last entry of a task, whose samples are taken on the way to exit. */
+static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) *self,
+		      bool cpu_wide, bool inherit)
+{
+	struct tally tally;
+	int status, go[2];
+	pid_t child;
+	char c = 'y';
+
+	self->attr = tracepoint_attr("syscalls/sys_enter_exit");
+	self->attr.inherit = inherit;
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	if (!child) {
+		if (read(go[0], &c, 1) != 1)
+			_exit(1);
+		if (inherit) {
+			pid_t grandchild = fork();
+
+			if (!grandchild)
+				workload_syscall(DEPTH, SYS_exit, 0);
+			waitpid(grandchild, NULL, 0);
+		}
+		workload_syscall(DEPTH, SYS_exit, 0);
+	}
+	if (cpu_wide || inherit)
+		OPEN_EACH_CPU(cpu_wide ? -1 : child);
+	else
+		OPEN(child, -1, 32);
+	ENABLE();
+	ASSERT_EQ(1, write(go[1], &c, 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	tally_rings(&tally, self->ring, self->rings, inherit ? 0 : child);
+	EXPECT_COMPLETE(tally, 1 + inherit);
+}
+
+TEST_F(delivery, exit_task)
+{
+	exit_test(_metadata, self, false, false);
+}
+
+TEST_F(delivery, exit_inherited)
+{
+	exit_test(_metadata, self, false, true);
+}
+
+TEST_F(delivery, exit_cpu_wide)
+{
+	exit_test(_metadata, self, true, false);
+}
+
+
+/* Defect 29: one record for a buffer, however many of its events ask for it. */
+TEST_F(delivery, events_that_share_a_buffer)
+{
+	struct perf_event_attr other = software_attr(PERF_COUNT_SW_DUMMY);
+	struct tally tally;
+	int fd[3];
+
+	OPEN(0, -1, 32);
+	for (int i = 0; i < 3; i++) {
+		fd[i] = perf_open(&other, 0, -1, -1, 0);
+		ASSERT_LE(0, fd[i]);
+		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_SET_OUTPUT, self->ring[0].fd));
+		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_ENABLE, 0));
+	}
+	ENABLE();
+	calls(DEPTH);
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_COMPLETE(tally, CALLS);
+	EXPECT_EQ(CALLS, tally.records);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
+/* Defect 30: records that this session did not ask for come, and harm nothing. */
+TEST_F(delivery, two_sessions)
+{
+	struct tally first, second;
+
+	OPEN(0, -1, 32);
+	self->attr = tracepoint_attr("syscalls/sys_enter_getpgid");
+	OPEN(0, -1, 32);
+	ENABLE();
+	calls(DEPTH);
+	workload_syscall(DEPTH, SYS_getpgid, 0);
+	tally_rings(&first, &self->ring[0], 1, 0);
+	tally_rings(&second, &self->ring[1], 1, 0);
+	EXPECT_COMPLETE(first, CALLS);
+	EXPECT_EQ(1, first.foreign);
+	EXPECT_COMPLETE(second, 1);
+	EXPECT_EQ(CALLS, second.foreign);
+}
+
+/* Defect 31: what does not fit is announced, so a reader can count what it misses. */
+TEST_F(delivery, loss_is_countable)
+{
+	struct tally tally;
+
+	OPEN(0, -1, 1);
+	ENABLE();
+	calls(100);
+	/* Room again: the number of lost records comes first. */
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_GT(CALLS, tally.samples);
+	EXPECT_GT(CALLS, tally.records);
+	calls(1);
+	{
+		struct tally rest;
+
+		tally_rings(&rest, self->ring, self->rings, 0);
+		EXPECT_EQ(2 * 2 * CALLS, tally.samples + tally.records + tally.lost +
+					 rest.samples + rest.records + rest.lost);
+		EXPECT_LT(0, tally.lost + rest.lost);
+	}
+	/* And an incomplete chain is known as such. */
+	EXPECT_LE(tally.matched, tally.deferred);
+}
+
+/* 2.5: a kernel thread has no user part, neither deferred nor otherwise. */
+TEST_F(delivery, kernel_threads)
+{
+	unsigned int kernel = 0;
+	struct sample sample;
+
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	OPEN_EACH_CPU(-1);
+	ENABLE();
+	/* Workers and RCU's threads come along. */
+	for (int i = 0; i < 50; i++)
+		usleep(2000);
+	for (unsigned int i = 0; i < self->rings; i++) {
+		ring_disable(&self->ring[i]);
+		while (ring_next_type(&self->ring[i], self->record, PERF_RECORD_SAMPLE)) {
+			char path[64], link[8];
+			__u64 nr;
+
+			parse_sample(self->record, &sample);
+			/* The idle thread, and threads without a binary. */
+			snprintf(path, sizeof(path), "/proc/%u/exe", sample.tid);
+			if (sample.tid && (readlink(path, link, sizeof(link)) >= 0 ||
+					   errno != ENOENT || access(path, F_OK) == 0 ||
+					   kill(sample.tid, 0)))
+				continue;
+			kernel++;
+			EXPECT_EQ(0, sample_cookie(&sample));
+			EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
+			EXPECT_LT(0, sample_part(&sample, PERF_CONTEXT_KERNEL, &nr));
+		}
+	}
+	EXPECT_LT(0, kernel);
+}
+
+/* 2.5: workers of an io_uring share the mm, but have no user mode to return to. */
+TEST_F(delivery, io_workers)
+{
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };
+	unsigned int workers = 0;
+	struct sample sample;
+	int ret;
+
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	self->attr.inherit = 1;
+	OPEN_EACH_CPU(0);
+	ENABLE();
+	ret = uring_run_async(&sqe);
+	if (ret == -ENOSYS)
+		SKIP(return, "no io_uring");
+
+	for (unsigned int i = 0; i < self->rings; i++) {
+		ring_disable(&self->ring[i]);
+		while (ring_next_type(&self->ring[i], self->record, PERF_RECORD_SAMPLE)) {
+			__u64 nr;
+
+			parse_sample(self->record, &sample);
+			if (sample.tid == (__u32)gettid())
+				continue;
+			workers++;
+			EXPECT_EQ(0, sample_cookie(&sample));
+			EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
+		}
+	}
+	EXPECT_LT(0, workers);
+}
+
+/* The scheduler's tracepoints sample under the run queue lock. */
+TEST_F(delivery, under_scheduler_locks)
+{
+	struct tally tally;
+
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	OPEN(0, -1, 32);
+	ENABLE();
+	for (int i = 0; i < CALLS; i++)
+		usleep(1000);
+	ring_disable(&self->ring[0]);
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_LE(CALLS, tally.deferred);
+	EXPECT_EQ(tally.samples, tally.deferred);
+	EXPECT_EQ(tally.deferred, tally.matched);
+	EXPECT_EQ(0, tally.duplicate);
+}
+
+/* Page faults of the walk itself are samples of the entry that is being walked. */
+TEST_F(delivery, page_faults)
+{
+	char *map = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct tally tally;
+
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	self->attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+	OPEN(0, -1, 64);
+	ENABLE();
+	for (int i = 0; i < 64; i++)
+		((volatile char *)map)[i * 4096] = 1;
+	ring_disable(&self->ring[0]);
+	tally_rings(&tally, self->ring, self->rings, 0);
+	EXPECT_LE(64, tally.deferred);
+	EXPECT_EQ(tally.samples, tally.deferred);
+	EXPECT_EQ(tally.deferred, tally.matched);
+	EXPECT_EQ(0, tally.duplicate);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stacks that lie. Whatever the frame pointer says, the answer is a shorter trace:
+ * never an unbounded walk, never a splat. Where a frame pointer stack is good and
+ * resident, the deferred trace is the in-place one.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define PAGE		4096UL
+#define PAGES		16
+#define SLOTS		(PAGES * PAGE / sizeof(long))
+/* What a frame returns to in these stacks: nobody checks addresses. */
+#define RA(n)		(0x11110000UL + (n))
+
+FIXTURE(stack) {
+	struct perf_event_attr attr;
+	struct ring deferred, in_place;
+	union record *record;
+	__u64 ips[8192], nr;
+	/* Above a hole, below a hole. */
+	unsigned long *map;
+};
+
+FIXTURE_SETUP(stack)
+{
+	char *map;
+
+	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	if (self->attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->record = malloc(sizeof(*self->record));
+	ASSERT_EQ(0, ring_open(&self->deferred, &self->attr, 0, -1, 32));
+	self->attr.defer_callchain = 0;
+	self->attr.defer_output = 0;
+	ASSERT_EQ(0, ring_open(&self->in_place, &self->attr, 0, -1, 32));
+
+	map = mmap(NULL, (PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	self->map = (void *)(map + PAGE);
+	ASSERT_EQ(0, mprotect(self->map, PAGES * PAGE, PROT_READ | PROT_WRITE));
+	ring_enable(&self->deferred);
+	ring_enable(&self->in_place);
+}
+
+FIXTURE_TEARDOWN(stack)
+{
+	free(self->record);
+}
+
+/* The frame at word @at of the map. */
+static unsigned long frame(unsigned long *map, unsigned int at, unsigned long next,
+			   unsigned long ra)
+{
+	map[at] = next;
+	map[at + 1] = ra;
+	return (unsigned long)&map[at];
+}
+
+/* Sample with frame pointer @fp; the first entry is checked, the rest is in ips. */
+#define WALK(fp) do {								\
+	const struct deferred *_deferred = as_deferred(self->record);		\
+	long _call[7] = { SYS_getppid };					\
+										\
+	ring_drain(&self->deferred);						\
+	workload_call_fp(&self->map[8], fp, _call);				\
+	ASSERT_TRUE(ring_next_type(&self->deferred, self->record,		\
+				   PERF_RECORD_CALLCHAIN_DEFERRED));		\
+	self->nr = _deferred->nr;						\
+	memcpy(self->ips, _deferred->ips, self->nr * sizeof(*self->ips));	\
+	ASSERT_LE(1, self->nr);							\
+	EXPECT_TRUE(workload_is_leaf_fp(self->ips[0]));				\
+} while (0)
+
+#define EXPECT_ENDS_AT_ONCE(fp) do {						\
+	WALK(fp);								\
+	EXPECT_EQ(1, self->nr) {						\
+		TH_LOG("frame pointer %lx", (unsigned long)(fp));		\
+	}									\
+} while (0)
+
+TEST_F(stack, frame_pointer_is_no_stack_address)
+{
+	static const unsigned long values[] = {
+		0, 1, 8, 16, PAGE, ~0UL, ~0UL - 7, ~0UL - 15, ~0UL - 16,
+		/* The edges of user space, the hole between the halves. */
+		(1UL << 47) - PAGE - 16, (1UL << 47) - PAGE - 8, (1UL << 47) - PAGE,
+		(1UL << 47) - 16, (1UL << 47) - 8, 1UL << 47, (1UL << 47) + 8,
+		(1UL << 56) - PAGE - 16, 1UL << 56, 1UL << 62, 1UL << 63,
+		~0UL << 47, (~0UL << 47) - 16,
+		/* Kernel: direct map, text, fixmap, vsyscall. */
+		0xffff888000000000, 0xffff888000100000, 0xffffffff81000000,
+		0xffffffffff5fb000, 0xffffffffff600000,
+		0x8000000000000008, 0xdead000000000100,
+	};
+
+	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		EXPECT_ENDS_AT_ONCE(values[i]);
+	}
+}
+
+TEST_F(stack, misaligned)
+{
+	unsigned long fp = frame(self->map, 100, 0, RA(1));
+
+	for (int i = 1; i < 8; i++) {
+		EXPECT_ENDS_AT_ONCE(fp + i);
+	}
+	/* In the second frame: the first one counts. */
+	WALK(frame(self->map, 50, fp + 4, RA(0)));
+	EXPECT_EQ(2, self->nr);
+	EXPECT_EQ(RA(0), self->ips[1]);
+}
+
+TEST_F(stack, loops)
+{
+	unsigned long fp = (unsigned long)&self->map[100];
+
+	/* To itself, and over two frames. */
+	WALK(frame(self->map, 100, fp, RA(0)));
+	EXPECT_EQ(2, self->nr);
+	EXPECT_EQ(RA(0), self->ips[1]);
+
+	frame(self->map, 100, frame(self->map, 200, fp, RA(1)), RA(0));
+	WALK(fp);
+	EXPECT_EQ(3, self->nr);
+	EXPECT_EQ(RA(0), self->ips[1]);
+	EXPECT_EQ(RA(1), self->ips[2]);
+}
+
+TEST_F(stack, decreasing)
+{
+	frame(self->map, 100, 0, RA(1));
+	WALK(frame(self->map, 200, (unsigned long)&self->map[100], RA(0)));
+	EXPECT_EQ(2, self->nr);
+	/* Overlapping by half: still not strictly up. */
+	WALK(frame(self->map, 200, (unsigned long)&self->map[201], RA(0)));
+	EXPECT_EQ(2, self->nr);
+	/* Below the stack pointer. */
+	EXPECT_ENDS_AT_ONCE((unsigned long)&self->map[0]);
+	/* At the stack pointer is a frame, and one may follow directly. */
+	frame(self->map, 10, 0, RA(1));
+	WALK(frame(self->map, 8, (unsigned long)&self->map[10], RA(0)));
+	EXPECT_EQ(3, self->nr);
+}
+
+TEST_F(stack, unmapped_and_edges)
+{
+	char *hole = (char *)self->map + PAGES * PAGE;
+
+	EXPECT_ENDS_AT_ONCE((unsigned long)hole);
+	/* The frame pointer is the last word, the return address is beyond. */
+	EXPECT_ENDS_AT_ONCE((unsigned long)hole - 8);
+	/* The last frame that fits. */
+	WALK(frame(self->map, SLOTS - 2, 0, RA(7)));
+	EXPECT_EQ(2, self->nr);
+	EXPECT_EQ(RA(7), self->ips[1]);
+	/* Pages that nobody touched yet hold zeroes: an end like any other. */
+	WALK((unsigned long)&self->map[SLOTS / 2]);
+	EXPECT_EQ(2, self->nr);
+	EXPECT_EQ(0, self->ips[1]);
+}
+
+TEST_F(stack, munmapped_page_in_the_middle)
+{
+	unsigned long second = frame(self->map, 5 * 512, 0, RA(1));
+	unsigned long fp = frame(self->map, 512, second, RA(0));
+
+	WALK(fp);
+	EXPECT_EQ(3, self->nr);
+	ASSERT_EQ(0, munmap(&self->map[5 * 512], PAGE));
+	WALK(fp);
+	EXPECT_EQ(2, self->nr);
+	EXPECT_EQ(RA(0), self->ips[1]);
+}
+
+/* As many frames as memory holds: the walk ends where the limit is. */
+TEST_F(stack, endless)
+{
+	for (unsigned int i = 16; i + 3 < SLOTS; i += 2)
+		frame(self->map, i, (unsigned long)&self->map[i + 2], RA(i));
+
+	WALK((unsigned long)&self->map[16]);
+	EXPECT_EQ(self->attr.sample_max_stack ?: 127, self->nr);
+	for (__u64 i = 1; i < self->nr; i++) {
+		EXPECT_EQ(RA(14 + 2 * i), self->ips[i]);
+	}
+}
+
+/* Every frame pointer that fits two words of random bits. */
+TEST_F(stack, random)
+{
+	unsigned int seed = 1;
+
+	for (int i = 0; i < 500; i++) {
+		for (unsigned int word = 16; word < 512; word++) {
+			/* Mostly pointers into the same page, so that walks get on. */
+			self->map[word] = (unsigned long)&self->map[rand_r(&seed) % 520];
+			if (!(rand_r(&seed) % 8))
+				self->map[word] ^= 1UL << rand_r(&seed) % 64;
+		}
+		WALK((unsigned long)&self->map[16 + rand_r(&seed) % 400]);
+		EXPECT_GT(300, self->nr);
+	}
+}
+
+/* Criterion: a resident frame pointer stack gives the frames of the in-place walk. */
+TEST_F(stack, same_as_in_place)
+{
+	static const unsigned int depths[] = { 0, 1, 2, 10, 64, 65, 124, 125, 126, 200 };
+
+	for (unsigned int i = 0; i < sizeof(depths) / sizeof(*depths); i++) {
+		const struct deferred *deferred = as_deferred(self->record);
+		struct sample sample;
+		__u64 nr;
+		int at;
+
+		ring_drain(&self->deferred);
+		ring_drain(&self->in_place);
+		workload_syscall(depths[i], SYS_getppid);
+		ASSERT_TRUE(ring_next_type(&self->in_place, self->record, PERF_RECORD_SAMPLE));
+		parse_sample(self->record, &sample);
+		at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
+		ASSERT_LT(0, at);
+		memcpy(self->ips, sample.ips + at, nr * sizeof(*self->ips));
+
+		ASSERT_TRUE(ring_next_type(&self->deferred, self->record,
+					   PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(nr, deferred->nr);
+		EXPECT_EQ(0, memcmp(self->ips, deferred->ips, nr * sizeof(*self->ips)));
+		EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, depths[i]));
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A stack on a swap device: an interrupt cannot read it, the deferred walk can. The
+ * thread sleeps in a system call while its stack is paged out, then both kinds of
+ * events sample it before anything has touched the stack again.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT	21
+#endif
+
+#define PAGE		4096UL
+#define STACK_PAGES	8
+/* 16 bytes a frame: seven pages of them. */
+#define DEPTH		1700U
+#define MAX_STACK	2000
+
+#define PAGEMAP_SWAPPED	(1ULL << 62)
+#define PAGEMAP_PRESENT	(1ULL << 63)
+
+static bool have_swap(void)
+{
+	FILE *file = fopen("/proc/swaps", "r");
+	char line[256];
+	int lines = 0;
+
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file))
+		lines++;
+	fclose(file);
+	return lines > 1;
+}
+
+/* How many of @pages at @addr are on the swap device. */
+static int pages_out(int pagemap, const void *addr, int pages)
+{
+	uint64_t entry;
+	int out = 0;
+
+	for (int i = 0; i < pages; i++) {
+		if (pread(pagemap, &entry, 8, ((uintptr_t)addr / PAGE + i) * 8) != 8)
+			return -1;
+		out += (entry & (PAGEMAP_SWAPPED | PAGEMAP_PRESENT)) == PAGEMAP_SWAPPED;
+	}
+	return out;
+}
+
+struct sleeper {
+	char	*stack;
+	int	tid;
+	int	pipe[2];
+	char	byte;
+	bool	go;
+	long	ret;
+};
+
+static void *sleeper_thread(void *data)
+{
+	struct sleeper *sleeper = data;
+	long call[7] = { SYS_read, sleeper->pipe[0], (long)&sleeper->byte, 1 };
+
+	__atomic_store_n(&sleeper->tid, gettid(), __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&sleeper->go, __ATOMIC_ACQUIRE))
+		sched_yield();
+	sleeper->ret = workload_call_on(sleeper->stack + STACK_PAGES * PAGE, DEPTH, call);
+	return NULL;
+}
+
+static bool sleeps(int tid)
+{
+	char path[64], line[512];
+	bool asleep = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	/* "0 " is read(); a running thread says "running". */
+	asleep = fgets(line, sizeof(line), file) && !strncmp(line, "0 ", 2);
+	fclose(file);
+	return asleep;
+}
+
+TEST(deferred_is_whole)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_exit_read");
+	union record *record = malloc(sizeof(*record));
+	int old_max, pagemap, out = 0;
+	struct ring deferred, in_place;
+	struct sleeper sleeper = {};
+	struct sample sample;
+	pthread_t thread;
+	cpu_set_t cpu0;
+	__u64 nr;
+	int at;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	if (!have_swap())
+		SKIP(return, "no swap device is active");
+	pagemap = open("/proc/self/pagemap", O_RDONLY);
+	if (pagemap < 0)
+		SKIP(return, "no /proc/self/pagemap");
+	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
+	if (old_max < 0)
+		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old_max));
+
+	/* Each CPU keeps back new pages from the lists that are scanned. */
+	CPU_ZERO(&cpu0);
+	CPU_SET(0, &cpu0);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(cpu0), &cpu0));
+
+	sleeper.stack = mmap(NULL, STACK_PAGES * PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)sleeper.stack);
+	ASSERT_EQ(0, pipe(sleeper.pipe));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, sleeper_thread, &sleeper));
+	while (!__atomic_load_n(&sleeper.tid, __ATOMIC_ACQUIRE))
+		sched_yield();
+
+	ASSERT_EQ(0, ring_open(&deferred, &attr, sleeper.tid, -1, 32));
+	attr.defer_callchain = 0;
+	attr.defer_output = 0;
+	ASSERT_EQ(0, ring_open(&in_place, &attr, sleeper.tid, -1, 32));
+	__atomic_store_n(&sleeper.go, true, __ATOMIC_RELEASE);
+	while (!sleeps(sleeper.tid))
+		usleep(1000);
+	ring_enable(&deferred);
+	ring_enable(&in_place);
+
+	for (int try = 0; try < 20 && out < STACK_PAGES - 1; try++) {
+		ASSERT_EQ(0, madvise(sleeper.stack, STACK_PAGES * PAGE, MADV_PAGEOUT));
+		out = pages_out(pagemap, sleeper.stack, STACK_PAGES);
+	}
+	if (out < STACK_PAGES - 1)
+		SKIP(return, "only %d of %lu pages went to swap", out, (unsigned long)STACK_PAGES);
+
+	ASSERT_EQ(1, write(sleeper.pipe[1], "x", 1));
+	pthread_join(thread, NULL);
+	EXPECT_EQ(1, sleeper.ret);
+
+	/* In place: the instruction pointer is all that needs no memory. */
+	ASSERT_TRUE(ring_next_type(&in_place, record, PERF_RECORD_SAMPLE));
+	parse_sample(record, &sample);
+	at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
+	ASSERT_LT(0, at);
+	EXPECT_EQ(1, nr);
+	EXPECT_TRUE(workload_is_leaf(sample.ips[at]));
+
+	ASSERT_TRUE(ring_next_type(&deferred, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(WORKLOAD_NR(DEPTH), as_deferred(record)->nr);
+	EXPECT_EQ(-1, workload_check(as_deferred(record)->ips, as_deferred(record)->nr, DEPTH));
+
+	ring_close(&deferred);
+	ring_close(&in_place);
+	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", old_max));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Perf events with a ring buffer, and what their records say.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+
+/* What tally_rings() has room for. */
+#define MAX_COOKIES	65536
+
+int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group, unsigned long flags)
+{
+	int fd = syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int read_number(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	int number = -1;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &number) != 1)
+		number = -1;
+	fclose(file);
+	return number;
+}
+
+int tracepoint_id(const char *name)
+{
+	static const char * const mounts[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	char path[256];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		int id;
+
+		snprintf(path, sizeof(path), "%s/events/%s/id", mounts[i], name);
+		id = read_number(path);
+		if (id >= 0)
+			return id;
+	}
+	return -1;
+}
+
+static struct perf_event_attr deferring_attr(__u32 type, __u64 config)
+{
+	return (struct perf_event_attr) {
+		.type		= type,
+		.size		= sizeof(struct perf_event_attr),
+		.config		= config,
+		.sample_period	= 1,
+		.sample_type	= RING_SAMPLE_TYPE,
+		.sample_id_all	= 1,
+		.disabled	= 1,
+		.defer_callchain = 1,
+		.defer_output	= 1,
+	};
+}
+
+struct perf_event_attr tracepoint_attr(const char *name)
+{
+	int id = tracepoint_id(name);
+
+	return deferring_attr(id < 0 ? ~0U : PERF_TYPE_TRACEPOINT, id);
+}
+
+struct perf_event_attr software_attr(__u64 config)
+{
+	return deferring_attr(PERF_TYPE_SOFTWARE, config);
+}
+
+int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
+	      unsigned int pages)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	void *base;
+
+	memset(ring, 0, sizeof(*ring));
+	ring->fd = perf_open(attr, pid, cpu, -1, 0);
+	if (ring->fd < 0)
+		return ring->fd;
+
+	base = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+	if (base == MAP_FAILED) {
+		int err = errno;
+
+		close(ring->fd);
+		return -err;
+	}
+
+	ring->meta = base;
+	ring->data_size = pages * page;
+	ring->sample_type = attr->sample_type;
+	return 0;
+}
+
+void ring_close(struct ring *ring)
+{
+	munmap(ring->meta, ring->data_size + sysconf(_SC_PAGESIZE));
+	close(ring->fd);
+}
+
+void ring_enable(struct ring *ring)
+{
+	ioctl(ring->fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+void ring_disable(struct ring *ring)
+{
+	ioctl(ring->fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+int ring_filter(struct ring *ring, const char *field, long value)
+{
+	char filter[64];
+
+	snprintf(filter, sizeof(filter), "%s == %ld", field, value);
+	return ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, filter) ? -errno : 0;
+}
+
+static void ring_copy(const struct ring *ring, __u64 from, void *to, size_t size)
+{
+	const char *data = (const char *)ring->meta + sysconf(_SC_PAGESIZE);
+	size_t start = from % ring->data_size;
+	size_t first = ring->data_size - start < size ? ring->data_size - start : size;
+
+	memcpy(to, data + start, first);
+	memcpy((char *)to + first, data, size - first);
+}
+
+bool ring_next(struct ring *ring, union record *record)
+{
+	/* Pairs with the kernel's publishing of data_head. */
+	__u64 head = __atomic_load_n(&ring->meta->data_head, __ATOMIC_ACQUIRE);
+	__u64 tail = ring->meta->data_tail;
+
+	if (head == tail)
+		return false;
+
+	ring_copy(ring, tail, &record->header, sizeof(record->header));
+	ring_copy(ring, tail, record, record->header.size);
+	/* Pairs with the kernel's reading of data_tail before it writes. */
+	__atomic_store_n(&ring->meta->data_tail, tail + record->header.size, __ATOMIC_RELEASE);
+	return true;
+}
+
+bool ring_next_type(struct ring *ring, union record *record, __u32 type)
+{
+	while (ring_next(ring, record)) {
+		if (record->header.type == type)
+			return true;
+	}
+	return false;
+}
+
+void ring_drain(struct ring *ring)
+{
+	__u64 head = __atomic_load_n(&ring->meta->data_head, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&ring->meta->data_tail, head, __ATOMIC_RELEASE);
+}
+
+void parse_sample(const union record *record, struct sample *sample)
+{
+	const __u64 *word = record->words + 1;
+
+	sample->pid = (__u32)*word;
+	sample->tid = *word++ >> 32;
+	sample->time = *word++;
+	sample->cpu = (__u32)*word++;
+	sample->nr = *word++;
+	sample->ips = word;
+}
+
+__u64 sample_cookie(const struct sample *sample)
+{
+	if (sample->nr < 2 || sample->ips[sample->nr - 2] != PERF_CONTEXT_USER_DEFERRED)
+		return 0;
+	return sample->ips[sample->nr - 1];
+}
+
+int sample_part(const struct sample *sample, __u64 marker, __u64 *nr)
+{
+	for (__u64 i = 0; i < sample->nr; i++) {
+		__u64 end = i + 1;
+
+		if (sample->ips[i] != marker)
+			continue;
+		while (end < sample->nr && sample->ips[end] < PERF_CONTEXT_MAX)
+			end++;
+		*nr = end - i - 1;
+		return i + 1;
+	}
+	*nr = 0;
+	return -1;
+}
+
+int set_sysctl(const char *path, int value)
+{
+	char name[256];
+	int old;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/sys/%s", path);
+	old = read_number(name);
+	file = fopen(name, "w");
+	if (!file)
+		return -errno;
+	fprintf(file, "%d\n", value);
+	if (fclose(file))
+		return -errno;
+	return old;
+}
+
+struct cookies {
+	__u64	*cookie;
+	unsigned int	nr;
+};
+
+static bool has_cookie(const struct cookies *set, __u64 cookie)
+{
+	for (unsigned int i = 0; i < set->nr; i++) {
+		if (set->cookie[i] == cookie)
+			return true;
+	}
+	return false;
+}
+
+static void add_cookie(struct cookies *set, __u64 cookie)
+{
+	if (set->nr < MAX_COOKIES)
+		set->cookie[set->nr++] = cookie;
+}
+
+/* Sorts one record in; for samples, *cookie is the one that waits for its record. */
+static void tally_record(struct tally *tally, const union record *record, pid_t tid,
+			 struct cookies *asked, struct cookies *came)
+{
+	struct sample sample;
+	__u64 cookie;
+
+	switch (record->header.type) {
+	case PERF_RECORD_LOST:
+		tally->lost += record->words[2];
+		break;
+	case PERF_RECORD_CALLCHAIN_DEFERRED:
+		tally->records++;
+		cookie = as_deferred(record)->cookie;
+		if (has_cookie(came, cookie))
+			tally->duplicate++;
+		else
+			add_cookie(came, cookie);
+		break;
+	case PERF_RECORD_SAMPLE:
+		parse_sample(record, &sample);
+		if (tid && sample.tid != (__u32)tid)
+			break;
+		tally->samples++;
+		cookie = sample_cookie(&sample);
+		if (!cookie)
+			break;
+		tally->deferred++;
+		add_cookie(asked, cookie);
+		break;
+	}
+}
+
+void tally_rings(struct tally *tally, struct ring *rings, unsigned int nr, pid_t tid)
+{
+	struct cookies asked = { .cookie = calloc(MAX_COOKIES, sizeof(__u64)) };
+	struct cookies came = { .cookie = calloc(MAX_COOKIES, sizeof(__u64)) };
+	union record *record = malloc(sizeof(*record));
+
+	memset(tally, 0, sizeof(*tally));
+	if (!asked.cookie || !came.cookie || !record)
+		exit(1);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		while (ring_next(&rings[i], record))
+			tally_record(tally, record, tid, &asked, &came);
+	}
+
+	for (unsigned int i = 0; i < asked.nr; i++)
+		tally->matched += has_cookie(&came, asked.cookie[i]);
+	for (unsigned int i = 0; i < came.nr; i++)
+		tally->foreign += !has_cookie(&asked, came.cookie[i]);
+
+	free(record);
+	free(came.cookie);
+	free(asked.cookie);
+}

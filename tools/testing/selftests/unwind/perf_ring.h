@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Perf events with a ring buffer, and what their records say.
+ */
+#ifndef _UNWIND_PERF_RING_H
+#define _UNWIND_PERF_RING_H
+
+#include <linux/perf_event.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Fields of the samples that parse_sample() understands. */
+#define RING_SAMPLE_TYPE						\
+	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |		\
+	 PERF_SAMPLE_CALLCHAIN)
+
+struct ring {
+	int				fd;
+	struct perf_event_mmap_page	*meta;
+	size_t				data_size;
+	__u64			sample_type;
+};
+
+/* A record; @data is where the header's size ends. */
+union record {
+	struct perf_event_header	header;
+	__u64			words[65536 / 8];
+};
+
+/* The parts of a PERF_RECORD_SAMPLE of RING_SAMPLE_TYPE. */
+struct sample {
+	__u32	pid, tid;
+	__u64	time;
+	__u32	cpu;
+	__u64	nr;
+	const __u64	*ips;
+};
+
+/* The fixed part of a PERF_RECORD_CALLCHAIN_DEFERRED. */
+struct deferred {
+	struct perf_event_header	header;
+	__u64			cookie;
+	__u64			nr;
+	__u64			ips[];
+};
+
+int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group, unsigned long flags);
+
+/* The id of a tracepoint "system/name", or -1. */
+int tracepoint_id(const char *name);
+
+/*
+ * An attr that samples each hit of a tracepoint with both halves of the callchain
+ * and asks for both deferral bits. Not enabled. @attr->type is ~0 when there is no
+ * such tracepoint.
+ */
+struct perf_event_attr tracepoint_attr(const char *name);
+
+/* The same for a software event. */
+struct perf_event_attr software_attr(__u64 config);
+
+/* 0 or -errno; @pages of data, a power of two. */
+int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
+	      unsigned int pages);
+void ring_close(struct ring *ring);
+void ring_enable(struct ring *ring);
+void ring_disable(struct ring *ring);
+
+/* Let a tracepoint event sample only when a field has this value; 0 or -errno. */
+int ring_filter(struct ring *ring, const char *field, long value);
+
+/* Take the oldest record; false when there is none. */
+bool ring_next(struct ring *ring, union record *record);
+
+/* Take records until one is of @type. */
+bool ring_next_type(struct ring *ring, union record *record, __u32 type);
+
+/* Forget what is in the buffer. */
+void ring_drain(struct ring *ring);
+
+void parse_sample(const union record *record, struct sample *sample);
+
+/* The cookie of a sample that ends in marker and cookie, or 0. */
+__u64 sample_cookie(const struct sample *sample);
+
+/* Where the part after @marker begins, or -1; *nr is its length up to the next marker. */
+int sample_part(const struct sample *sample, __u64 marker, __u64 *nr);
+
+static inline const struct deferred *as_deferred(const union record *record)
+{
+	return (const struct deferred *)record;
+}
+
+/* Set a sysctl below /proc/sys and return its old value, or a negative errno. */
+int set_sysctl(const char *path, int value);
+
+/* What there is in a buffer, for tests that count. */
+struct tally {
+	unsigned int	samples;	/* of @tid, or all when that is 0 */
+	unsigned int	deferred;	/* of those, with marker and cookie */
+	unsigned int	matched;	/* of those, with a record */
+	unsigned int	records;
+	unsigned int	foreign;	/* records that no sample asked for */
+	unsigned int	duplicate;	/* records with a cookie seen before */
+	unsigned int	lost;		/* from PERF_RECORD_LOST */
+};
+
+/* Read all that @nr rings hold. */
+void tally_rings(struct tally *tally, struct ring *rings, unsigned int nr, pid_t tid);
+
+#endif /* _UNWIND_PERF_RING_H */

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The user-bound program of make demo: evaluates a nested expression over and
+ * over, for as many seconds as its argument says. A parser by recursive descent
+ * has named functions and stacks of some depth. Built with frame pointers.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define LEVELS		12
+#define EVALUATIONS	100
+
+#define noinline	__attribute__((noinline))
+
+struct input {
+	const char *at;
+};
+
+static noinline long parse_sum(struct input *in);
+
+static noinline char next_token(struct input *in)
+{
+	while (*in->at == ' ')
+		in->at++;
+	return *in->at;
+}
+
+static noinline long parse_number(struct input *in)
+{
+	long value = 0;
+
+	while (*in->at >= '0' && *in->at <= '9')
+		value = value * 10 + (*in->at++ - '0');
+	return value;
+}
+
+static noinline long parse_atom(struct input *in)
+{
+	long value;
+
+	if (next_token(in) != '(')
+		return parse_number(in);
+
+	in->at++;
+	value = parse_sum(in);
+	if (next_token(in) == ')')
+		in->at++;
+	return value;
+}
+
+static noinline long parse_product(struct input *in)
+{
+	long value = parse_atom(in);
+
+	while (next_token(in) == '*') {
+		in->at++;
+		value = value * parse_atom(in) % 1000003;
+	}
+	return value;
+}
+
+static noinline long parse_sum(struct input *in)
+{
+	long value = parse_product(in);
+
+	while (next_token(in) == '+') {
+		in->at++;
+		value += parse_product(in);
+	}
+	return value;
+}
+
+static noinline long evaluate(const char *expression)
+{
+	struct input in = { .at = expression };
+
+	return parse_sum(&in);
+}
+
+static noinline long evaluate_batch(const char *expression)
+{
+	long sum = 0;
+
+	for (int i = 0; i < EVALUATIONS; i++)
+		sum += evaluate(expression);
+	return sum;
+}
+
+/* ( ( 1 + 11 ) * 3 + 12 ) * 3 + ... */
+static void make_expression(char *text)
+{
+	for (int i = 0; i < LEVELS; i++)
+		text += sprintf(text, "( ");
+	text += sprintf(text, "1 ");
+	for (int i = 0; i < LEVELS; i++)
+		text += sprintf(text, "+ %d ) * 3 ", 11 + i);
+}
+
+int main(int argc, char **argv)
+{
+	int seconds = argc > 1 ? atoi(argv[1]) : 2;
+	time_t end = time(NULL) + seconds;
+	char expression[LEVELS * 16 + 8];
+	unsigned long batches = 0;
+	long sum = 0;
+
+	make_expression(expression);
+	while (time(NULL) < end) {
+		sum += evaluate_batch(expression);
+		batches++;
+	}
+
+	printf("%lu evaluations, checksum %ld\n", batches * EVALUATIONS,
+	       sum / (long)(batches ?: 1));
+	return 0;
+}

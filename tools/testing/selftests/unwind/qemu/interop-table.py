@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Compare what two versions of perf read from each other's files.
+
+    interop-table.py DIR
+
+DIR holds sid.data and ours.data, and for each READER the output of
+"perf script -F tid,time,ip" as READER-reads-FILE. The numbers to meet are those
+that perfdata.py finds in the file: exactly for this tree's perf, and for upstream's
+but for the few samples that it does not merge, because it flushes a sample when
+another record of its thread comes and forgets records that were read already.
+Ends with status 1 when a number is not met.
+"""
+
+import struct
+import sys
+
+from perfdata import PerfData
+
+KERNEL_BASE = 1 << 63
+MATCHED = 0.99
+UPSTREAM = 0.95
+
+
+def chains(path):
+    """Yield the addresses of each sample that perf script printed."""
+    with open(path, encoding="ascii", errors="replace") as file:
+        for block in file.read().split("\n\n"):
+            lines = [line.split() for line in block.strip("\n").split("\n")]
+            if lines and len(lines[0]) >= 2:
+                yield [int(words[0], 16) for words in lines[1:] if words and
+                       all(c in "0123456789abcdef" for c in words[0])]
+
+
+def counts(path, cookies):
+    """Samples, those with user frames, and those with kernel and user frames."""
+    samples = user = both = cookies_shown = 0
+    for chain in chains(path):
+        samples += 1
+        kernel_nr = sum(ip >= KERNEL_BASE for ip in chain)
+        user_nr = sum(ip < KERNEL_BASE and ip not in cookies for ip in chain)
+        cookies_shown += any(ip in cookies for ip in chain)
+        user += user_nr > 0
+        both += kernel_nr > 0 and user_nr > 0
+    return samples, user, both, cookies_shown
+
+
+def row(name, reader, cells):
+    """One line of the table."""
+    return f"{name:6}{reader:22}{cells[0]:9}{cells[1]:12}{cells[2]:13}{cells[3]:19}"
+
+
+def meets(reader, cells, wanted):
+    """Say whether a reader found what is there."""
+    if reader == "ours":
+        return cells == wanted
+    return cells[0] == wanted[0] and all(c >= UPSTREAM * w for c, w in zip(cells[1:3], wanted[1:3]))
+
+
+def main(directory):
+    """Print the table; return whether every reader found what is there."""
+    good = True
+    print(f"{'file':6}{'read by':22}{'samples':>9}{'user chain':>12}"
+          f"{'kernel+user':>13}{'cookie as address':>19}")
+    for name in ("sid", "ours"):
+        data = PerfData(f"{directory}/{name}.data")
+        cookies = data.cookies
+        merged = sum(bool(s.user or data.records.get(s.cookie)) for s in data.samples)
+        wanted = (len(data.samples), merged, len(data.both), 0)
+        print(row(name, "(what it holds)", wanted))
+        for reader, label in (("sid", "perf of sid"), ("ours", "perf of this tree")):
+            cells = counts(f"{directory}/{reader}-reads-{name}", cookies)
+            met = meets(reader, cells, wanted)
+            good = good and met
+            print(row(name, label, cells) + ("   ok" if met else "   FAILED"))
+        enough = cookies and len(data.matched) >= MATCHED * len(cookies)
+        good = good and bool(enough)
+        print(f"{name:6}cookies matched: {len(data.matched)} of {len(cookies)}, at least "
+              f"{100 * MATCHED:.0f} % wanted   {'ok' if enough else 'FAILED'}")
+    return good
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(0 if main(sys.argv[1]) else 1)
+    except (OSError, ValueError, struct.error) as error:
+        sys.exit(f"interop: {error}")

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Client of the kernel's test tracer (CONFIG_UNWIND_TEST_TRACER).
+ */
+#ifndef _UNWIND_TRACER_H
+#define _UNWIND_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "test_tracer.h"
+
+#define ARRAY_SIZE(arr)	(sizeof(arr) / sizeof((arr)[0]))
+
+/* The bits of a task's mask that are no tracer's, as kernel/unwind/unwind.h has them. */
+#define MASK_PENDING	0x1
+#define MASK_USED	0x2
+
+/* Operations, to be listed in an array. */
+#define OP_INIT(s)		{ .code = UNWIND_TEST_INIT, .slot = (s) }
+#define OP_CANCEL(s)		{ .code = UNWIND_TEST_CANCEL, .slot = (s) }
+#define OP_REQUEST(s, w)	{ .code = UNWIND_TEST_REQUEST, .slot = (s), .where = (w) }
+#define OP_REQUEST_CPU(s, cpu)	{ .code = UNWIND_TEST_REQUEST_CPU, .slot = (s), .arg = (cpu) }
+#define OP_FAULTABLE()		{ .code = UNWIND_TEST_FAULTABLE }
+#define OP_TASK_WORK()		{ .code = UNWIND_TEST_TASK_WORK }
+#define OP_FAIL(what, times)	{ .code = UNWIND_TEST_FAIL, .arg = (what), .where = (times) }
+#define OP_AT(s, point, w)	\
+	{ .code = UNWIND_TEST_AT, .slot = (s), .arg = (point), .where = (w) }
+#define OP_AT_RESULT(point)	{ .code = UNWIND_TEST_AT_RESULT, .arg = (point) }
+#define OP_MODE(s, mode, other)	\
+	{ .code = UNWIND_TEST_MODE, .slot = (s), .arg = (mode), .where = (other) }
+#define OP_RELEASE(s)		{ .code = UNWIND_TEST_RELEASE, .slot = (s) }
+#define OP_STATE(s)		{ .code = UNWIND_TEST_STATE, .slot = (s) }
+
+/* A file descriptor, or -1 with the reason in errno and, for people, in @why. */
+int tracer_open(const char **why);
+
+/* Run operations in one kernel entry; 0 or -errno. */
+int tracer_run(int fd, struct unwind_test_op *ops, unsigned int nr);
+#define tracer_run_array(fd, ops)	tracer_run(fd, ops, ARRAY_SIZE(ops))
+
+/* The same from the innermost of @depth known callers, see workload.h. */
+int tracer_run_deep(int fd, struct unwind_test_op *ops, unsigned int nr, unsigned int depth);
+
+/* One operation; its ret. */
+int tracer_op(int fd, struct unwind_test_op op);
+
+/* Take the oldest event; false when there is none. */
+bool tracer_event(int fd, struct unwind_test_event *event);
+
+/* A counter of unwind/stats, or -1. */
+long unwind_stat(const char *name);
+
+#endif /* _UNWIND_TRACER_H */

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred callchains of uprobe events. A probed instruction is emulated, or stepped
+ * in another place, before the task work runs: the trace has to be of the moment of
+ * the probe all the same (defect 46). The in-place chain is the model.
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "../kselftest_harness.h"
+
+#define UPROBE_TYPE	"/sys/bus/event_source/devices/uprobe/type"
+
+/* Labels of the assembly below; a trace ends in probe_outermost. */
+extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
+extern const char probe_stepped[], probe_call[], probe_nop[];
+extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];
+
+void probe_top(void);
+
+asm(
+"	.pushsection .text\n"
+"	.globl	probe_entry_push, probe_after_push, probe_stepped, probe_call, probe_nop\n"
+"	.type	probe_entry_push, @function\n"
+"probe_entry_push:\n"
+"	push	%rbp\n"
+"probe_after_push:\n"
+"	mov	%rsp, %rbp\n"
+"probe_nop:\n"
+"	nop\n"
+"probe_stepped:\n"
+"	lea	8(%rax), %rax\n"
+"probe_call:\n"
+"	call	probe_leaf\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.globl	probe_entry_endbr\n"
+"	.type	probe_entry_endbr, @function\n"
+"probe_entry_endbr:\n"
+"	endbr64\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	pop	%rbp\n"
+"	ret\n"
+"probe_leaf:\n"
+"	ret\n"
+"probe_caller:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	call	probe_entry_push\n"
+"	.globl	probe_push_caller\n"
+"probe_push_caller:\n"
+"	call	probe_entry_endbr\n"
+"	.globl	probe_endbr_caller\n"
+"probe_endbr_caller:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.globl	probe_top\n"
+"	.type	probe_top, @function\n"
+"probe_top:\n"
+"	push	%rbp\n"
+"	xor	%ebp, %ebp\n"
+"	call	probe_caller\n"
+"	.globl	probe_outermost\n"
+"probe_outermost:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.popsection\n"
+);
+
+/* Where in its file an address of this program is; -1 if it is nowhere. */
+static long file_offset(const void *addr, char *file, size_t size)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	uintptr_t start, end, offset;
+	char line[4096], path[4096];
+	long ret = -1;
+
+	if (!maps)
+		return -1;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNxPTR " %*s %*s %4095s",
+			   &start, &end, &offset, path) != 4)
+			continue;
+		if ((uintptr_t)addr < start || (uintptr_t)addr >= end)
+			continue;
+		snprintf(file, size, "%s", path);
+		ret = (uintptr_t)addr - start + offset;
+	}
+	fclose(maps);
+	return ret;
+}
+
+FIXTURE(uprobe) {
+	struct perf_event_attr attr;
+	struct ring deferred, in_place;
+	union record *record;
+	char file[4096];
+};
+
+FIXTURE_VARIANT(uprobe) {
+	const char *at;
+	bool ret;
+	/* The right answer. */
+	const char *first, *second;
+};
+
+/* Emulated, and the caller's frame pointer is not saved yet. */
+FIXTURE_VARIANT_ADD(uprobe, push) {
+	.at = probe_entry_push, .first = probe_entry_push, .second = probe_push_caller,
+};
+
+/* Emulated as a nop; nothing is pushed here either. */
+FIXTURE_VARIANT_ADD(uprobe, endbr) {
+	.at = probe_entry_endbr, .first = probe_entry_endbr, .second = probe_endbr_caller,
+};
+
+/* Emulated, and the return address that it pushes is not a frame yet. */
+FIXTURE_VARIANT_ADD(uprobe, call) {
+	.at = probe_call, .first = probe_call, .second = probe_push_caller,
+};
+
+FIXTURE_VARIANT_ADD(uprobe, nop) {
+	.at = probe_nop, .first = probe_nop, .second = probe_push_caller,
+};
+
+/* Stepped out of line. */
+FIXTURE_VARIANT_ADD(uprobe, stepped) {
+	.at = probe_stepped, .first = probe_stepped, .second = probe_push_caller,
+};
+
+/* The return address on the stack is a trampoline's meanwhile. */
+FIXTURE_VARIANT_ADD(uprobe, function_return) {
+	.at = probe_entry_push, .ret = true,
+	.first = probe_push_caller, .second = probe_outermost,
+};
+
+FIXTURE_SETUP(uprobe)
+{
+	FILE *file = fopen(UPROBE_TYPE, "r");
+	unsigned int type;
+	long offset;
+
+	if (!file)
+		SKIP(return, "no uprobe event source");
+	ASSERT_EQ(1, fscanf(file, "%u", &type));
+	fclose(file);
+
+	offset = file_offset(variant->at, self->file, sizeof(self->file));
+	ASSERT_LE(0, offset);
+	self->record = malloc(sizeof(*self->record));
+	self->attr = software_attr(0);
+	self->attr.type = type;
+	self->attr.config = variant->ret;
+	self->attr.uprobe_path = (uintptr_t)self->file;
+	self->attr.probe_offset = offset;
+}
+
+FIXTURE_TEARDOWN(uprobe)
+{
+	free(self->record);
+}
+
+#define OPEN(ring, defer) do {							\
+	int _err;								\
+										\
+	self->attr.defer_callchain = defer;					\
+	self->attr.defer_output = defer;					\
+	_err = ring_open(ring, &self->attr, 0, -1, 32);				\
+	if (_err == -EACCES || _err == -EPERM)					\
+		SKIP(return, "needs root");					\
+	ASSERT_EQ(0, _err);							\
+} while (0)
+
+#define EXPECT_TRACE(ips, nr) do {						\
+	ASSERT_LE(2, nr);							\
+	EXPECT_EQ((uintptr_t)variant->first, (ips)[0]);				\
+	EXPECT_EQ((uintptr_t)variant->second, (ips)[1]);			\
+	EXPECT_EQ((uintptr_t)probe_outermost, (ips)[(nr) - 1]);			\
+} while (0)
+
+TEST_F(uprobe, probed_address_then_caller)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+	struct sample sample;
+	__u64 cookie;
+
+	OPEN(&self->deferred, 1);
+	ring_enable(&self->deferred);
+	probe_top();
+	ring_disable(&self->deferred);
+
+	ASSERT_TRUE(ring_next_type(&self->deferred, self->record, PERF_RECORD_SAMPLE));
+	parse_sample(self->record, &sample);
+	cookie = sample_cookie(&sample);
+	EXPECT_NE(0, cookie);
+	ASSERT_TRUE(ring_next_type(&self->deferred, self->record,
+				   PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(cookie, deferred->cookie);
+	EXPECT_TRACE(deferred->ips, deferred->nr);
+	EXPECT_FALSE(ring_next(&self->deferred, self->record));
+	ring_close(&self->deferred);
+}
+
+/* Both kinds of events on one probe: the same frames. */
+TEST_F(uprobe, same_as_in_place)
+{
+	__u64 ips[128], nr;
+	struct sample sample;
+	int at;
+
+	OPEN(&self->in_place, 0);
+	OPEN(&self->deferred, 1);
+	ring_enable(&self->in_place);
+	ring_enable(&self->deferred);
+	probe_top();
+	ring_disable(&self->in_place);
+	ring_disable(&self->deferred);
+
+	ASSERT_TRUE(ring_next_type(&self->in_place, self->record, PERF_RECORD_SAMPLE));
+	parse_sample(self->record, &sample);
+	at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
+	ASSERT_LT(0, at);
+	ASSERT_GT(128, nr);
+	memcpy(ips, sample.ips + at, nr * sizeof(*ips));
+	EXPECT_TRACE(ips, nr);
+
+	ASSERT_TRUE(ring_next_type(&self->deferred, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_EQ(nr, as_deferred(self->record)->nr);
+	EXPECT_EQ(0, memcmp(ips, as_deferred(self->record)->ips, nr * sizeof(*ips)));
+	ring_close(&self->deferred);
+	ring_close(&self->in_place);
+}
+
+/* A loop of probes: each hit is an entry of its own. */
+TEST_F(uprobe, every_hit)
+{
+	struct tally tally;
+
+	OPEN(&self->deferred, 1);
+	ring_enable(&self->deferred);
+	for (int i = 0; i < 50; i++)
+		probe_top();
+	ring_disable(&self->deferred);
+	tally_rings(&tally, &self->deferred, 1, 0);
+	EXPECT_EQ(50, tally.samples);
+	EXPECT_EQ(50, tally.matched);
+	EXPECT_EQ(50, tally.records);
+	EXPECT_EQ(0, tally.foreign);
+	ring_close(&self->deferred);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * System calls from the innermost of a known number of callers.
+ *
+ * The functions are assembly with frame pointers, and the outermost one is called
+ * with a zero frame pointer. So the whole right answer is known: the address after
+ * the system call instruction, @depth times the address after the recursive call,
+ * and the address after the call in the outermost function.
+ */
+#ifndef _UNWIND_WORKLOAD_H
+#define _UNWIND_WORKLOAD_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+/* Entries of a complete trace. */
+#define WORKLOAD_NR(depth)	((depth) + 2)
+
+/* The kernel's return value, negative errno included. */
+long workload_call(unsigned int depth, const long args[7]);
+
+#define workload_syscall(depth, nr, ...)				\
+	workload_call(depth, (const long[7]){ (nr), ##__VA_ARGS__ })
+
+/* As above, on another stack that ends at @top, which is 16 byte aligned. */
+long workload_call_on(void *top, unsigned int depth, const long args[7]);
+
+/*
+ * A system call with any frame pointer, on the stack that ends at @top, or on the
+ * current one when that is 0. The trace starts with workload_is_leaf_fp() and goes
+ * on with whatever @fp points to.
+ */
+long workload_call_fp(void *top, unsigned long fp, const long args[7]);
+
+/* The index of the first wrong entry, or -1 when the trace is the right one. */
+int workload_check(const __u64 *ips, __u64 nr, unsigned int depth);
+
+/* The same for the first @nr entries of a longer trace. */
+int workload_check_head(const __u64 *ips, __u64 nr, unsigned int depth);
+
+/* Is @ip the address after the system call, of workload_call_fp() for the second? */
+bool workload_is_leaf(__u64 ip);
+bool workload_is_leaf_fp(__u64 ip);
+
+#endif /* _UNWIND_WORKLOAD_H */

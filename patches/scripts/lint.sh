@@ -14,6 +14,8 @@ source=$1
 kernel=$2
 cd "$top" || exit 1
 failed=
+exec 9> build/kernel.lock
+flock -n 9 || { echo "lint: waiting for a kernel build"; flock 9; }
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 

@@ -26,11 +26,6 @@ record() {
 	rm "$file"
 }
 
-# A static branch of the scheduler is on while a task event is open. One event
-# for the whole run: emulated CPUs do not take well to code that changes often.
-perf stat -e dummy -o /dev/null sleep 1000 &
-holder=$!
-
 # The first run reads the program from the host; it is not to be measured.
 perf bench sched messaging -g 1 -l 1 > /dev/null 2>&1
 
@@ -38,7 +33,6 @@ for method in fp deferred dwarf,8192; do
 	record kernel-bound "$method" perf bench sched messaging -g 1 -l 300
 	record user-bound "$method" "$program" 2
 done
-kill "$holder"
 cp /proc/kallsyms /out/kallsyms
 
 echo

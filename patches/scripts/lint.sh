@@ -38,8 +38,9 @@ lint() {
 checkpatch() {
 	local words
 	words=$(python3 -c 'import codespell_lib as c; print(c.__path__[0])')/data/dictionary.txt
-	perl "$source/scripts/checkpatch.pl" --strict --quiet --root="$source" --show-types \
-		--ignore FILE_PATH_CHANGES --codespell --codespellfile="$words" build/series/*.patch
+	(cd "$source" && perl scripts/checkpatch.pl --strict --quiet --show-types \
+		--ignore FILE_PATH_CHANGES --codespell --codespellfile="$words" \
+		"$top"/build/series/*.patch)
 }
 
 # new SUFFIX...: the series' new files with one of these suffixes
@@ -106,7 +107,7 @@ python() { git ls-files -co --exclude-standard '*.py' | xargs python3 -m py_comp
 
 spelling() {
 	git ls-files -co --exclude-standard | grep -v '/cases/' |
-		xargs codespell --ignore-words-list=creat,stap,parms
+		xargs codespell --ignore-words-list=creat,stap,parms,filp,ist
 }
 
 # Kernel options and ABI go together with their fragments.

@@ -40,7 +40,10 @@ checkpatch() {
 	words=$(python3 -c 'import codespell_lib as c; print(c.__path__[0])')/data/dictionary.txt
 	(cd "$source" && perl scripts/checkpatch.pl --strict --quiet --show-types \
 		--ignore FILE_PATH_CHANGES --codespell --codespellfile="$words" \
-		"$top"/build/series/*.patch)
+		"$top"/build/series/*.patch
+	status=$?
+	rm -f .checkpatch-camelcase.*
+	exit $status)
 }
 
 # new SUFFIX...: the series' new files with one of these suffixes
@@ -99,7 +102,9 @@ kerneldoc() {
 
 shell() {
 	git ls-files -co --exclude-standard | while read -r name; do
-		[ -f "$name" ] && head -n 1 "$name" | grep -qE '^#!.*[/ ](ba)?sh' && echo "$name"
+		if [ -f "$name" ] && head -n 1 "$name" | grep -qaE '^#!.*[/ ](ba)?sh'; then
+			echo "$name"
+		fi
 	done | xargs -r shellcheck
 }
 

@@ -4,7 +4,7 @@
 # Every verb does what it needs first, so any works on a fresh clone. A goal that
 # is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
 
-VERBS := help check tree kernel perf shell run lint series refresh clean
+VERBS := help demo check interop tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -51,12 +51,14 @@ export MEM := $(MEM_$(KERNEL))
 
 help:
 	@echo 'Verbs; each does what it needs first:'
+	@echo '  demo      record real programs in the VM, show the report and what it cost'
 	@echo '  check     everything that must pass; ends with "N passed, N failed"'
 	@echo '  tree      assemble build/linux from the base and the series'
 	@echo '  kernel    build the kernel of the VM'
 	@echo '  perf      build perf from the tree'
 	@echo '  run       one command in the VM: make run CMD="uname -a" [OUT=dir]'
 	@echo '  shell     a root shell in the VM'
+	@echo '  interop   upstream perf, from Debian sid, on this kernel; needs the network'
 	@echo '  lint      checkpatch, sparse, W=1, kernel-doc, shellcheck, manifest'
 	@echo '  series    export build/series/*.patch and prove them; BUILD=1 builds each'
 	@echo '  refresh   edits of base files in build/linux go to their patch [PATCH=name]'
@@ -91,6 +93,13 @@ check: tree perf
 	@for k in $(CHECKED); do $(MAKE) KERNEL=$$k kernel || exit 1; \
 		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done
 	@BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(CHECKED)
+
+demo: kernel perf
+	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
+
+interop: kernel perf
+	@$(SCRIPTS)/deps.sh debootstrap
+	@$(VM)/interop.sh $(KDIR) $(TOP)/build/interop
 
 perf: tree
 	@$(SCRIPTS)/perf.sh $(LINUX) $(PERF)

@@ -225,8 +225,7 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
  * * 1		- the callback is coming already, or was called in this entry
  * * -EINVAL	- the tracer is not registered, or current is not a user task
  * * -ESRCH	- current is exiting
- * * -ESTALE	- current is in exec and its user stack is gone; nothing that
- *		  could be read now belongs to the entry
+ * * -ESTALE	- current is in exec: its user stack of this entry is gone
  * * -EAGAIN	- current is between two entries
  */
 int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
@@ -349,8 +348,7 @@ static void unwind_get_trace(struct unwind_task_info *info,
  *
  * Context: task context, page faults allowed. May sleep.
  * Return:
- * * 0		- @trace holds what was found, at least the instruction pointer
- *		  unless the user registers were changed behind this entry's back
+ * * 0		- @trace holds what was found; empty if the registers were changed
  * * -EINVAL	- current is not a user task
  * * -ESTALE	- current is in exec
  * * -ENOMEM	- no memory for the trace

@@ -72,7 +72,7 @@ struct unwind_test_slot {
  * struct unwind_test_file - what one open of the file owns
  * @slots:	its tracers
  * @seq:	numbers operations and events
- * @lock:	protects the rest
+ * @lock:	protects what follows
  * @head:	events logged
  * @tail:	events taken
  * @lost:	events dropped since the last one that was logged
@@ -81,6 +81,7 @@ struct unwind_test_slot {
 struct unwind_test_file {
 	struct unwind_test_slot		slots[UNWIND_TEST_SLOTS];
 	atomic64_t			seq;
+	/* Protects what follows. */
 	spinlock_t			lock;
 	unsigned int			head;
 	unsigned int			tail;
@@ -223,6 +224,7 @@ static void unwind_test_fire_hardirq(struct unwind_test_shot *shot)
 
 	preempt_disable();
 	irq_work_queue(&shot->irq);
+	/* Pairs with unwind_test_fire(). */
 	while (!smp_load_acquire(&shot->done))
 		cpu_relax();
 	preempt_enable();

@@ -12,7 +12,7 @@ err=0
 dir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
 data="${dir}/perf.data"
 busy="perf test -w noploop"
-kernel="perf bench -f simple sched messaging -g 1 -l 200"
+kernel="perf bench -f simple sched messaging -g 1 -l 50"
 
 cleanup() {
 	rm -rf "${dir}"
@@ -48,7 +48,7 @@ has_deferral() {
 }
 
 record() {
-	perf record -q -F 2000 -o "${data}" "$@" 2> "${dir}/log" || {
+	perf record -q -F 1000 -o "${data}" "$@" 2> "${dir}/log" || {
 		cat "${dir}/log"
 		return 1
 	}
@@ -151,7 +151,7 @@ test_inject() {
 	echo "Inject"
 
 	# shellcheck disable=SC2086
-	record -e cpu-clock --call-graph deferred -- ${kernel}
+	record -e cpu-clock --call-graph deferred -- ${kernel} > /dev/null
 	perf script -i "${data}" > "${dir}/a" 2> /dev/null
 	for opts in "" "-b"; do
 		# shellcheck disable=SC2086
@@ -171,7 +171,7 @@ test_pipe() {
 	echo "Pipe"
 
 	# shellcheck disable=SC2086
-	perf record -q -F 2000 -e cpu-clock --call-graph deferred -o - -- ${kernel} \
+	perf record -q -F 1000 -e cpu-clock --call-graph deferred -o - -- ${kernel} \
 		2> /dev/null > "${data}"
 	check_script -i - < "${data}" || fail "Script from a pipe"
 	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"

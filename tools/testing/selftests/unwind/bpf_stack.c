@@ -114,13 +114,13 @@ static int map_lookup(int map, unsigned int key, void *value)
 
 static char verifier_log[65536];
 
-static int prog_load(enum bpf_prog_type type, int stacks, int frames, int results)
+static int prog_load(enum bpf_prog_type type, const int stacks[2], int frames, int results)
 {
 	struct bpf_insn insns[] = {
 		MOV_REG(BPF_REG_6, BPF_REG_1),
-		GET_STACKID(stacks, 0),
+		GET_STACKID(stacks[0], 0),
 		KEEP(results, KERNEL_ID),
-		GET_STACKID(stacks, BPF_F_USER_STACK),
+		GET_STACKID(stacks[1], BPF_F_USER_STACK),
 		KEEP(results, USER_ID),
 		GET_STACK(frames, 0, 0),
 		KEEP(results, KERNEL_LEN),
@@ -176,19 +176,22 @@ static void run(struct __test_metadata *_metadata, bool defer, bool tracepoint,
 {
 	struct perf_event_attr attr = tracepoint ? tracepoint_attr("syscalls/sys_enter_getcwd") :
 						   software_attr(PERF_COUNT_SW_PAGE_FAULTS);
-	int stacks, frames, results, prog;
+	/* Two, or the stacks could hash to the same id. */
+	int stacks[2], frames, results, prog;
 	struct sample sample = {};
 	union record *record;
 	struct ring ring;
 	__u64 value[NR_RESULTS];
 	bool found = false;
 
-	stacks = map_create(BPF_MAP_TYPE_STACK_TRACE, MAX_FRAMES * 8, 16);
+	for (int i = 0; i < 2; i++)
+		stacks[i] = map_create(BPF_MAP_TYPE_STACK_TRACE, MAX_FRAMES * 8, 16);
 	frames = map_create(BPF_MAP_TYPE_ARRAY, MAX_FRAMES * 8, 2);
 	results = map_create(BPF_MAP_TYPE_ARRAY, 8, NR_RESULTS);
-	if (stacks == -EPERM || stacks == -ENOSYS)
+	if (stacks[0] == -EPERM || stacks[0] == -ENOSYS)
 		SKIP(return, "needs root and CONFIG_BPF_SYSCALL");
-	ASSERT_LE(0, stacks);
+	ASSERT_LE(0, stacks[0]);
+	ASSERT_LE(0, stacks[1]);
 	ASSERT_LE(0, frames);
 	ASSERT_LE(0, results);
 	prog = prog_load(tracepoint ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_PERF_EVENT,
@@ -231,10 +234,10 @@ static void run(struct __test_metadata *_metadata, bool defer, bool tracepoint,
 		ASSERT_EQ(0, map_lookup(results, i, &value[i]));
 	}
 	if ((long)value[KERNEL_ID] >= 0) {
-		EXPECT_EQ(0, map_lookup(stacks, value[KERNEL_ID], outcome->kernel_id.ips));
+		EXPECT_EQ(0, map_lookup(stacks[0], value[KERNEL_ID], outcome->kernel_id.ips));
 	}
 	if ((long)value[USER_ID] >= 0) {
-		EXPECT_EQ(0, map_lookup(stacks, value[USER_ID], outcome->user_id.ips));
+		EXPECT_EQ(0, map_lookup(stacks[1], value[USER_ID], outcome->user_id.ips));
 	}
 	EXPECT_EQ(0, map_lookup(frames, 0, outcome->kernel.ips));
 	EXPECT_EQ(0, map_lookup(frames, 1, outcome->user.ips));
@@ -249,7 +252,8 @@ static void run(struct __test_metadata *_metadata, bool defer, bool tracepoint,
 	close(prog);
 	close(results);
 	close(frames);
-	close(stacks);
+	close(stacks[0]);
+	close(stacks[1]);
 	free(record);
 }
 

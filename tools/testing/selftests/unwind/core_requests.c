@@ -298,8 +298,7 @@ TEST_F(core, cancel_drops_request)
 	};
 
 	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
-	/* The lowest free bit is the one that was given back. */
-	EXPECT_EQ(ops[1].ret, ops[4].ret);
+	/* Unless somebody else gives back a lower one, it is the same bit. */
 	EXPECT_EQ(0, ops[4].arg & 1ULL << ops[4].ret);
 	EXPECT_EQ(0, ops[6].ret);
 	EXPECT_CALLBACK(self->fd, 5, ops[0].cookie, DEPTH);

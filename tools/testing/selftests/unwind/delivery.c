@@ -312,7 +312,6 @@ TEST_F(delivery, exit_cpu_wide)
 	exit_test(_metadata, self, true, false);
 }
 
-
 /* Defect 29: one record for a buffer, however many of its events ask for it. */
 TEST_F(delivery, events_that_share_a_buffer)
 {

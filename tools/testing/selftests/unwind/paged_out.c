@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -172,6 +173,79 @@ TEST(deferred_is_whole)
 	ring_close(&deferred);
 	ring_close(&in_place);
 	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", old_max));
+}
+
+/* A page with one frame that is on the swap device; NULL if it does not get there. */
+static char *paged_out_frame(int pagemap)
+{
+	char *map = mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned long *frame = (void *)(map + 4 * PAGE);
+
+	if (map == MAP_FAILED)
+		return NULL;
+	frame[0] = 0;
+	frame[1] = 0x123456;
+	for (int try = 0; try < 20; try++) {
+		if (madvise(frame, PAGE, MADV_PAGEOUT))
+			return NULL;
+		if (pages_out(pagemap, frame, 1) == 1)
+			return (char *)frame;
+	}
+	return NULL;
+}
+
+/*
+ * Nothing could end a wait for I/O in an exiting task (defect 14; userfaultfd knows
+ * that and refuses by itself, a swap device does not): resident pages only.
+ */
+TEST(exit_reads_what_is_resident)
+{
+	static const char * const events[] = {
+		"syscalls/sys_enter_getppid", "syscalls/sys_enter_exit",
+	};
+	static const long calls[] = { SYS_getppid, SYS_exit };
+	union record *record = malloc(sizeof(*record));
+	int pagemap;
+
+	if (!have_swap())
+		SKIP(return, "no swap device is active");
+	for (int i = 0; i < 2; i++) {
+		struct perf_event_attr attr = tracepoint_attr(events[i]);
+		struct ring ring;
+		int go[2], status;
+		pid_t child;
+		char c = 'y';
+
+		if (attr.type == ~0U)
+			SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+		ASSERT_EQ(0, pipe(go));
+		child = fork();
+		if (!child) {
+			long call[7] = { calls[i] };
+			char *frame;
+
+			pagemap = open("/proc/self/pagemap", O_RDONLY);
+			frame = paged_out_frame(pagemap);
+			if (!frame || read(go[0], &c, 1) != 1)
+				_exit(4);
+			workload_call_fp(frame, (unsigned long)frame, call);
+			_exit(0);
+		}
+		ASSERT_EQ(0, ring_open(&ring, &attr, child, -1, 32));
+		ring_enable(&ring);
+		ASSERT_EQ(1, write(go[1], &c, 1));
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		if (WEXITSTATUS(status) == 4)
+			SKIP(return, "the page did not go to swap");
+		EXPECT_EQ(0, status);
+		ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+		/* The same stack gives more where it can be waited for. */
+		EXPECT_EQ(calls[i] == SYS_exit ? 1 : 2, as_deferred(record)->nr);
+		ring_close(&ring);
+	}
+	free(record);
 }
 
 TEST_HARNESS_MAIN

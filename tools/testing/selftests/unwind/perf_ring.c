@@ -18,7 +18,8 @@
 /* What tally_rings() has room for. */
 #define MAX_COOKIES	65536
 
-int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group, unsigned long flags)
+int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
+	      unsigned long flags)
 {
 	int fd = syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
 

@@ -46,7 +46,8 @@ struct deferred {
 	__u64			ips[];
 };
 
-int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group, unsigned long flags);
+int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
+	      unsigned long flags);
 
 /* The id of a tracepoint "system/name", or -1. */
 int tracepoint_id(const char *name);

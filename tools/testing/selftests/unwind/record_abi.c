@@ -4,6 +4,7 @@
  * marker and cookie in a sample, PERF_RECORD_CALLCHAIN_DEFERRED with every sample_id.
  */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,13 +23,13 @@
 #define GETPPID	"syscalls/sys_enter_getppid"
 
 /* The numbers that programs were built with. */
-_Static_assert(PERF_RECORD_CALLCHAIN_DEFERRED == 22, "record type");
-_Static_assert(PERF_RECORD_MAX == 23, "first free record type");
-_Static_assert(PERF_CONTEXT_USER_DEFERRED == (__u64)-640, "marker");
-_Static_assert(sizeof(struct perf_event_attr) == PERF_ATTR_SIZE_VER8, "attr grew");
-_Static_assert(offsetof(struct deferred, cookie) == 8, "cookie");
-_Static_assert(offsetof(struct deferred, nr) == 16, "nr");
-_Static_assert(offsetof(struct deferred, ips) == 24, "ips");
+static_assert(PERF_RECORD_CALLCHAIN_DEFERRED == 22, "record type");
+static_assert(PERF_RECORD_MAX == 23, "first free record type");
+static_assert(PERF_CONTEXT_USER_DEFERRED == (__u64)-640, "marker");
+static_assert(sizeof(struct perf_event_attr) == PERF_ATTR_SIZE_VER8, "attr grew");
+static_assert(offsetof(struct deferred, cookie) == 8, "cookie");
+static_assert(offsetof(struct deferred, nr) == 16, "nr");
+static_assert(offsetof(struct deferred, ips) == 24, "ips");
 
 #define FLAGS_OFFSET	40
 #define DEFER_CALLCHAIN	(1ULL << 38)

@@ -13,12 +13,13 @@ begin=$SECONDS
 
 rm -rf "$out"
 mkdir -p "$out"
-gcc -Wall -Wextra -O2 -g -fno-omit-frame-pointer -fno-optimize-sibling-calls \
+gcc -Wall -Wextra -O2 -g -fno-omit-frame-pointer \
+	-fno-optimize-sibling-calls -fno-inline \
 	-o "$out/demo-workload" "$here/demo-workload.c"
 
 echo "demo: booting, then six recordings of a few seconds each"
 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-300} \
-	"$here/vm.sh" run "$kernel" "$here/guest-demo.sh $out/demo-workload"
+	"$here/vm.sh" run "$kernel" "'$here/guest-demo.sh' '$out/demo-workload'"
 echo
 status=0
 "$here/demo-table.py" "$out" || status=1

@@ -18,11 +18,15 @@ record() {
 	file=$name.data
 	shift 2
 	# Build ids would cost a look at every mapped file of the host.
-	perf record -B -N -F 1000 -e cpu-clock --call-graph "$method" -o "$file" \
-		-- "$@" > "$name.log" 2>&1 < /dev/null || { cat "$name.log"; die "perf record failed"; }
+	perf record -B -N -F 1000 -e cpu-clock --call-graph "$method" \
+		-o "$file" -- "$@" > "$name.log" 2>&1 < /dev/null ||
+		{ cat "$name.log"; die "perf record failed"; }
 	cp "$file" /out/ || die "no room for $file"
-	awk -v name="$name" -v file="$(stat -c %s "$file")" -v begin="$begin" -v end="$EPOCHREALTIME" \
-		'BEGIN { printf "demo: recorded %-22s %6.1f MB, %.1f s\n", name, file / 1048576, end - begin }'
+	awk -v name="$name" -v size="$(stat -c %s "$file")" \
+		-v begin="$begin" -v end="$EPOCHREALTIME" 'BEGIN {
+		printf "demo: recorded %-22s %6.1f MB, %.1f s\n",
+			name, size / 1048576, end - begin
+	}'
 	rm "$file"
 }
 
@@ -31,7 +35,7 @@ perf bench sched messaging -g 1 -l 1 > /dev/null 2>&1
 
 for method in fp deferred dwarf,8192; do
 	record kernel-bound "$method" perf bench sched messaging -g 1 -l 300
-	record user-bound "$method" "$program" 2
+	record user-bound "$method" "$program" 4000
 done
 cp /proc/kallsyms /out/kallsyms
 

@@ -39,9 +39,11 @@ echo "interop: sid's perf: $(sid perf version)"
 echo "interop: this tree's perf: $(perf version)"
 bench=(perf bench sched messaging -g 1 -l 200)
 must "sid's perf records with --call-graph fp,defer" \
-	sid perf record -F 1000 -e cpu-clock --call-graph fp,defer -o /tmp/sid.data -- "${bench[@]}"
+	sid perf record -F 1000 -e cpu-clock --call-graph fp,defer \
+	-o /tmp/sid.data -- "${bench[@]}"
 must "this tree's perf records with --call-graph deferred" \
-	perf record -F 1000 -e cpu-clock --call-graph deferred -o "$root/tmp/ours.data" -- "${bench[@]}"
+	perf record -F 1000 -e cpu-clock --call-graph deferred \
+	-o "$root/tmp/ours.data" -- "${bench[@]}"
 cp "$root"/tmp/*.data /out/ || die "no room for the recordings"
 
 report=(--stdio --no-children --comm sched-messaging --sort comm -g "flat,0.5,1,callee")
@@ -49,7 +51,8 @@ for file in sid ours; do
 	to /out/sid-reads-$file sid perf script -i /tmp/$file.data -F tid,time,ip
 	to /out/sid-reports-$file sid perf report -i /tmp/$file.data "${report[@]}"
 	to /out/ours-reads-$file perf script -i "$root/tmp/$file.data" -F tid,time,ip
-	to /out/ours-reports-$file perf report --symfs "$root" -i "$root/tmp/$file.data" "${report[@]}"
+	to /out/ours-reports-$file perf report --symfs "$root" \
+		--kallsyms /proc/kallsyms -i "$root/tmp/$file.data" "${report[@]}"
 done
 
 echo

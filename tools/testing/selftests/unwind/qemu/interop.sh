@@ -41,7 +41,7 @@ fi
 rm -rf "$out/out"
 mkdir "$out/out"
 OUT=$out/out LOG=$out/log TIMEOUT=${TIMEOUT:-300} \
-	"$here/vm.sh" run "$kernel" "$here/guest-interop.sh $root"
+	"$here/vm.sh" run "$kernel" "'$here/guest-interop.sh' '$root'"
 echo
 status=0
 "$here/interop-table.py" "$out/out" || status=1

@@ -6,6 +6,7 @@
 #ifndef _LINUX_UNWIND_DEFERRED_H
 #define _LINUX_UNWIND_DEFERRED_H
 
+#include <linux/errno.h>
 #include <linux/unwind_deferred_types.h>
 #include <linux/unwind_user_types.h>
 
@@ -31,6 +32,16 @@ void unwind_deferred_flush(void);
 void unwind_deferred_exec(void);
 void unwind_deferred_regs_moved(void);
 void unwind_deferred_reset(void);
+
+/**
+ * unwind_deferred_pending - did anybody ask about this kernel entry?
+ *
+ * Return: false when unwind_deferred_flush() has nothing to do.
+ */
+static inline bool unwind_deferred_pending(void)
+{
+	return atomic_long_read(&current->unwind_info.unwind_mask);
+}
 
 /**
  * unwind_reset_info - forget the kernel entry that ends now
@@ -68,6 +79,7 @@ static inline int unwind_deferred_request_regs(struct unwind_work *work,
 
 static inline int unwind_user_faultable(struct unwind_stacktrace *trace)
 {
+	*trace = (struct unwind_stacktrace) {};
 	return -ENOSYS;
 }
 
@@ -75,6 +87,7 @@ static inline void unwind_task_init(struct task_struct *task) { }
 static inline void unwind_deferred_task_exit(void) { }
 static inline void unwind_deferred_flush(void) { }
 static inline void unwind_deferred_exec(void) { }
+static inline bool unwind_deferred_pending(void) { return false; }
 static inline void unwind_deferred_regs_moved(void) { }
 static __always_inline void unwind_reset_info(void) { }
 

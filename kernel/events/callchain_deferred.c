@@ -11,10 +11,9 @@
  * Contexts: samples are taken in any context, NMI included, with preemption
  * disabled; the callback runs in task context.
  *
- * Invariant: a chain holds marker and cookie, both and last, if and only if the
- * core granted the request, so a cookie in a sample always has its callback.
+ * Invariant: a chain holds marker and cookie, both and last, only if the core
+ * granted the request, so a cookie in a sample always has its callback.
  */
-#include <linux/filter.h>
 #include <linux/init.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
@@ -64,13 +63,14 @@ int perf_deferred_attr_check(const struct perf_event_attr *attr)
 	return perf_unwind_registered ? 0 : -EOPNOTSUPP;
 }
 
-/* A BPF program reads the chain in place, where there is nothing to wait for. */
-static bool perf_event_bpf_reads_callchain(const struct perf_event *event)
+/*
+ * A BPF program, or one that it calls, may read the chain in place, where there
+ * is nothing to wait for.
+ */
+static bool perf_event_has_bpf(const struct perf_event *event)
 {
 #ifdef CONFIG_BPF_SYSCALL
-	const struct bpf_prog *prog = READ_ONCE(event->prog);
-
-	return prog && prog->call_get_stack;
+	return READ_ONCE(event->prog);
 #else
 	return false;
 #endif
@@ -102,7 +102,7 @@ u64 perf_callchain_defer(struct perf_event *event, struct pt_regs *regs,
 	/* The user stack is the virtual machine monitor's, not the guest's. */
 	if (perf_guest_state())
 		return 0;
-	if (perf_event_bpf_reads_callchain(event))
+	if (perf_event_has_bpf(event))
 		return 0;
 
 	ret = unwind_deferred_request_regs(&perf_unwind_work, regs, &cookie);
@@ -153,8 +153,9 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 		return;
 
 	/*
-	 * Events that share a buffer get one record together. All that write to
-	 * one buffer do so on the same CPU or for the same task.
+	 * Events that share a buffer get one record together, cut to the depth
+	 * of the first. All that write to one buffer do so on the same CPU or for
+	 * the same task.
 	 */
 	rb = rcu_dereference((event->parent ?: event)->rb);
 	if (!rb || READ_ONCE(rb->deferred_cookie) == deferred->cookie)

@@ -97,6 +97,9 @@ static void unwind_note_regs(struct unwind_task_info *info, struct pt_regs *regs
 		return;
 	if (in_nmi() && !(regs && arch_perf_user_regs_valid(regs)))
 		return;
+	/* 32-bit fast system calls fill it in after the entry code. */
+	if (!instruction_pointer(user_regs))
+		return;
 
 	WRITE_ONCE(info->ip, instruction_pointer(user_regs));
 	WRITE_ONCE(info->sp, user_stack_pointer(user_regs));
@@ -113,24 +116,35 @@ static bool unwind_regs_differ(struct unwind_task_info *info)
 				   info->sp != user_stack_pointer(regs));
 }
 
-static int unwind_queue_work(struct unwind_task_info *info)
+static int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
 {
 	enum task_work_notify_mode mode;
 
 	if (unwind_test_fail(UNWIND_TEST_FAIL_TASK_WORK))
 		return -ESRCH;
 
-	KUNIT_STATIC_STUB_REDIRECT(unwind_queue_work, info);
+	KUNIT_STATIC_STUB_REDIRECT(unwind_queue_work, info, irqs_off);
 
-	/* May be below the scheduler's locks: no memory for KASAN's records. */
-	mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
+	/*
+	 * An interrupt looks at the task's flags again on its way out, and so
+	 * does a task with interrupts enabled. What runs with interrupts off
+	 * may be past the last look: force another one, as from NMI.
+	 */
+	if (in_nmi() || (irqs_off && !in_hardirq()))
+		mode = TWA_NMI_CURRENT;
+	else
+		/* May be below locks: no memory for KASAN's records. */
+		mode = TWA_RESUME | TWAF_NO_ALLOC;
 
 	return task_work_add(current, &info->work, mode);
 }
 
-/* The request of one tracer bit; interrupts are off. */
+/*
+ * The request of one tracer bit. Interrupts are off now; @irqs_off tells whether
+ * they were before.
+ */
 static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
-			      struct pt_regs *regs, u64 *cookie)
+			      bool irqs_off, struct pt_regs *regs, u64 *cookie)
 {
 	long mask = atomic_long_read(&info->unwind_mask);
 	u64 id;
@@ -158,7 +172,7 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 
 	if (!(mask & UNWIND_PENDING)) {
 		unwind_test_point(UNWIND_TEST_POINT_QUEUE);
-		ret = unwind_queue_work(info);
+		ret = unwind_queue_work(info, irqs_off);
 		if (ret) {
 			/* Take back what this call set, and nothing else. */
 			atomic_long_andnot(bit | UNWIND_PENDING, &info->unwind_mask);
@@ -183,6 +197,7 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
 				 u64 *cookie)
 {
 	struct unwind_task_info *info = &current->unwind_info;
+	const bool irqs_off = irqs_disabled();
 	int bit;
 
 	*cookie = 0;
@@ -205,7 +220,7 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
 	if (bit < UNWIND_TRACER_SHIFT)
 		return -EINVAL;
 
-	bit = unwind_request_bit(info, BIT(bit), regs, cookie);
+	bit = unwind_request_bit(info, BIT(bit), irqs_off, regs, cookie);
 	unwind_count(bit < 0 ? UNWIND_STAT_REFUSED : UNWIND_STAT_REQUESTS);
 	return bit;
 }
@@ -341,10 +356,8 @@ static void unwind_get_trace(struct unwind_task_info *info,
  * unwind_user_faultable - take current's user stack trace here and now
  * @trace:	set to the trace, which is empty on error
  *
- * The stack is walked once in a kernel entry, for this and all deferred requests
- * together. The entries stay valid until the task returns to user space or
- * exits, at most until the next call in an entry whose trace is longer than what
- * fits a page.
+ * The trace is that of deferred requests in this kernel entry, walked by whoever
+ * comes first. The entries stay valid until the task runs its task work or exits.
  *
  * Context: task context, page faults allowed. May sleep.
  * Return:
@@ -372,7 +385,16 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 		return -ESTALE;
 
 	unwind_get_trace(info, trace);
-	return info->cache ? 0 : -ENOMEM;
+	if (!info->cache)
+		return -ENOMEM;
+
+	/* A trace that needed more than a page is given back on the way out. */
+	if (info->cache->max > UNWIND_PAGE_ENTRIES) {
+		mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
+		if (!(mask & UNWIND_PENDING) && unwind_queue_work(info, false))
+			atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
+	}
+	return 0;
 }
 
 /* Tracers that asked in this entry and were not called yet. */
@@ -392,10 +414,13 @@ static void unwind_deliver(struct unwind_task_info *info)
 {
 	struct unwind_stacktrace trace;
 	struct unwind_work *work;
-	u64 cookie = info->id.id;
+	u64 cookie;
 
 	if (!unwind_bits_due(info))
 		return;
+
+	/* Whoever is due has named the entry, and it keeps that name. */
+	cookie = READ_ONCE(info->id.id);
 
 	might_fault();
 	unwind_get_trace(info, &trace);
@@ -606,9 +631,12 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 
 	unwind_bits_used |= BIT(bit);
 	work->func = func;
-	/* Pairs with unwind_deliver() and unwind_deferred_request_regs(). */
-	smp_store_release(&work->bit, bit);
 	list_add_tail_rcu(&work->list, &unwind_works);
+	/*
+	 * Last, so that a granted request finds the work on the list. Pairs with
+	 * unwind_deliver() and unwind_deferred_request_regs().
+	 */
+	smp_store_release(&work->bit, bit);
 	return 0;
 }
 

@@ -48,10 +48,10 @@ static int core_request(struct core_test *t, struct core_tracer *tracer, u64 *co
 	guard(irqsave)();
 
 	*cookie = 0;
-	return unwind_request_bit(&t->info, BIT(tracer->work.bit), NULL, cookie);
+	return unwind_request_bit(&t->info, BIT(tracer->work.bit), false, NULL, cookie);
 }
 
-static int core_queue(struct unwind_task_info *info)
+static int core_queue(struct unwind_task_info *info, bool irqs_off)
 {
 	struct core_test *t = kunit_get_current_test()->priv;
 	u64 cookie;

@@ -185,10 +185,15 @@ static void unwind_test_send_nmi(struct unwind_test_shot *shot, int cpu)
 	}
 
 	__apic_send_IPI_mask(cpumask_of(cpu), NMI_VECTOR);
-	if (unwind_test_wait(shot) || !xchg(slot, NULL))
+	if (unwind_test_wait(shot))
 		return;
-
-	shot->ret = -ETIMEDOUT;
+	if (xchg(slot, NULL)) {
+		shot->ret = -ETIMEDOUT;
+		return;
+	}
+	/* The handler took it and is about to be done. */
+	while (!unwind_test_wait(shot))
+		cpu_relax();
 }
 
 static int __init unwind_test_nmi_init(void)
@@ -459,6 +464,10 @@ static int unwind_test_op(struct unwind_test_file *file, struct unwind_test_op *
 		return unwind_test_arm(slot, &unwind_test_fails[op->arg], op->where);
 	case UNWIND_TEST_AT:
 		if (op->arg >= UNWIND_TEST_NR_POINTS)
+			return -EINVAL;
+		/* Interrupts are off there: nothing to wait for, no sleeping. */
+		if (op->arg != UNWIND_TEST_POINT_WORK && op->where != UNWIND_TEST_TASK &&
+		    op->where != UNWIND_TEST_IRQS_OFF && op->where != UNWIND_TEST_NMI)
 			return -EINVAL;
 		return unwind_test_arm(slot, &unwind_test_points[op->arg], op->where);
 	case UNWIND_TEST_AT_RESULT:

@@ -11,7 +11,9 @@
  * SYSCALL gap), is being pushed, or is being copied from the entry stack
  * (sync_regs()). All of these run either in the entry text or on a stack that
  * is neither the thread's nor the hardirq stack; after them the frame stays
- * valid until the exit code, which is entry text again.
+ * valid until the exit code, which is entry text again. One exception: 32-bit
+ * SYSENTER and SYSCALL set the user ip (and SYSCALL bp) in C, in the first
+ * instructions of do_fast_syscall_32(), with interrupts off.
  */
 #include <linux/ptrace.h>
 #include <linux/sched.h>

@@ -7,8 +7,10 @@
 
 #include <asm/ptrace.h>
 
+#ifdef CONFIG_UPROBES
 /* arch/x86/events/core.c, for the in-place walker of perf as well. */
 bool is_uprobe_at_func_entry(struct pt_regs *regs);
+#endif
 
 #ifdef CONFIG_UNWIND_USER
 

@@ -258,6 +258,7 @@ static void tally_record(struct tally *tally, const union record *record, pid_t 
 		break;
 	case PERF_RECORD_CALLCHAIN_DEFERRED:
 		tally->records++;
+		tally->empty += !as_deferred(record)->nr;
 		cookie = as_deferred(record)->cookie;
 		if (has_cookie(came, cookie))
 			tally->duplicate++;

@@ -103,6 +103,7 @@ struct tally {
 	unsigned int	deferred;	/* of those, with marker and cookie */
 	unsigned int	matched;	/* of those, with a record */
 	unsigned int	records;
+	unsigned int	empty;		/* of those, with no address */
 	unsigned int	foreign;	/* records that no sample asked for */
 	unsigned int	duplicate;	/* records with a cookie seen before */
 	unsigned int	lost;		/* from PERF_RECORD_LOST */

@@ -77,7 +77,8 @@ refresh: deps
 
 # VERSIONS=this skips the other versions of the base that apt offers.
 series: tree
-	@$(SCRIPTS)/series.py export $(if $(filter this,$(VERSIONS)),,$$($(SCRIPTS)/base.sh versions))
+	@versions=$(if $(filter this,$(VERSIONS)),,$$($(SCRIPTS)/base.sh versions)) && \
+		$(SCRIPTS)/series.py export $$versions
 	@$(if $(BUILD),$(SCRIPTS)/each-commit.sh)
 
 lint: kernel
@@ -87,8 +88,9 @@ lint: kernel
 kernel: tree
 	@$(VM)/build-kernel.sh $(LINUX) $(KDIR) $(FRAGMENTS_$(KERNEL))
 
-# Without KERNEL on the command line: the plain and the debug kernel.
-CHECKED := $(if $(filter command line environment,$(origin KERNEL)),$(KERNEL),plain debug)
+# The plain kernel, or the one that KERNEL names. The debug kernel takes longer than
+# an edit is worth: make check KERNEL=debug.
+CHECKED := $(KERNEL)
 check: tree perf
 	@for k in $(CHECKED); do $(MAKE) KERNEL=$$k kernel || exit 1; \
 		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done
@@ -105,19 +107,26 @@ perf: tree
 	@$(SCRIPTS)/perf.sh $(LINUX) $(PERF)
 
 # make itself ends with status 2 when a command failed; "vm.sh run" below ends with
-# the command's own.
-run: kernel perf
-	$(if $(CMD),,$(error usage: make run CMD='command' [OUT=directory]))
-	@$(VM)/vm.sh run $(KDIR) "$$CMD"
+# the command's own. The dollar signs of the command are the guest's.
+ifneq ($(filter run,$(MAKECMDGOALS)),)
+ifeq ($(strip $(value CMD)),)
+$(error usage: make run CMD='command' [OUT=directory])
+endif
+endif
+override CMD := $(value CMD)
 export CMD
 export OUT
+
+run: kernel perf
+	@$(VM)/vm.sh run $(KDIR) "$$CMD"
 
 shell: kernel perf
 	@$(VM)/vm.sh shell $(KDIR)
 
 clean:
 	rm -rf build/linux build/linux.tmp build/tree.state build/kernel-* build/perf build/git \
-		build/series build/series.tmp build/check build/demo
+		build/series build/series.tmp build/check build/demo build/each-commit \
+		build/base/*.tmp build/base-files build/dl/tmp build/interop/out build/interop/log
 
 # Everything else belongs to the assembled tree.
 %: tree

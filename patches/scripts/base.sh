@@ -43,9 +43,9 @@ fetch() {
 	if [ ! -e "$file" ]; then
 		offered | grep -qx -- "$1" ||
 			die "unknown base version $1; apt offers: $(offered | tr '\n' ' ')"
+		rm -rf "$build/dl/tmp"
 		need_space 400 "the download of $pkg $1"
 		say "base: downloading $pkg $1 (150 MB)"
-		rm -rf "$build/dl/tmp"
 		mkdir -p "$build/dl/tmp"
 		(cd "$build/dl/tmp" &&
 			apt-get -qq -o APT::Sandbox::User=root download "$pkg=$1" >&2) ||
@@ -61,7 +61,7 @@ unpack() {
 	deb=$1
 	shift
 	dpkg-deb --fsys-tarfile "$deb" | tar -xO "./usr/src/$pkg.tar.xz" |
-		tar -xJ --strip-components=1 "$@"
+		LC_ALL=C tar -xJ --strip-components=1 "$@"
 }
 
 tree() {
@@ -77,10 +77,10 @@ tree() {
 	fi
 	dir=$build/base/$version
 	if [ ! -e "$dir.sha256" ]; then
+		rm -rf "$dir" "$dir.tmp"
 		deb=$(fetch "$version")
 		need_space 2500 "the source of $pkg $version"
 		say "base: extracting $pkg $version (about 15 s)"
-		rm -rf "$dir" "$dir.tmp"
 		mkdir -p "$dir.tmp"
 		unpack "$deb" -C "$dir.tmp" || die "extraction of $deb failed"
 		[ -e "$dir.tmp/Makefile" ] || die "$deb holds no kernel source"
@@ -94,9 +94,18 @@ tree() {
 files() {
 	deb=$(fetch "$1")
 	say "base: reading $(wc -l < "$3") files of $pkg $1"
-	mkdir -p "$2"
+	rm -rf "$2" "$2.tmp"
+	mkdir -p "$2.tmp"
+	status=0
+	unpack "$deb" -C "$2.tmp" --wildcards --no-wildcards-match-slash -T "$3" 2> "$3.err" ||
+		status=$?
 	# A file that this version lacks is the caller's to report.
-	unpack "$deb" -C "$2" --wildcards --no-wildcards-match-slash -T "$3" 2>/dev/null || :
+	if wrong=$(grep -v -e ': Not found in archive$' \
+		-e '^tar: Exiting with failure status due to previous errors$' "$3.err"); then
+		die "reading $deb failed: $(printf '%s\n' "$wrong" | head -n 1)"
+	fi
+	[ "$status" = 0 ] || [ -s "$3.err" ] || die "reading $deb failed: tar ended with status $status"
+	mv "$2.tmp" "$2"
 }
 
 mkdir -p "$build/dl"
@@ -106,10 +115,14 @@ case ${1-} in
 tree) tree "${2-}" ;;
 files)
 	list=$(mktemp)
-	trap 'rm -f "$list"' EXIT
+	trap 'rm -f "$list" "$list.err"' EXIT
 	sed 's,^,*/,' > "$list"
 	files "$2" "$3" "$list"
 	;;
-versions) offered ;;
+versions)
+	list=$(offered)
+	[ -n "$list" ] || die "apt offers no $pkg; make series VERSIONS=this does without"
+	printf '%s\n' "$list"
+	;;
 *) die "usage: base.sh tree [VERSION] | files VERSION DIR | versions" ;;
 esac

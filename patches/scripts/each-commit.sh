@@ -10,6 +10,7 @@ set -eu -o pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 here=$top/patches/scripts
 build=$top/build
+qemu=$top/tools/testing/selftests/unwind/qemu
 variants=${*:-on off}
 
 die() { printf 'each-commit: %s\n' "$*" >&2; exit 1; }
@@ -41,15 +42,20 @@ for commit in base $(git -C "$repo" rev-list --reverse base..series); do
 		kmake() {
 			make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
 		}
+		# Before x86 has the feature, it is no loss that it cannot be on.
+		complete() {
+			grep -q HAVE_UNWIND_USER_FP "$source/arch/x86/Kconfig" || return 0
+			grep '^CONFIG_' "$here/tiny-$variant.config" > "$dir/requested"
+			"$qemu/check-config.sh" "$dir/requested" "$dir/.config"
+		}
 		begin=$SECONDS
 		result=ok
 		{ kmake KCONFIG_ALLCONFIG="$here/tiny-$variant.config" allnoconfig &&
-			kmake -j"$(nproc)" vmlinux; } > "$dir/log" 2>&1 || result=FAILED
-		# An option that this commit does not have yet is no loss.
+			complete && kmake -j"$(nproc)" vmlinux; } > "$dir/log" 2>&1 || result=FAILED
 		printf '%3d/%d %-3s %-6s %4d s  %s\n' "$number" "$total" "$variant" "$result" \
 			$((SECONDS - begin)) "$subject"
 		if [ "$result" != ok ]; then
-			grep -E -A4 'error|Error' "$dir/log" | head -n 20
+			grep -E -A4 'error|Error|^lost' "$dir/log" | head -n 20
 			failed=$((failed + 1))
 		fi
 	done

@@ -285,15 +285,20 @@ def need_space(megabytes, what):
 
 def copy_base(base, version, state):
     """A copy of the base as build/linux. Objects of an earlier tree may be newer than the copied files."""
-    need_space(2500, "the source tree")
+    shutil.rmtree(LINUX + ".tmp", ignore_errors=True)
+    known = os.path.exists(STATE)
+    # Until the whole tree is there, it is of no base: what is interrupted starts from scratch.
+    save_state({"base": None, "files": {}})
     if os.path.isdir(LINUX) and state["base"]:
         say(f"tree: changing build/linux from base {state['base']} to {version} (about 30 s)")
         run(["rsync", "-rlp", "--checksum", "--delete", base + "/", LINUX + "/"])
         return
+    shutil.rmtree(LINUX, ignore_errors=True)
+    need_space(2500, "the source tree")
     say(f"tree: copying base {version} to build/linux (about 10 s)")
-    for path in (LINUX + ".tmp", LINUX):
-        shutil.rmtree(path, ignore_errors=True)
-    run(["cp", "-a", base, LINUX + ".tmp"])
+    # Objects of another base are older than every file that is copied now.
+    same = not known or state["base"] == version
+    run(["cp", "-a", *([] if same else ["--no-preserve=timestamps"]), base, LINUX + ".tmp"])
     for path in state["files"]:
         path = os.path.join(LINUX + ".tmp", path)
         if os.path.exists(path):
@@ -486,10 +491,10 @@ def import_base(base, version):
     repo = os.path.join(BUILD, "git", version + ".git")
     if os.path.isdir(repo):
         return repo
-    need_space(2500, "the git import of the base")
-    say(f"series: importing base {version} into git (about 25 s)")
     tmp = repo + ".tmp"
     shutil.rmtree(tmp, ignore_errors=True)
+    need_space(2500, "the git import of the base")
+    say(f"series: importing base {version} into git (about 25 s)")
     os.makedirs(tmp)
     git(tmp, "init", "-q", "--bare")
     stamp(tmp, base, "tree")

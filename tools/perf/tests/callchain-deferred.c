@@ -889,6 +889,29 @@ static int write_file(const char *path, bool swap, bool sample_id_all, const str
 	return fclose(file.fp);
 }
 
+/*
+ * Make the file @cut bytes shorter than its header says. Or, if it is 0, let the data end
+ * where it begins to, by a size of nearly 2^64.
+ */
+static int cut_file(const char *path, bool swap, bool sample_id_all, int cut)
+{
+	struct file file = { .swap = swap, .sample_id_all = sample_id_all };
+	long start, end;
+
+	file.fp = fopen(path, "r+");
+	if (!file.fp)
+		return -errno;
+
+	fseek(file.fp, 0, SEEK_END);
+	end = ftell(file.fp);
+	put_file_header(&file, 0);
+	start = ftell(file.fp);
+	put_file_header(&file, cut ? (u64)(end - start) : -168ULL);
+	if (fclose(file.fp))
+		return -errno;
+	return truncate(path, end - cut) ? -errno : 0;
+}
+
 static int test__file(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	static const struct file_row hostile[] = {
@@ -939,6 +962,24 @@ static int test__file(struct test_suite *test __maybe_unused, int subtest __mayb
 			if (err >= 0)
 				goto out;
 		}
+
+		/* Not all of the last record is left, then half of its header. */
+		for (row = 0; row < 2; row++) {
+			int size = 24 + 4 * 8 + (sample_id_all ? 24 : 0);
+
+			if (write_file(path, swap, sample_id_all, NULL) ||
+			    cut_file(path, swap, sample_id_all, row ? size - 4 : 4) ||
+			    read_file(path, &ft, &stats))
+				goto out;
+			pr_debug("truncated: %s\n", ft.out);
+			if (strcmp(ft.out, expected) || stats.merged != 3 || stats.lost != 2 ||
+			    stats.records != 3 || stats.foreign)
+				goto out;
+		}
+
+		if (write_file(path, swap, sample_id_all, NULL) ||
+		    cut_file(path, swap, sample_id_all, 0) || read_file(path, &ft, &stats) >= 0)
+			goto out;
 	}
 	ret = TEST_OK;
 out:

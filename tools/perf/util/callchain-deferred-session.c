@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
 #include <byteswap.h>
@@ -29,10 +30,14 @@
 /* Events, and again records, that may be held when reading from a pipe. */
 #define PIPE_MAX_BYTES		(256UL * 1024 * 1024)
 
+/* What one compressed event may hold: the ring buffer it was read from. */
+#define COMP_MAX_BYTES		(1024UL * 1024 * 1024)
+
 /**
  * struct dc_scan - reading one file for its records
  * @session: the session
  * @copy: addresses do not stay where they are read
+ * @nested: the events are those of a compressed one
  * @zstd: the compressed stream
  * @rest: uncompressed data, its last event may be incomplete
  * @nr_rest: bytes in @rest
@@ -40,6 +45,7 @@
 struct dc_scan {
 	struct perf_session	*session;
 	bool			copy;
+	bool			nested;
 	struct zstd_data	zstd;
 	char			*rest;
 	size_t			nr_rest;
@@ -112,6 +118,10 @@ static int scan_compressed(struct dc_scan *scan, union perf_event *event)
 	size_t nr;
 	ssize_t done;
 
+	/* The events that are being read are in @rest. */
+	if (scan->nested || !len || len > COMP_MAX_BYTES)
+		return -EINVAL;
+
 	rest = realloc(scan->rest, scan->nr_rest + len);
 	if (!rest)
 		return -ENOMEM;
@@ -123,7 +133,9 @@ static int scan_compressed(struct dc_scan *scan, union perf_event *event)
 	nr += scan->nr_rest;
 
 	scan->copy = true;
+	scan->nested = true;
 	done = scan_events(scan, rest, nr);
+	scan->nested = false;
 	scan->copy = copy;
 	if (done < 0)
 		return done;
@@ -180,9 +192,15 @@ static int scan_file(struct perf_session *session, int fd, u64 offset, u64 size)
 {
 	u64 start = round_down(offset, page_size);
 	struct dc_scan *scan;
+	struct stat st;
 	ssize_t ret;
 	void *map;
 
+	/* What is mapped but not in the file must not be read. */
+	if (fstat(fd, &st) || st.st_size < 0 || offset >= (u64)st.st_size)
+		return 0;
+
+	size = min(size, (u64)st.st_size - offset);
 	if (!size)
 		return 0;
 

@@ -281,6 +281,39 @@ static void mount_into_host(void)
 	}
 }
 
+static void read_env(void)
+{
+	char *text = read_file("/job/env"), *line;
+
+	for (line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
+		if (putenv(line))
+			die("putenv");
+	}
+}
+
+/*
+ * The repository is at its own path also where that is below /tmp or /root. To
+ * be called before mount_into_host() covers where it comes from.
+ */
+static void bind_repository(void)
+{
+	char path[300], from[310];
+	const char *top = getenv("UNWIND_TOP");
+
+	if (!top || !access(top, F_OK))
+		return;
+	snprintf(path, sizeof(path), "%s", top);
+	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		make_dir(path);
+		*slash = '/';
+	}
+	make_dir(path);
+	snprintf(from, sizeof(from), "/host%s", path);
+	if (mount(from, path, NULL, MS_BIND, NULL))
+		die("bind %s", path);
+}
+
 /* A root on tmpfs, not the initramfs: pivot_root and umount work in it. */
 static void setup_root(void)
 {
@@ -308,27 +341,9 @@ static void setup_root(void)
 	mount_kernel_filesystems();
 	do_mount("tmpfs", "/run", "tmpfs", 0, "mode=755");
 	do_mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777,size=50%");
+	read_env();
+	bind_repository();
 	mount_into_host();
-}
-
-/* The repository is at its own path also where that is below /tmp or /root. */
-static void bind_repository(void)
-{
-	char path[300], from[310];
-	const char *top = getenv("UNWIND_TOP");
-
-	if (!top || !access(top, F_OK))
-		return;
-	snprintf(path, sizeof(path), "%s", top);
-	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-		*slash = '\0';
-		make_dir(path);
-		*slash = '/';
-	}
-	make_dir(path);
-	snprintf(from, sizeof(from), "/host%s", path);
-	if (mount(from, path, NULL, MS_BIND, NULL))
-		die("bind %s", path);
 }
 
 static void setup_system(void)
@@ -350,16 +365,6 @@ static void setup_system(void)
 	write_file("/proc/sys/kernel/kptr_restrict", "0");
 	if (swapon("/dev/vda", 0))
 		die("swapon /dev/vda");
-}
-
-static void read_env(void)
-{
-	char *text = read_file("/job/env"), *line;
-
-	for (line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
-		if (putenv(line))
-			die("putenv");
-	}
 }
 
 /* In the child: stdin, stdout and stderr, then the command. */
@@ -469,8 +474,6 @@ int main(void)
 	status_fd = open_port("status");
 	setup_root();
 	setup_system();
-	read_env();
-	bind_repository();
 	shell = !access("/job/shell", F_OK);
 	leak = !access("/job/leak", F_OK);
 	if (leak)

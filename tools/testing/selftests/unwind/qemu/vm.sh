@@ -64,6 +64,14 @@ make_initramfs() {
 	(cd "$work/root" && find . -print0 | cpio -0 -o -H newc -R 0:0 --quiet) > "$work/initramfs"
 }
 
+run_qemu() {
+	# A pipe of its own: QEMU truncates the file and makes it non-blocking.
+	"${limit[@]}" "$qemu" "${args[@]}" -chardev file,id=out,path=/dev/fd/1 \
+		-device virtserialport,chardev=out,name=out \
+		< /dev/null 2> "$work/qemu.err" | cat
+	ended=${PIPESTATUS[0]}
+}
+
 mode=${1-}
 build=${2-}
 command=${3-}
@@ -120,11 +128,12 @@ if [ "$mode" = shell ]; then
 		-device virtconsole,chardev=out 2> "$work/qemu.err"
 	ended=$?
 else
-	# A pipe of its own: QEMU truncates the file and makes it non-blocking.
-	"${limit[@]}" "$qemu" "${args[@]}" -chardev file,id=out,path=/dev/fd/1 \
-		-device virtserialport,chardev=out,name=out \
-		< /dev/null 2> "$work/qemu.err" | cat
-	ended=${PIPESTATUS[0]}
+	run_qemu
+	# The emulator itself died before PID 1 ran: nothing was tested yet.
+	if [ "$ended" -gt 137 ] && [ ! -s "$log/status" ]; then
+		say "vm: QEMU ended with status $ended before the guest was up; once more"
+		run_qemu
+	fi
 fi
 grep -v 'terminating on signal' "$work/qemu.err" >&2
 

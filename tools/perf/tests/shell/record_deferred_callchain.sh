@@ -44,7 +44,8 @@ events() {
 # Does the file hold records or the marker, or the attribute bits?
 has_deferral() {
 	perf evlist -v -i "$1" | grep -q "defer_" ||
-		perf script -D -i "$1" 2> /dev/null | grep -q "CALLCHAIN_DEFERRED\|fffffffffffffd80"
+		LC_ALL=C grep -qaP '\x80\xfd\xff{6}' "$1" ||
+		perf report -i "$1" --stats 2> /dev/null | grep -q "CALLCHAIN_DEFERRED events"
 }
 
 record() {

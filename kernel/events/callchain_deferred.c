@@ -155,9 +155,9 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	/*
 	 * Events that share a buffer get one record together, cut to the depth
 	 * of the first. All that write to one buffer do so on the same CPU or for
-	 * the same task.
+	 * the same task. Raw, as perf_event::rb is not marked __rcu.
 	 */
-	rb = rcu_dereference((event->parent ?: event)->rb);
+	rb = rcu_dereference_raw((event->parent ?: event)->rb);
 	if (!rb || READ_ONCE(rb->deferred_cookie) == deferred->cookie)
 		return;
 

@@ -323,7 +323,8 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit) {
 		unsigned int had = cache->max;
 
-		info->cache = cache = unwind_grow_cache(cache, min(limit, had * 4));
+		cache = unwind_grow_cache(cache, min(limit, had * 4));
+		info->cache = cache;
 		if (cache->max == had)
 			break;
 	}

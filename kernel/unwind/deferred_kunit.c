@@ -362,4 +362,5 @@ static struct kunit_suite unwind_deferred_suite = {
 	.exit		= core_exit,
 	.test_cases	= unwind_deferred_cases,
 };
+
 kunit_test_suite(unwind_deferred_suite);

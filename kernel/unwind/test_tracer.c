@@ -513,7 +513,7 @@ static int unwind_test_run(struct unwind_test_file *file, const struct unwind_te
 	return 0;
 }
 
-static long unwind_test_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+static long unwind_test_ioctl(struct file *filep, unsigned int cmd, unsigned long arg)
 {
 	struct unwind_test_ops ops;
 
@@ -522,7 +522,7 @@ static long unwind_test_ioctl(struct file *filp, unsigned int cmd, unsigned long
 	if (copy_from_user(&ops, (void __user *)arg, sizeof(ops)))
 		return -EFAULT;
 
-	return unwind_test_run(filp->private_data, &ops);
+	return unwind_test_run(filep->private_data, &ops);
 }
 
 /* Always from a worker: that is what it is for. */
@@ -539,7 +539,7 @@ static int unwind_test_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_fl
 	return unwind_test_run(cmd->file->private_data, &ops);
 }
 
-static int unwind_test_open(struct inode *inode, struct file *filp)
+static int unwind_test_open(struct inode *inode, struct file *filep)
 {
 	struct unwind_test_file *file = kvzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 
@@ -552,8 +552,8 @@ static int unwind_test_open(struct inode *inode, struct file *filp)
 		init_completion(&file->slots[i].go);
 	}
 
-	filp->private_data = file;
-	return nonseekable_open(inode, filp);
+	filep->private_data = file;
+	return nonseekable_open(inode, filep);
 }
 
 static void unwind_test_disarm(struct unwind_test_file *file, struct unwind_test_trap *traps,
@@ -565,9 +565,9 @@ static void unwind_test_disarm(struct unwind_test_file *file, struct unwind_test
 	}
 }
 
-static int unwind_test_release(struct inode *inode, struct file *filp)
+static int unwind_test_release(struct inode *inode, struct file *filep)
 {
-	struct unwind_test_file *file = filp->private_data;
+	struct unwind_test_file *file = filep->private_data;
 
 	unwind_test_disarm(file, unwind_test_fails, UNWIND_TEST_NR_FAILS);
 	unwind_test_disarm(file, unwind_test_points, UNWIND_TEST_NR_POINTS);

@@ -342,6 +342,7 @@ static struct kunit_suite unwind_user_suite = {
 	.name		= "unwind_user",
 	.test_cases	= unwind_user_cases,
 };
+
 kunit_test_suite(unwind_user_suite);
 
 MODULE_DESCRIPTION("KUnit tests of the user stack walker");

@@ -17,7 +17,7 @@ static void user_regs_valid_test(struct kunit *test)
 	unsigned long entry = (unsigned long)__entry_text_start;
 	unsigned long entry_end = (unsigned long)__entry_text_end;
 	unsigned long kernel = (unsigned long)user_regs_valid_test;
-	unsigned long irq;
+	unsigned long irq, trampoline;
 
 	/* Kernel code on the thread stack, up to both ends. */
 	KUNIT_EXPECT_TRUE(test, x86_user_regs_valid_at(kernel, stack + THREAD_SIZE / 2));
@@ -33,13 +33,13 @@ static void user_regs_valid_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, x86_user_regs_valid_at(entry - 1, stack + 64));
 	KUNIT_EXPECT_TRUE(test, x86_user_regs_valid_at(entry_end, stack + 64));
 
-	/* Kernel code on a stack that is not the thread's: user, entry, IST. */
+	/* Kernel code on a stack that is not the thread's: user's, entry, exception. */
 	KUNIT_EXPECT_FALSE(test, x86_user_regs_valid_at(kernel, 0x7ffffffde000));
 	KUNIT_EXPECT_FALSE(test, x86_user_regs_valid_at(kernel, 0));
 
 	preempt_disable();
-	KUNIT_EXPECT_FALSE(test, x86_user_regs_valid_at(kernel,
-			(unsigned long)(cpu_entry_stack(smp_processor_id()) + 1) - 64));
+	trampoline = (unsigned long)(cpu_entry_stack(smp_processor_id()) + 1);
+	KUNIT_EXPECT_FALSE(test, x86_user_regs_valid_at(kernel, trampoline - 64));
 	KUNIT_EXPECT_FALSE(test, x86_user_regs_valid_at(kernel, __this_cpu_ist_top_va(DB) - 64));
 	KUNIT_EXPECT_FALSE(test, x86_user_regs_valid_at(kernel, __this_cpu_ist_top_va(NMI) - 64));
 
@@ -73,6 +73,7 @@ static struct kunit_suite unwind_user_x86_suite = {
 	.name		= "unwind_user_x86",
 	.test_cases	= unwind_user_x86_cases,
 };
+
 kunit_test_suite(unwind_user_x86_suite);
 
 MODULE_DESCRIPTION("KUnit tests of the x86 user frame predicate");

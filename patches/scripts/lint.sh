@@ -38,11 +38,19 @@ lint() {
 # Exceptions to checkpatch, each with its reason:
 # FILE_PATH_CHANGES	asks about MAINTAINERS for every new file; one commit of
 #			the series updates it for all of them.
+# ENOSYS		the stubs of a kernel without the feature return what upstream's do.
+# RCU_TASKS_TRACE	uprobes are a user of it already, and where they hold it a
+#			stack walk has to let go of it.
+# MACRO_ARG_REUSE	the macros concerned take constants, labels and plain names.
+# MACRO_ARG_UNUSED	the fallback of a macro that an architecture may define.
+# ARCH_INCLUDE_LINUX, INCLUDE_LINUX	files below arch/ and their tests mean the
+#			architecture's header.
 checkpatch() {
-	local words
+	local words ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE
+	ignored+=,MACRO_ARG_UNUSED,ARCH_INCLUDE_LINUX,INCLUDE_LINUX
 	words=$(python3 -c 'import codespell_lib as c; print(c.__path__[0])')/data/dictionary.txt
 	(cd "$source" && perl scripts/checkpatch.pl --strict --quiet --show-types \
-		--ignore FILE_PATH_CHANGES --codespell --codespellfile="$words" \
+		--ignore "$ignored" --codespell --codespellfile="$words" \
 		"$top"/build/series/*.patch
 	status=$?
 	rm -f .checkpatch-camelcase.*

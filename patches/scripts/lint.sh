@@ -45,16 +45,32 @@ lint() {
 # MACRO_ARG_UNUSED	the fallback of a macro that an architecture may define.
 # ARCH_INCLUDE_LINUX, INCLUDE_LINUX	files below arch/ and their tests mean the
 #			architecture's header.
+# In tests also, where checkpatch reads the macros of the harness as statements:
+# BRACES		an EXPECT or ASSERT is two statements and needs them.
+# SPACING		FIXTURE_DATA(x) *self is a declaration; a test may have a block.
+# MACRO_WITH_FLOW_CONTROL	as the harness' own.
+# AVOID_EXTERNS, OPEN_ENDED_LINE, CAMELCASE	labels and blocks of assembly.
+# COMPLEX_MACRO, BIT_MACRO	lists of BPF instructions; user space has no BIT().
+# VOLATILE		what keeps the compiler from dropping a test's memory access.
+# PREFER_DEFINED_ATTRIBUTE_MACRO	user space has no __aligned().
+# SPDX_LICENSE_TAG	perf takes the description of a shell test from line 2.
 checkpatch() {
-	local words ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE
+	local words ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE tests
+	local -a command patches
 	ignored+=,MACRO_ARG_UNUSED,ARCH_INCLUDE_LINUX,INCLUDE_LINUX
+	tests=$ignored,BRACES,SPACING,MACRO_WITH_FLOW_CONTROL,AVOID_EXTERNS,OPEN_ENDED_LINE
+	tests+=,CAMELCASE,COMPLEX_MACRO,BIT_MACRO,VOLATILE,PREFER_DEFINED_ATTRIBUTE_MACRO
+	tests+=,SPDX_LICENSE_TAG
 	words=$(python3 -c 'import codespell_lib as c; print(c.__path__[0])')/data/dictionary.txt
-	(cd "$source" && perl scripts/checkpatch.pl --strict --quiet --show-types \
-		--ignore "$ignored" --codespell --codespellfile="$words" \
-		"$top"/build/series/*.patch
-	status=$?
+	command=(perl scripts/checkpatch.pl --strict --quiet --show-types --codespell
+		--codespellfile="$words")
+	(cd "$source" && status=0
+	mapfile -t patches < <(grep -LE '^diff --git a/tools/(testing|perf/tests)/' "$top"/build/series/*.patch)
+	"${command[@]}" --ignore "$ignored" "${patches[@]}" || status=1
+	mapfile -t patches < <(grep -lE '^diff --git a/tools/(testing|perf/tests)/' "$top"/build/series/*.patch)
+	"${command[@]}" --ignore "$tests" "${patches[@]}" || status=1
 	rm -f .checkpatch-camelcase.*
-	exit $status)
+	exit "$status")
 }
 
 # new SUFFIX...: the series' new files with one of these suffixes

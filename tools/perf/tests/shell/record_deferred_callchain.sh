@@ -193,7 +193,8 @@ test_compressed() {
 	# shellcheck disable=SC2086
 	record -z -e cpu-clock --call-graph deferred -- ${kernel}
 	check_script -i "${data}" || fail "Script of a compressed file"
-	perf inject -i "${data}" -o "${dir}/merged" 2> /dev/null || fail "Inject of a compressed file"
+	perf inject -i "${data}" -o "${dir}/merged" 2> /dev/null ||
+		fail "Inject of a compressed file"
 	! has_deferral "${dir}/merged" || fail "Inject of a compressed file did not merge"
 }
 

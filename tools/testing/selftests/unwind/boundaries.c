@@ -564,12 +564,10 @@ static void *make_frame(char *low, long nr)
 
 		fill_context32(&frame->context, low, sp);
 		return at + 8;
-	} else {
-		struct rt_frame32 *frame = (void *)at;
-
-		fill_context32(&frame->context, low, sp);
-		return at + 4;
 	}
+
+	fill_context32(&((struct rt_frame32 *)at)->context, low, sp);
+	return at + 4;
 }
 
 /* The trace is of the one who calls sigreturn, not of the one it returns to. */

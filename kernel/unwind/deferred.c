@@ -416,6 +416,7 @@ static void unwind_deliver(struct unwind_task_info *info)
 	struct unwind_stacktrace trace;
 	struct unwind_work *work;
 	u64 cookie;
+	int idx;
 
 	if (!unwind_bits_due(info))
 		return;
@@ -426,7 +427,7 @@ static void unwind_deliver(struct unwind_task_info *info)
 	might_fault();
 	unwind_get_trace(info, &trace);
 
-	guard(srcu)(&unwind_srcu);
+	idx = srcu_read_lock(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
 				 srcu_read_lock_held(&unwind_srcu)) {
 		/*
@@ -442,6 +443,7 @@ static void unwind_deliver(struct unwind_task_info *info)
 		work->func(work, &trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
+	srcu_read_unlock(&unwind_srcu, idx);
 }
 
 /* A trace that needed more than a page is not kept until the next one. */

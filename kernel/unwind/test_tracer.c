@@ -310,11 +310,11 @@ static void unwind_test_log(struct unwind_test_slot *slot, const struct unwind_s
 	struct unwind_test_file *file = slot->file;
 	struct unwind_test_event *event;
 
-	guard(spinlock)(&file->lock);
+	spin_lock(&file->lock);
 
 	if (file->head - file->tail >= UNWIND_TEST_EVENTS) {
 		file->lost++;
-		return;
+		goto out;
 	}
 
 	event = &file->events[file->head++ % UNWIND_TEST_EVENTS];
@@ -331,6 +331,8 @@ static void unwind_test_log(struct unwind_test_slot *slot, const struct unwind_s
 
 	for (unsigned int i = 0; i < min(trace->nr, UNWIND_TEST_ENTRIES); i++)
 		event->entries[i] = trace->entries[i];
+out:
+	spin_unlock(&file->lock);
 }
 
 static void unwind_test_callback(struct unwind_work *work, struct unwind_stacktrace *trace,

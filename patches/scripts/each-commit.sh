@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Build every commit of the series, with the feature on and off, at a tiny
-# configuration with -Werror: each-commit.sh [on|off...]
+# Build every commit of the series: its kernel with the feature on and off, at a
+# tiny configuration with -Werror, and perf where the commit touches it.
+#
+#   each-commit.sh [on|off...]
 #
 # Run after 'series.py export'. One source tree walks the commits forward, each
 # variant keeps its objects, so that a commit costs what it changes.
+# shellcheck disable=SC2317	# report calls what it is given
 set -eu -o pipefail
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -15,10 +18,41 @@ variants=${*:-on off}
 
 die() { printf 'each-commit: %s\n' "$*" >&2; exit 1; }
 
+kmake() {
+	make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
+}
+
+# Before x86 has the feature, it is no loss that it cannot be on.
+complete() {
+	grep -q HAVE_UNWIND_USER_FP "$source/arch/x86/Kconfig" || return 0
+	grep '^CONFIG_' "$here/tiny-$variant.config" > "$dir/requested"
+	"$qemu/check-config.sh" "$dir/requested" "$dir/.config"
+}
+
+kernel() {
+	kmake KCONFIG_ALLCONFIG="$here/tiny-$variant.config" allnoconfig &&
+		complete && kmake -j"$(nproc)" vmlinux
+}
+
+# report WHAT COMMAND...: build it in build/each-commit/WHAT, say how that went
+report() {
+	local what=$1 begin=$SECONDS result=ok
+	shift
+	dir=$build/each-commit/$what
+	mkdir -p "$dir"
+	"$@" > "$dir/log" 2>&1 || result=FAILED
+	printf '%3d/%d %-4s %-6s %4d s  %s\n' "$number" "$total" "$what" "$result" \
+		$((SECONDS - begin)) "$subject"
+	if [ "$result" != ok ]; then
+		grep -E -A4 'error|Error|^lost' "$dir/log" | head -n 20
+		failed=$((failed + 1))
+	fi
+}
+
 # Read as a whole before it runs: an edit meanwhile must not reach this run.
 {
 free=$(df -Pm "$build" | awk 'NR == 2 { print $4 }')
-[ "$free" -ge 4000 ] || die "the disk has $free MB free, two trees of objects need 4000 MB"
+[ "$free" -ge 4000 ] || die "the disk has $free MB free, the trees of objects need 4000 MB"
 
 version=$(cat "$build/series/base-version")
 repo=$build/git/$version.git
@@ -37,28 +71,12 @@ for commit in base $(git -C "$repo" rev-list --reverse base..series); do
 	git -C "$source" checkout -q --detach "$commit"
 	subject=$(git -C "$repo" show -s --format=%s "$commit")
 	for variant in $variants; do
-		dir=$build/each-commit/$variant
-		mkdir -p "$dir"
-		kmake() {
-			make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
-		}
-		# Before x86 has the feature, it is no loss that it cannot be on.
-		complete() {
-			grep -q HAVE_UNWIND_USER_FP "$source/arch/x86/Kconfig" || return 0
-			grep '^CONFIG_' "$here/tiny-$variant.config" > "$dir/requested"
-			"$qemu/check-config.sh" "$dir/requested" "$dir/.config"
-		}
-		begin=$SECONDS
-		result=ok
-		{ kmake KCONFIG_ALLCONFIG="$here/tiny-$variant.config" allnoconfig &&
-			complete && kmake -j"$(nproc)" vmlinux; } > "$dir/log" 2>&1 || result=FAILED
-		printf '%3d/%d %-3s %-6s %4d s  %s\n' "$number" "$total" "$variant" "$result" \
-			$((SECONDS - begin)) "$subject"
-		if [ "$result" != ok ]; then
-			grep -E -A4 'error|Error|^lost' "$dir/log" | head -n 20
-			failed=$((failed + 1))
-		fi
+		report "$variant" kernel
 	done
+	if [ "$number" != 0 ] &&
+	   ! git -C "$repo" diff --quiet "$commit~" "$commit" -- tools/perf; then
+		report perf "$here/perf.sh" "$source" "$build/each-commit/perf"
+	fi
 	number=$((number + 1))
 done
 [ "$failed" = 0 ] || die "$failed builds failed"

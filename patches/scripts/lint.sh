@@ -99,8 +99,9 @@ rebuild() {
 	list=$(objects)
 	[ -n "$list" ] || return 0
 	(cd "$kernel" && echo "$list" | xargs rm -f)
+	# -k: one finding does not hide the next.
 	# shellcheck disable=SC2086
-	kmake "$@" $list
+	kmake -k "$@" $list
 	status=$?
 	# shellcheck disable=SC2086
 	(cd "$kernel" && rm -f $list)

@@ -26,15 +26,11 @@
 #include "workload.h"
 #include "../kselftest_harness.h"
 
-#define DEPTH		10
-#define MAX_CPUS	64
+#define DEPTH	10
 
 FIXTURE(boundary) {
 	struct perf_event_attr attr;
-	struct ring ring[MAX_CPUS];
-	unsigned int rings;
-	int extra[MAX_CPUS];
-	unsigned int extras;
+	struct rings rings;
 	union record *record;
 	int go[2];
 };
@@ -50,42 +46,31 @@ FIXTURE_SETUP(boundary)
 
 FIXTURE_TEARDOWN(boundary)
 {
-	for (unsigned int i = 0; i < self->extras; i++)
-		close(self->extra[i]);
-	for (unsigned int i = 0; i < self->rings; i++)
-		ring_close(&self->ring[i]);
+	rings_close(&self->rings);
 	free(self->record);
 }
 
 /* One buffer on each CPU for @pid and what it starts. */
 #define OPEN_EACH_CPU(pid) do {							\
 	self->attr.inherit = 1;							\
-	for (int _cpu = 0; _cpu < sysconf(_SC_NPROCESSORS_ONLN) && _cpu < MAX_CPUS; _cpu++) { \
-		ASSERT_EQ(0, ring_open(&self->ring[self->rings], &self->attr, pid, _cpu, 32)); \
-		self->rings++;							\
-	}									\
+	ASSERT_EQ(0, rings_open_each_cpu(&self->rings, &self->attr, pid));	\
+} while (0)
+
+/* One buffer for this process, of the event in @name. */
+#define OPEN(name) do {								\
+	self->attr = tracepoint_attr(name);					\
+	if (self->attr.type == ~0U)						\
+		SKIP(return, "no " name);					\
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, 0, -1, 32));		\
 } while (0)
 
 /* Another event into the same buffers. */
-#define ADD_EACH_CPU(name, pid) do {						\
+#define SHARE(name, pid) do {							\
 	struct perf_event_attr _attr = tracepoint_attr(name);			\
 										\
-	_attr.inherit = 1;							\
+	_attr.inherit = self->attr.inherit;					\
 	_attr.defer_output = 0;							\
-	_attr.disabled = 0;							\
-	for (unsigned int _i = 0; _i < self->rings; _i++) {			\
-		int _fd = perf_open(&_attr, pid, _i, -1, 0);			\
-										\
-		ASSERT_LE(0, _fd);						\
-		ASSERT_EQ(0, ioctl(_fd, PERF_EVENT_IOC_SET_OUTPUT, self->ring[_i].fd)); \
-		self->extra[self->extras++] = _fd;				\
-	}									\
-} while (0)
-
-#define ENABLE() do {								\
-	for (unsigned int _i = 0; _i < self->rings; _i++) {			\
-		ring_enable(&self->ring[_i]);					\
-	}									\
+	ASSERT_EQ(0, rings_share(&self->rings, &_attr, pid));			\
 } while (0)
 
 /* The child waits here until its events are open. */
@@ -121,11 +106,11 @@ struct seen {
 	} record[MAX_SEEN];
 };
 
-static void collect(struct seen *seen, struct ring *rings, unsigned int nr, union record *record)
+static void collect(struct seen *seen, struct rings *rings, union record *record)
 {
 	memset(seen, 0, sizeof(*seen));
-	for (unsigned int i = 0; i < nr; i++) {
-		while (ring_next(&rings[i], record)) {
+	for (unsigned int i = 0; i < rings->nr; i++) {
+		while (ring_next(&rings->ring[i], record)) {
 			const struct deferred *deferred = as_deferred(record);
 			unsigned int n;
 
@@ -160,18 +145,17 @@ static void fork_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) 
 	int status;
 	pid_t child;
 
-	self->attr = tracepoint_attr("raw_syscalls/sys_enter");
 	OPEN_EACH_CPU(0);
-	for (unsigned int i = 0; i < self->rings; i++) {
-		ASSERT_EQ(0, ring_filter(&self->ring[i], "id", nr));
+	for (unsigned int i = 0; i < self->rings.nr; i++) {
+		ASSERT_EQ(0, ring_filter(&self->rings.ring[i], "id", nr));
 	}
-	ENABLE();
+	rings_enable(&self->rings);
 	child = workload_syscall(DEPTH, nr, SIGCHLD);
 	if (!child)
 		_exit(3);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(3, WEXITSTATUS(status));
-	collect(&seen, self->ring, self->rings, self->record);
+	collect(&seen, &self->rings, self->record);
 	ASSERT_EQ(1, seen.samples);
 	ASSERT_EQ(1, seen.records);
 	EXPECT_EQ(getpid(), (pid_t)seen.record[0].tid);
@@ -249,14 +233,14 @@ static void exec_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) 
 	}
 	self->attr = tracepoint_attr("syscalls/sys_enter_execve");
 	OPEN_EACH_CPU(child);
-	ADD_EACH_CPU("sched/sched_process_exec", child);
-	ADD_EACH_CPU("syscalls/sys_enter_exit_group", child);
-	ENABLE();
+	SHARE("sched/sched_process_exec", child);
+	SHARE("syscalls/sys_enter_exit_group", child);
+	rings_enable(&self->rings);
 	GO();
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
 
-	collect(&seen, self->ring, self->rings, self->record);
+	collect(&seen, &self->rings, self->record);
 	EXPECT_EQ(3, seen.samples);
 	EXPECT_EQ(2, seen.records);
 	for (unsigned int i = 0; i < seen.samples; i++) {
@@ -293,15 +277,13 @@ TEST_F(boundary, exec_that_fails)
 {
 	struct seen seen;
 
-	self->attr = tracepoint_attr("syscalls/sys_enter_execve");
-	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, 0, -1, 32));
-	self->rings = 1;
-	ENABLE();
+	OPEN("syscalls/sys_enter_execve");
+	rings_enable(&self->rings);
 	EXPECT_EQ(-ENOENT, workload_syscall(DEPTH, SYS_execve, (long)"/nowhere/at/all",
 					    (long)exec_argv, (long)exec_envp));
 	EXPECT_EQ(-EACCES, workload_syscall(DEPTH, SYS_execve, (long)"/proc/self/status",
 					    (long)exec_argv, (long)exec_envp));
-	collect(&seen, self->ring, 1, self->record);
+	collect(&seen, &self->rings, self->record);
 	ASSERT_EQ(2, seen.records);
 	for (int i = 0; i < 2; i++) {
 		EXPECT_EQ(seen.sample[i].cookie, seen.record[i].cookie);
@@ -327,19 +309,13 @@ TEST_F(boundary, signal_delivery)
 
 	ASSERT_EQ(0, sigaltstack(&stack, NULL));
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	self->attr = tracepoint_attr("syscalls/sys_enter_tkill");
-	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, 0, -1, 32));
-	self->rings = 1;
+	OPEN("syscalls/sys_enter_tkill");
 	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
-	self->attr.disabled = 0;
-	self->extra[0] = perf_open(&self->attr, 0, -1, -1, 0);
-	ASSERT_LE(0, self->extra[0]);
-	ASSERT_EQ(0, ioctl(self->extra[0], PERF_EVENT_IOC_SET_OUTPUT, self->ring[0].fd));
-	self->extras = 1;
-	ENABLE();
+	ASSERT_EQ(0, rings_share(&self->rings, &self->attr, 0));
+	rings_enable(&self->rings);
 	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
 
-	collect(&seen, self->ring, 1, self->record);
+	collect(&seen, &self->rings, self->record);
 	ASSERT_EQ(2, seen.samples);
 	ASSERT_EQ(2, seen.records);
 	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
@@ -355,16 +331,12 @@ TEST_F(boundary, signal_deliver_event)
 	struct sigaction action = { .sa_handler = call_handler };
 	struct seen seen;
 
-	self->attr = tracepoint_attr("signal/signal_deliver");
-	if (self->attr.type == ~0U)
-		SKIP(return, "no signal tracepoints");
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, 0, -1, 32));
-	self->rings = 1;
-	ENABLE();
+	OPEN("signal/signal_deliver");
+	rings_enable(&self->rings);
 	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
 
-	collect(&seen, self->ring, 1, self->record);
+	collect(&seen, &self->rings, self->record);
 	ASSERT_EQ(1, seen.samples);
 	ASSERT_EQ(1, seen.records);
 	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
@@ -667,9 +639,8 @@ static void ptrace_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary
 
 	ASSERT_LT(0, child);
 	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
-	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, child, -1, 32));
-	self->rings = 1;
-	ENABLE();
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
+	rings_enable(&self->rings);
 	ASSERT_EQ(0, stop_child(child, &regs));
 	ASSERT_EQ(0, stop_child(child, &regs));
 	if (move)
@@ -679,7 +650,7 @@ static void ptrace_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary
 	EXPECT_EQ(move ? 42 : 77, finish_tracee(child, &regs));
 
 	/* The stop runs task work first, so all is told before anything moves. */
-	collect(&seen, self->ring, 1, self->record);
+	collect(&seen, &self->rings, self->record);
 	ASSERT_EQ(1, seen.samples);
 	ASSERT_EQ(1, seen.records);
 	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
@@ -696,56 +667,41 @@ TEST_F(boundary, ptrace_sets_result)
 	ptrace_test(_metadata, self, false);
 }
 
-/* Samples of a child that gives up its CPU in the stop at the exit of getppid(). */
-static void sample_in_stop(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self,
-			   struct seen *seen)
-{
-	struct user_regs_struct regs;
-	pid_t child = start_tracee();
-
-	ASSERT_LT(0, child);
-	ASSERT_EQ(0, ring_open(&self->ring[0], &self->attr, child, -1, 32));
-	ASSERT_EQ(0, stop_child(child, &regs));
-	/* From here on: a sample in the stop at the entry would be told at the exit. */
-	ring_enable(&self->ring[0]);
-	ASSERT_EQ(0, stop_child(child, &regs));
-	move_registers(&regs);
-	EXPECT_EQ(42, finish_tracee(child, &regs));
-	collect(seen, self->ring, 1, self->record);
-	ring_close(&self->ring[0]);
-}
+/* What sched_switch says of a task that stops for its tracer. */
+#define TRACED	8
 
 /*
  * A sample in the stop itself: what comes after it is a changed context. Defect 32:
- * the cause of the empty trace is counted.
+ * the cause of the empty trace is counted. A sample of the way to the stop, where the
+ * child may be preempted, would be answered in the stop, and all later ones with it.
  */
 TEST_F(boundary, ptrace_after_sample)
 {
 	long moved = unwind_stat("moved");
-	unsigned int empty = 0;
+	struct user_regs_struct regs;
+	struct seen seen;
+	pid_t child;
 
 	self->attr = tracepoint_attr("sched/sched_switch");
 	if (self->attr.type == ~0U)
 		SKIP(return, "no scheduler tracepoints");
+	child = start_tracee();
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
+	ASSERT_EQ(0, ring_filter(&self->rings.ring[0], "prev_state", TRACED));
+	ASSERT_EQ(0, stop_child(child, &regs));
+	/* From here on: a sample in the stop at the entry would be told at the exit. */
+	rings_enable(&self->rings);
+	ASSERT_EQ(0, stop_child(child, &regs));
+	move_registers(&regs);
+	EXPECT_EQ(42, finish_tracee(child, &regs));
 
-	/* Preempted before the stop, the child has told its trace in the stop already. */
-	for (int try = 0; try < 20 && !empty; try++) {
-		struct seen seen;
-
-		sample_in_stop(_metadata, self, &seen);
-		for (unsigned int i = 0; i < seen.records; i++)
-			empty += !seen.record[i].nr;
-
-		for (unsigned int i = 0; i < seen.samples; i++) {
-			bool found = false;
-
-			for (unsigned int j = 0; j < seen.records; j++)
-				found |= seen.sample[i].cookie == seen.record[j].cookie;
-			/* Not deferred any more while it exits. */
-			EXPECT_TRUE(found || !seen.sample[i].cookie);
-		}
-	}
-	EXPECT_EQ(1, empty);
+	collect(&seen, &self->rings, self->record);
+	ASSERT_EQ(1, seen.samples);
+	ASSERT_EQ(1, seen.records);
+	EXPECT_NE(0, seen.sample[0].cookie);
+	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
+	EXPECT_EQ(0, seen.record[0].nr);
 	EXPECT_EQ(moved + 1, unwind_stat("moved"));
 }
 

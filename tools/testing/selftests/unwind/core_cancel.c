@@ -6,9 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,40 +14,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hang.h"
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
 #include "../kselftest_harness.h"
 
 #define DEPTH	5
-#define PAGE	4096UL
+#define PAGE	HANG_PAGE
 
-FIXTURE(cancel) {
-	int fd;
-};
-
-FIXTURE_SETUP(cancel)
-{
-	const char *why;
-
-	self->fd = tracer_open(&why);
-	if (self->fd < 0)
-		SKIP(return, "%s", why);
-	for (int slot = 0; slot < 2; slot++) {
-		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
-	}
-}
-
-FIXTURE_TEARDOWN(cancel)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(cancel, 2)
 
 /* A thread that runs operations, once. */
 struct runner {
@@ -145,74 +123,6 @@ TEST_F(cancel, waits_for_callback)
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 
-/* A userfaultfd over @pages at @addr, of which none exists; or -1. */
-static int fault_region(void *addr, unsigned int pages)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = {
-		.range	= { .start = (uintptr_t)addr, .len = pages * PAGE },
-		.mode	= UFFDIO_REGISTER_MODE_MISSING,
-	};
-	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
-
-	if (uffd < 0)
-		return -1;
-	if (ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg)) {
-		close(uffd);
-		return -1;
-	}
-	return uffd;
-}
-
-/* Wait until somebody faults. */
-static void wait_for_fault(int uffd)
-{
-	struct pollfd pollfd = { .fd = uffd, .events = POLLIN };
-
-	while (poll(&pollfd, 1, -1) != 1)
-		;
-}
-
-/* End all waits for the page at @addr. */
-static int resolve(int uffd, void *addr, const void *content)
-{
-	struct uffdio_copy copy = {
-		.dst	= (uintptr_t)addr,
-		.src	= (uintptr_t)content,
-		.len	= PAGE,
-	};
-
-	return ioctl(uffd, UFFDIO_COPY, &copy);
-}
-
-/*
- * A stack of 16 pages, and above it one that somebody else has to supply. Its
- * content: one frame that calls nothing.
- */
-struct hanging_stack {
-	char		*stack;
-	char		*page;
-	int		uffd;
-	unsigned long	content[PAGE / sizeof(long)];
-};
-
-#define HANGING_RA	0x123456UL
-
-static int hanging_stack_init(struct hanging_stack *hang)
-{
-	char *map = mmap(NULL, 17 * PAGE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (map == MAP_FAILED)
-		return -1;
-	hang->stack = map;
-	hang->page = map + 16 * PAGE;
-	hang->content[0] = 0;
-	hang->content[1] = HANGING_RA;
-	hang->uffd = fault_region(hang->page, 1);
-	return hang->uffd < 0 ? -1 : 0;
-}
-
 /* Defects 14 and 47: a walk that waits for the user makes nobody else wait. */
 TEST_F(cancel, does_not_wait_for_walk)
 {
@@ -238,7 +148,7 @@ TEST_F(cancel, does_not_wait_for_walk)
 	EXPECT_FALSE((bool)walker.returned);
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 
-	EXPECT_EQ(0, resolve(hang.uffd, hang.page, hang.content));
+	EXPECT_EQ(0, hanging_stack_resolve(&hang));
 	pthread_join(walker.thread, NULL);
 	EXPECT_EQ(0, walker.ret);
 	EXPECT_EQ(0, ops[0].ret);
@@ -346,7 +256,7 @@ TEST_F(cancel, bit_changes_hands_in_mid_entry)
 	int uffd;
 
 	ASSERT_NE(MAP_FAILED, (void *)map);
-	uffd = fault_region(map + PAGE, 1);
+	uffd = hang_page(map + PAGE);
 	if (uffd < 0)
 		SKIP(return, "no userfaultfd");
 	*ops = (struct unwind_test_op)OP_REQUEST(0, UNWIND_TEST_TASK);

@@ -29,18 +29,7 @@
 #define HERE	0
 #define THERE	1
 
-static void pin_to(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-FIXTURE(core) {
-	int fd;
-};
+TRACER_FIXTURE(core, 3)
 
 FIXTURE_VARIANT(core) {
 	unsigned int where;
@@ -50,24 +39,6 @@ FIXTURE_VARIANT_ADD(core, task) { .where = UNWIND_TEST_TASK };
 FIXTURE_VARIANT_ADD(core, irqs_off) { .where = UNWIND_TEST_IRQS_OFF };
 FIXTURE_VARIANT_ADD(core, hardirq) { .where = UNWIND_TEST_HARDIRQ };
 FIXTURE_VARIANT_ADD(core, nmi) { .where = UNWIND_TEST_NMI };
-
-FIXTURE_SETUP(core)
-{
-	const char *why;
-
-	self->fd = tracer_open(&why);
-	if (self->fd < 0)
-		SKIP(return, "%s", why);
-
-	for (int slot = 0; slot < 3; slot++) {
-		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
-	}
-}
-
-FIXTURE_TEARDOWN(core)
-{
-	close(self->fd);
-}
 
 /* The next event is @slot's callback with @cookie and the complete trace. */
 #define EXPECT_CALLBACK(fd, _slot, _cookie, depth) do {			\
@@ -393,9 +364,7 @@ TEST_F(core, callback_requests)
 }
 
 /* An NMI with a request for the same or another tracer, in the core's steps. */
-FIXTURE(point) {
-	int fd;
-};
+TRACER_FIXTURE(point, 2)
 
 FIXTURE_VARIANT(point) {
 	unsigned int point;
@@ -412,23 +381,6 @@ FIXTURE_VARIANT_ADD(point, work_same) { UNWIND_TEST_POINT_WORK, 0 };
 FIXTURE_VARIANT_ADD(point, work_other) { UNWIND_TEST_POINT_WORK, 1 };
 FIXTURE_VARIANT_ADD(point, reset_same) { UNWIND_TEST_POINT_RESET, 0 };
 FIXTURE_VARIANT_ADD(point, reset_other) { UNWIND_TEST_POINT_RESET, 1 };
-
-FIXTURE_SETUP(point)
-{
-	const char *why;
-
-	self->fd = tracer_open(&why);
-	if (self->fd < 0)
-		SKIP(return, "%s", why);
-	for (int slot = 0; slot < 2; slot++) {
-		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
-	}
-}
-
-FIXTURE_TEARDOWN(point)
-{
-	close(self->fd);
-}
 
 TEST_F(point, nmi)
 {
@@ -465,31 +417,13 @@ TEST_F(point, nmi)
 }
 
 /* Two tracers, one way to ask. */
-FIXTURE(pair) {
-	int fd;
-};
-
-FIXTURE_SETUP(pair)
-{
-	const char *why;
-
-	self->fd = tracer_open(&why);
-	if (self->fd < 0)
-		SKIP(return, "%s", why);
-	for (int slot = 0; slot < 2; slot++) {
-		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot)));
-	}
-}
-
-FIXTURE_TEARDOWN(pair)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(pair, 2)
 
 /*
  * Defect 13: a request at the last moment, after the task's flags were looked at. The
  * record comes from the next entry, which is forced before user code gets ahead: it is
- * the stack that was asked for, or empty, never what the entry after shows.
+ * the stack that was asked for, and comes before anything that the next system call
+ * asks for. One cookie never names two stacks.
  */
 TEST_F(pair, at_the_last_moment)
 {
@@ -498,28 +432,21 @@ TEST_F(pair, at_the_last_moment)
 		OP_REQUEST(0, UNWIND_TEST_TASK),
 	};
 	struct unwind_test_op again = OP_REQUEST(0, UNWIND_TEST_TASK);
-	struct unwind_test_event event;
-	__u64 late = 0;
+	struct unwind_test_op late = OP_AT_RESULT(UNWIND_TEST_POINT_RESET);
 
 	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
 	/* Any system call from elsewhere; this one also asks for the first tracer. */
 	ASSERT_EQ(0, tracer_run_deep(self->fd, &again, 1, 2));
+	ASSERT_EQ(0, tracer_run(self->fd, &late, 1));
+	EXPECT_EQ(0, late.ret);
+	EXPECT_EQ(ops[1].cookie, late.cookie);
 	EXPECT_EQ(0, again.ret);
+	EXPECT_NE(ops[1].cookie, again.cookie);
 
 	EXPECT_CALLBACK(self->fd, 0, ops[1].cookie, DEPTH);
-	while (tracer_event(self->fd, &event)) {
-		if (event.slot == 1) {
-			late = event.cookie;
-			if (event.nr) {
-				EXPECT_EQ(-1, workload_check(event.entries, event.nr, DEPTH));
-			}
-		} else {
-			/* One cookie never names two stacks. */
-			EXPECT_EQ(again.cookie, event.cookie);
-			EXPECT_NE(ops[1].cookie, event.cookie);
-		}
-	}
-	EXPECT_EQ(ops[1].cookie, late);
+	EXPECT_CALLBACK(self->fd, 1, ops[1].cookie, DEPTH);
+	EXPECT_CALLBACK(self->fd, 0, again.cookie, 2);
+	EXPECT_NO_CALLBACK(self->fd);
 }
 
 /* No user mode to come back to. */

@@ -25,7 +25,6 @@
 #define DEPTH	10
 #define GETPPID	"syscalls/sys_enter_getppid"
 #define CALLS	20
-#define MAX_CPUS 64
 
 static void calls(unsigned int depth)
 {
@@ -35,9 +34,7 @@ static void calls(unsigned int depth)
 
 FIXTURE(delivery) {
 	struct perf_event_attr attr;
-	struct ring ring[MAX_CPUS];
-	unsigned int rings;
-	unsigned int cpus;
+	struct rings rings;
 	union record *record;
 };
 
@@ -47,33 +44,26 @@ FIXTURE_SETUP(delivery)
 	if (self->attr.type == ~0U)
 		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
 	self->record = malloc(sizeof(*self->record));
-	self->cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	if (self->cpus > MAX_CPUS)
-		self->cpus = MAX_CPUS;
 }
 
 FIXTURE_TEARDOWN(delivery)
 {
-	for (unsigned int i = 0; i < self->rings; i++)
-		ring_close(&self->ring[i]);
+	rings_close(&self->rings);
 	free(self->record);
 }
 
-#define OPEN(pid, cpu, pages) do {						\
-	ASSERT_EQ(0, ring_open(&self->ring[self->rings], &self->attr, pid, cpu, pages)); \
-	self->rings++;								\
+#define OPEN(pid, pages) do {							\
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pid, -1, pages));	\
 } while (0)
 
-#define OPEN_EACH_CPU(pid) do {						\
-	for (unsigned int _cpu = 0; _cpu < self->cpus; _cpu++) {		\
-		OPEN(pid, _cpu, 32);						\
-	}									\
+#define OPEN_EACH_CPU(pid) do {							\
+	ASSERT_EQ(0, rings_open_each_cpu(&self->rings, &self->attr, pid));	\
 } while (0)
 
-#define ENABLE() do {								\
-	for (unsigned int _i = 0; _i < self->rings; _i++) {			\
-		ring_enable(&self->ring[_i]);					\
-	}									\
+/* Stop, and count what came. */
+#define TALLY(tally, tid) do {							\
+	rings_disable(&self->rings);						\
+	tally_rings(tally, self->rings.ring, self->rings.nr, tid);		\
 } while (0)
 
 /* All that was asked for came, once. */
@@ -89,10 +79,10 @@ TEST_F(delivery, task)
 {
 	struct tally tally;
 
-	OPEN(0, -1, 32);
-	ENABLE();
+	OPEN(0, 32);
+	rings_enable(&self->rings);
 	calls(DEPTH);
-	tally_rings(&tally, self->ring, self->rings, 0);
+	TALLY(&tally, 0);
 	EXPECT_COMPLETE(tally, CALLS);
 	EXPECT_EQ(CALLS, tally.records);
 }
@@ -102,17 +92,13 @@ TEST_F(delivery, task_on_each_cpu)
 	struct tally tally;
 
 	OPEN_EACH_CPU(0);
-	ENABLE();
-	for (unsigned int cpu = 0; cpu < self->cpus; cpu++) {
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		sched_setaffinity(0, sizeof(set), &set);
+	rings_enable(&self->rings);
+	for (unsigned int cpu = 0; cpu < self->rings.nr; cpu++) {
+		ASSERT_EQ(0, pin_to(cpu));
 		calls(DEPTH);
 	}
-	tally_rings(&tally, self->ring, self->rings, 0);
-	EXPECT_COMPLETE(tally, CALLS * self->cpus);
+	TALLY(&tally, 0);
+	EXPECT_COMPLETE(tally, CALLS * self->rings.nr);
 	EXPECT_EQ(0, tally.foreign);
 }
 
@@ -121,9 +107,9 @@ TEST_F(delivery, cpu_wide)
 	struct tally tally;
 
 	OPEN_EACH_CPU(-1);
-	ENABLE();
+	rings_enable(&self->rings);
 	calls(DEPTH);
-	tally_rings(&tally, self->ring, self->rings, gettid());
+	TALLY(&tally, gettid());
 	EXPECT_COMPLETE(tally, CALLS);
 }
 
@@ -137,13 +123,13 @@ TEST_F(delivery, cpu_wide_dummy_gets_records)
 	dummy.defer_callchain = 0;
 	self->attr.defer_output = 0;
 	OPEN_EACH_CPU(-1);
-	first = self->rings;
+	first = self->rings.nr;
 	self->attr = dummy;
 	OPEN_EACH_CPU(-1);
-	ENABLE();
+	rings_enable(&self->rings);
 	calls(DEPTH);
-	tally_rings(&samples, self->ring, first, gettid());
-	tally_rings(&records, self->ring + first, self->rings - first, 0);
+	tally_rings(&samples, self->rings.ring, first, gettid());
+	tally_rings(&records, self->rings.ring + first, self->rings.nr - first, 0);
 	EXPECT_EQ(CALLS, samples.deferred);
 	EXPECT_EQ(0, samples.records);
 	EXPECT_LE(CALLS, records.records);
@@ -166,7 +152,7 @@ TEST_F(delivery, inherited_by_threads_and_children)
 	/* Inheritance needs a buffer for each CPU. */
 	self->attr.inherit = 1;
 	OPEN_EACH_CPU(0);
-	ENABLE();
+	rings_enable(&self->rings);
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, calling_thread, &depths[i]));
 	}
@@ -178,7 +164,7 @@ TEST_F(delivery, inherited_by_threads_and_children)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	for (int i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
-	tally_rings(&tally, self->ring, self->rings, 0);
+	TALLY(&tally, 0);
 	EXPECT_COMPLETE(tally, 4 * CALLS);
 	EXPECT_EQ(4 * CALLS, tally.records);
 	EXPECT_EQ(0, tally.foreign);
@@ -188,10 +174,10 @@ TEST_F(delivery, inherited_by_threads_and_children)
 TEST_F(delivery, sample_max_stack)
 {
 	self->attr.sample_max_stack = 8;
-	OPEN(0, -1, 32);
-	ENABLE();
+	OPEN(0, 32);
+	rings_enable(&self->rings);
 	workload_syscall(100, SYS_getppid);
-	ASSERT_TRUE(ring_next_type(&self->ring[0], self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_TRUE(ring_next_type(&self->rings.ring[0], self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
 	EXPECT_EQ(8, as_deferred(self->record)->nr);
 	EXPECT_EQ(-1, workload_check_head(as_deferred(self->record)->ips, 8, 100));
 }
@@ -208,15 +194,14 @@ TEST_F(delivery, sysctl_max_stack)
 		const struct deferred *deferred = as_deferred(self->record);
 
 		ASSERT_LE(0, set_sysctl("kernel/perf_event_max_stack", limits[i]));
-		OPEN(0, -1, 32);
-		ENABLE();
+		OPEN(0, 32);
+		rings_enable(&self->rings);
 		workload_syscall(1000, SYS_getppid);
-		ASSERT_TRUE(ring_next_type(&self->ring[0], self->record,
+		ASSERT_TRUE(ring_next_type(&self->rings.ring[0], self->record,
 					   PERF_RECORD_CALLCHAIN_DEFERRED));
 		EXPECT_EQ(limits[i], deferred->nr);
 		EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, 1000));
-		self->rings = 0;
-		ring_close(&self->ring[0]);
+		rings_close(&self->rings);
 	}
 	set_sysctl("kernel/perf_event_max_stack", old);
 }
@@ -237,11 +222,11 @@ TEST_F(delivery, max_contexts)
 		int at;
 
 		ASSERT_LE(0, set_sysctl(path, contexts));
-		OPEN(0, -1, 32);
-		ASSERT_EQ(0, ring_filter(&self->ring[0], "id", SYS_getppid));
-		ENABLE();
+		OPEN(0, 32);
+		ASSERT_EQ(0, ring_filter(&self->rings.ring[0], "id", SYS_getppid));
+		rings_enable(&self->rings);
 		workload_syscall(DEPTH, SYS_getppid);
-		ASSERT_TRUE(ring_next_type(&self->ring[0], self->record, PERF_RECORD_SAMPLE));
+		ASSERT_TRUE(ring_next_type(&self->rings.ring[0], self->record, PERF_RECORD_SAMPLE));
 		parse_sample(self->record, &sample);
 		for (__u64 i = 0; i < sample.nr; i++)
 			marker |= sample.ips[i] == PERF_CONTEXT_USER_DEFERRED;
@@ -253,10 +238,9 @@ TEST_F(delivery, max_contexts)
 		if (at > 0) {
 			EXPECT_EQ(-1, workload_check(sample.ips + at, nr, DEPTH));
 		}
-		EXPECT_EQ(deferred, ring_next_type(&self->ring[0], self->record,
+		EXPECT_EQ(deferred, ring_next_type(&self->rings.ring[0], self->record,
 						   PERF_RECORD_CALLCHAIN_DEFERRED));
-		self->rings = 0;
-		ring_close(&self->ring[0]);
+		rings_close(&self->rings);
 	}
 	set_sysctl(path, old);
 }
@@ -289,11 +273,11 @@ static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) 
 	if (cpu_wide || inherit)
 		OPEN_EACH_CPU(cpu_wide ? -1 : child);
 	else
-		OPEN(child, -1, 32);
-	ENABLE();
+		OPEN(child, 32);
+	rings_enable(&self->rings);
 	ASSERT_EQ(1, write(go[1], &c, 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
-	tally_rings(&tally, self->ring, self->rings, inherit ? 0 : child);
+	TALLY(&tally, inherit ? 0 : child);
 	EXPECT_COMPLETE(tally, 1 + inherit);
 }
 
@@ -317,22 +301,16 @@ TEST_F(delivery, events_that_share_a_buffer)
 {
 	struct perf_event_attr other = software_attr(PERF_COUNT_SW_DUMMY);
 	struct tally tally;
-	int fd[3];
 
-	OPEN(0, -1, 32);
+	OPEN(0, 32);
 	for (int i = 0; i < 3; i++) {
-		fd[i] = perf_open(&other, 0, -1, -1, 0);
-		ASSERT_LE(0, fd[i]);
-		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_SET_OUTPUT, self->ring[0].fd));
-		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_ENABLE, 0));
+		ASSERT_EQ(0, rings_share(&self->rings, &other, 0));
 	}
-	ENABLE();
+	rings_enable(&self->rings);
 	calls(DEPTH);
-	tally_rings(&tally, self->ring, self->rings, 0);
+	TALLY(&tally, 0);
 	EXPECT_COMPLETE(tally, CALLS);
 	EXPECT_EQ(CALLS, tally.records);
-	for (int i = 0; i < 3; i++)
-		close(fd[i]);
 }
 
 /* Defect 30: records that this session did not ask for come, and harm nothing. */
@@ -340,14 +318,14 @@ TEST_F(delivery, two_sessions)
 {
 	struct tally first, second;
 
-	OPEN(0, -1, 32);
+	OPEN(0, 32);
 	self->attr = tracepoint_attr("syscalls/sys_enter_getpgid");
-	OPEN(0, -1, 32);
-	ENABLE();
+	OPEN(0, 32);
+	rings_enable(&self->rings);
 	calls(DEPTH);
 	workload_syscall(DEPTH, SYS_getpgid, 0);
-	tally_rings(&first, &self->ring[0], 1, 0);
-	tally_rings(&second, &self->ring[1], 1, 0);
+	tally_rings(&first, &self->rings.ring[0], 1, 0);
+	tally_rings(&second, &self->rings.ring[1], 1, 0);
 	EXPECT_COMPLETE(first, CALLS);
 	EXPECT_EQ(1, first.foreign);
 	EXPECT_COMPLETE(second, 1);
@@ -357,24 +335,20 @@ TEST_F(delivery, two_sessions)
 /* Defect 31: what does not fit is announced, so a reader can count what it misses. */
 TEST_F(delivery, loss_is_countable)
 {
-	struct tally tally;
+	struct tally tally, rest;
 
-	OPEN(0, -1, 1);
-	ENABLE();
+	OPEN(0, 1);
+	rings_enable(&self->rings);
 	calls(100);
 	/* Room again: the number of lost records comes first. */
-	tally_rings(&tally, self->ring, self->rings, 0);
+	tally_rings(&tally, self->rings.ring, 1, 0);
 	EXPECT_GT(CALLS, tally.samples);
 	EXPECT_GT(CALLS, tally.records);
 	calls(1);
-	{
-		struct tally rest;
-
-		tally_rings(&rest, self->ring, self->rings, 0);
-		EXPECT_EQ(2 * 2 * CALLS, tally.samples + tally.records + tally.lost +
-					 rest.samples + rest.records + rest.lost);
-		EXPECT_LT(0, tally.lost + rest.lost);
-	}
+	TALLY(&rest, 0);
+	EXPECT_EQ(2 * 2 * CALLS, tally.samples + tally.records + tally.lost +
+				 rest.samples + rest.records + rest.lost);
+	EXPECT_LT(0, tally.lost + rest.lost);
 }
 
 /* 2.5: a kernel thread has no user part, neither deferred nor otherwise. */
@@ -387,13 +361,13 @@ TEST_F(delivery, kernel_threads)
 	if (self->attr.type == ~0U)
 		SKIP(return, "no scheduler tracepoints");
 	OPEN_EACH_CPU(-1);
-	ENABLE();
+	rings_enable(&self->rings);
 	/* Workers and RCU's threads come along. */
 	for (int i = 0; i < 50; i++)
 		usleep(2000);
-	for (unsigned int i = 0; i < self->rings; i++) {
-		ring_disable(&self->ring[i]);
-		while (ring_next_type(&self->ring[i], self->record, PERF_RECORD_SAMPLE)) {
+	rings_disable(&self->rings);
+	for (unsigned int i = 0; i < self->rings.nr; i++) {
+		while (ring_next_type(&self->rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
 			char path[64], link[8];
 			__u64 nr;
 
@@ -426,14 +400,14 @@ TEST_F(delivery, io_workers)
 		SKIP(return, "no scheduler tracepoints");
 	self->attr.inherit = 1;
 	OPEN_EACH_CPU(0);
-	ENABLE();
+	rings_enable(&self->rings);
 	ret = uring_run_async(&sqe);
 	if (ret == -ENOSYS)
 		SKIP(return, "no io_uring");
 
-	for (unsigned int i = 0; i < self->rings; i++) {
-		ring_disable(&self->ring[i]);
-		while (ring_next_type(&self->ring[i], self->record, PERF_RECORD_SAMPLE)) {
+	rings_disable(&self->rings);
+	for (unsigned int i = 0; i < self->rings.nr; i++) {
+		while (ring_next_type(&self->rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
 			__u64 nr;
 
 			parse_sample(self->record, &sample);
@@ -455,12 +429,11 @@ TEST_F(delivery, under_scheduler_locks)
 	self->attr = tracepoint_attr("sched/sched_switch");
 	if (self->attr.type == ~0U)
 		SKIP(return, "no scheduler tracepoints");
-	OPEN(0, -1, 32);
-	ENABLE();
+	OPEN(0, 32);
+	rings_enable(&self->rings);
 	for (int i = 0; i < CALLS; i++)
 		usleep(1000);
-	ring_disable(&self->ring[0]);
-	tally_rings(&tally, self->ring, self->rings, 0);
+	TALLY(&tally, 0);
 	EXPECT_LE(CALLS, tally.deferred);
 	EXPECT_EQ(tally.samples, tally.deferred);
 	EXPECT_EQ(tally.deferred, tally.matched);
@@ -486,25 +459,21 @@ static pid_t start_fpu_user(void)
 TEST_F(delivery, after_the_last_look_at_flags)
 {
 	struct tally tally;
-	cpu_set_t cpu0;
 	pid_t pid;
 
-	CPU_ZERO(&cpu0);
-	CPU_SET(0, &cpu0);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(cpu0), &cpu0));
+	ASSERT_EQ(0, pin_to(0));
 	self->attr = tracepoint_attr("x86_fpu/x86_fpu_regs_activated");
 	if (self->attr.type == ~0U)
 		SKIP(return, "no x86_fpu tracepoints");
-	OPEN(0, -1, 32);
+	OPEN(0, 32);
 	pid = start_fpu_user();
 	ASSERT_LE(0, pid);
-	ENABLE();
+	rings_enable(&self->rings);
 	for (int i = 0; i < CALLS; i++)
 		usleep(10000);
-	ring_disable(&self->ring[0]);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	tally_rings(&tally, self->ring, self->rings, 0);
+	TALLY(&tally, 0);
 	EXPECT_LE(1, tally.deferred);
 	EXPECT_EQ(tally.samples, tally.deferred);
 	EXPECT_EQ(tally.deferred, tally.matched);
@@ -520,12 +489,11 @@ TEST_F(delivery, page_faults)
 
 	ASSERT_NE(MAP_FAILED, (void *)map);
 	self->attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
-	OPEN(0, -1, 64);
-	ENABLE();
+	OPEN(0, 64);
+	rings_enable(&self->rings);
 	for (int i = 0; i < 64; i++)
 		((volatile char *)map)[i * 4096] = 1;
-	ring_disable(&self->ring[0]);
-	tally_rings(&tally, self->ring, self->rings, 0);
+	TALLY(&tally, 0);
 	EXPECT_LE(64, tally.deferred);
 	EXPECT_EQ(tally.samples, tally.deferred);
 	EXPECT_EQ(tally.deferred, tally.matched);

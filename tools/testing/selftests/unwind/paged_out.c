@@ -109,7 +109,6 @@ TEST(deferred_is_whole)
 	struct sleeper sleeper = {};
 	struct sample sample;
 	pthread_t thread;
-	cpu_set_t cpu0;
 	__u64 nr;
 	int at;
 
@@ -125,9 +124,7 @@ TEST(deferred_is_whole)
 		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old_max));
 
 	/* Each CPU keeps back new pages from the lists that are scanned. */
-	CPU_ZERO(&cpu0);
-	CPU_SET(0, &cpu0);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(cpu0), &cpu0));
+	ASSERT_EQ(0, pin_to(0));
 
 	sleeper.stack = mmap(NULL, STACK_PAGES * PAGE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

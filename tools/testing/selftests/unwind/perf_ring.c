@@ -101,6 +101,7 @@ int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, 
 		return -err;
 	}
 
+	ring->cpu = cpu;
 	ring->meta = base;
 	ring->data_size = pages * page;
 	ring->sample_type = attr->sample_type;
@@ -121,6 +122,75 @@ void ring_enable(struct ring *ring)
 void ring_disable(struct ring *ring)
 {
 	ioctl(ring->fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static int each_cpu(void)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus < MAX_CPUS ? cpus : MAX_CPUS;
+}
+
+int rings_open(struct rings *rings, const struct perf_event_attr *attr, pid_t pid, int cpu,
+	       unsigned int pages)
+{
+	int err;
+
+	if (rings->nr >= 2 * MAX_CPUS)
+		return -E2BIG;
+	err = ring_open(&rings->ring[rings->nr], attr, pid, cpu, pages);
+	rings->nr += !err;
+	return err;
+}
+
+int rings_open_each_cpu(struct rings *rings, const struct perf_event_attr *attr, pid_t pid)
+{
+	int err = 0;
+
+	for (int cpu = 0; cpu < each_cpu() && !err; cpu++)
+		err = rings_open(rings, attr, pid, cpu, 32);
+	return err;
+}
+
+int rings_share(struct rings *rings, const struct perf_event_attr *attr, pid_t pid)
+{
+	for (unsigned int i = 0; i < rings->nr; i++) {
+		int fd = perf_open(attr, pid, rings->ring[i].cpu, -1, 0);
+
+		if (fd < 0)
+			return fd;
+		if (rings->extras >= MAX_CPUS || ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT,
+						       rings->ring[i].fd)) {
+			close(fd);
+			return -EINVAL;
+		}
+		rings->extra[rings->extras++] = fd;
+	}
+	return 0;
+}
+
+void rings_enable(struct rings *rings)
+{
+	for (unsigned int i = 0; i < rings->nr; i++)
+		ring_enable(&rings->ring[i]);
+	for (unsigned int i = 0; i < rings->extras; i++)
+		ioctl(rings->extra[i], PERF_EVENT_IOC_ENABLE, 0);
+}
+
+void rings_disable(struct rings *rings)
+{
+	for (unsigned int i = 0; i < rings->nr; i++)
+		ring_disable(&rings->ring[i]);
+}
+
+void rings_close(struct rings *rings)
+{
+	for (unsigned int i = 0; i < rings->extras; i++)
+		close(rings->extra[i]);
+	for (unsigned int i = 0; i < rings->nr; i++)
+		ring_close(&rings->ring[i]);
+	rings->extras = 0;
+	rings->nr = 0;
 }
 
 int ring_filter(struct ring *ring, const char *field, long value)

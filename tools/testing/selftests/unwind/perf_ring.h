@@ -17,7 +17,7 @@
 	 PERF_SAMPLE_CALLCHAIN)
 
 struct ring {
-	int				fd;
+	int				fd, cpu;
 	struct perf_event_mmap_page	*meta;
 	size_t				data_size;
 	__u64			sample_type;
@@ -68,6 +68,25 @@ int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, 
 void ring_close(struct ring *ring);
 void ring_enable(struct ring *ring);
 void ring_disable(struct ring *ring);
+
+#define MAX_CPUS	64
+
+/* The events of a test that have a buffer, and those that share it. */
+struct rings {
+	struct ring	ring[2 * MAX_CPUS];
+	unsigned int	nr;
+	int		extra[MAX_CPUS];
+	unsigned int	extras;
+};
+
+/* Add an event, one on each CPU, or one into each buffer; 0 or -errno. */
+int rings_open(struct rings *rings, const struct perf_event_attr *attr, pid_t pid, int cpu,
+	       unsigned int pages);
+int rings_open_each_cpu(struct rings *rings, const struct perf_event_attr *attr, pid_t pid);
+int rings_share(struct rings *rings, const struct perf_event_attr *attr, pid_t pid);
+void rings_enable(struct rings *rings);
+void rings_disable(struct rings *rings);
+void rings_close(struct rings *rings);
 
 /* Let a tracepoint event sample only when a field has this value; 0 or -errno. */
 int ring_filter(struct ring *ring, const char *field, long value);

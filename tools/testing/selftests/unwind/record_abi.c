@@ -322,11 +322,8 @@ TEST_F(abi, cookie_layout)
 		static __u64 last;
 		struct sample sample;
 		__u64 cookie;
-		cpu_set_t set;
 
-		CPU_ZERO(&set);
-		CPU_SET(cpu, &set);
-		ASSERT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+		ASSERT_EQ(0, pin_to(cpu));
 		workload_syscall(DEPTH, SYS_getppid);
 		NEXT(PERF_RECORD_SAMPLE);
 		parse_sample(self->record, &sample);

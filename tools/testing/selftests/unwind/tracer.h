@@ -31,9 +31,37 @@
 	{ .code = UNWIND_TEST_MODE, .slot = (s), .arg = (mode), .where = (other) }
 #define OP_RELEASE(s)		{ .code = UNWIND_TEST_RELEASE, .slot = (s) }
 #define OP_STATE(s)		{ .code = UNWIND_TEST_STATE, .slot = (s) }
+#define OP_PROBE(addr)		{ .code = UNWIND_TEST_PROBE, .arg = (addr) }
+#define OP_ROOM()		{ .code = UNWIND_TEST_ROOM }
 
 /* A file descriptor, or -1 with the reason in errno and, for people, in @why. */
 int tracer_open(const char **why);
+
+/*
+ * A fixture with @nr registered tracers, slots 0 and up. Its variants, if any, can be
+ * declared behind it.
+ */
+#define TRACER_FIXTURE(name, nr)						\
+FIXTURE(name) {									\
+	int fd;									\
+};										\
+										\
+FIXTURE_SETUP(name)								\
+{										\
+	const char *why;							\
+										\
+	self->fd = tracer_open(&why);						\
+	if (self->fd < 0)							\
+		SKIP(return, "%s", why);					\
+	for (int slot = 0; slot < (nr); slot++) {				\
+		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot))); \
+	}									\
+}										\
+										\
+FIXTURE_TEARDOWN(name)								\
+{										\
+	close(self->fd);							\
+}
 
 /* Run operations in one kernel entry; 0 or -errno. */
 int tracer_run(int fd, struct unwind_test_op *ops, unsigned int nr);

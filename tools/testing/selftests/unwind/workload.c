@@ -2,6 +2,8 @@
 /*
  * System calls from the innermost of a known number of callers.
  */
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdint.h>
 
 #include "workload.h"
@@ -14,8 +16,30 @@
 extern const char workload_leaf[], workload_recursed[], workload_outermost[];
 extern const char workload_leaf_fp[];
 
-long workload_asm_top(void *top, unsigned long depth, const long args[7]);
-long workload_asm_fp(void *top, unsigned long fp, const long args[7]);
+/* The number and the arguments of a system call are where r11 points to. */
+#define SYSCALL_AT_R11 \
+	"	mov	0(%r11), %rax\n" \
+	"	mov	8(%r11), %rdi\n" \
+	"	mov	16(%r11), %rsi\n" \
+	"	mov	24(%r11), %rdx\n" \
+	"	mov	32(%r11), %r10\n" \
+	"	mov	40(%r11), %r8\n" \
+	"	mov	48(%r11), %r9\n" \
+	"	syscall\n"
+
+/* The stack that ends at rdi, if that is not 0; rbx keeps the old one. */
+#define SWITCH_TO_RDI \
+	"	push	%rbp\n" \
+	"	push	%rbx\n" \
+	"	mov	%rsp, %rbx\n" \
+	"	test	%rdi, %rdi\n" \
+	"	cmovnz	%rdi, %rsp\n"
+
+#define SWITCH_BACK \
+	"	mov	%rbx, %rsp\n" \
+	"	pop	%rbx\n" \
+	"	pop	%rbp\n" \
+	"	ret\n"
 
 asm(
 "	.pushsection .text\n"
@@ -33,14 +57,7 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 "1:	mov	%rsi, %r11\n"
-"	mov	0(%r11), %rax\n"
-"	mov	8(%r11), %rdi\n"
-"	mov	16(%r11), %rsi\n"
-"	mov	24(%r11), %rdx\n"
-"	mov	32(%r11), %r10\n"
-"	mov	40(%r11), %r8\n"
-"	mov	48(%r11), %r9\n"
-"	syscall\n"
+	SYSCALL_AT_R11
 "	.globl	workload_leaf\n"
 "workload_leaf:\n"
 "	pop	%rbp\n"
@@ -48,68 +65,37 @@ asm(
 "	.size	workload_asm, . - workload_asm\n"
 
 	/* rdi: top of the stack to use, or 0; rsi, rdx: for workload_asm */
-"	.globl	workload_asm_top\n"
-"	.type	workload_asm_top, @function\n"
-"workload_asm_top:\n"
-"	push	%rbp\n"
-"	push	%rbx\n"
-"	mov	%rsp, %rbx\n"
-"	test	%rdi, %rdi\n"
-"	cmovnz	%rdi, %rsp\n"
+"	.globl	workload_call_on\n"
+"	.type	workload_call_on, @function\n"
+"workload_call_on:\n"
+	SWITCH_TO_RDI
 "	mov	%rsi, %rdi\n"
 "	mov	%rdx, %rsi\n"
 "	xor	%ebp, %ebp\n"
 "	call	workload_asm\n"
 "	.globl	workload_outermost\n"
 "workload_outermost:\n"
-"	mov	%rbx, %rsp\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.size	workload_asm_top, . - workload_asm_top\n"
+	SWITCH_BACK
+"	.size	workload_call_on, . - workload_call_on\n"
 
 	/* rdi: top of the stack to use, or 0; rsi: frame pointer; rdx: as above */
-"	.globl	workload_asm_fp\n"
-"	.type	workload_asm_fp, @function\n"
-"workload_asm_fp:\n"
-"	push	%rbp\n"
-"	push	%rbx\n"
-"	mov	%rsp, %rbx\n"
-"	test	%rdi, %rdi\n"
-"	cmovnz	%rdi, %rsp\n"
+"	.globl	workload_call_fp\n"
+"	.type	workload_call_fp, @function\n"
+"workload_call_fp:\n"
+	SWITCH_TO_RDI
 "	mov	%rsi, %rbp\n"
 "	mov	%rdx, %r11\n"
-"	mov	0(%r11), %rax\n"
-"	mov	8(%r11), %rdi\n"
-"	mov	16(%r11), %rsi\n"
-"	mov	24(%r11), %rdx\n"
-"	mov	32(%r11), %r10\n"
-"	mov	40(%r11), %r8\n"
-"	mov	48(%r11), %r9\n"
-"	syscall\n"
+	SYSCALL_AT_R11
 "	.globl	workload_leaf_fp\n"
 "workload_leaf_fp:\n"
-"	mov	%rbx, %rsp\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.size	workload_asm_fp, . - workload_asm_fp\n"
+	SWITCH_BACK
+"	.size	workload_call_fp, . - workload_call_fp\n"
 "	.popsection\n"
 );
 
-long workload_call_on(void *top, unsigned int depth, const long args[7])
-{
-	return workload_asm_top(top, depth, args);
-}
-
 long workload_call(unsigned int depth, const long args[7])
 {
-	return workload_asm_top(0, depth, args);
-}
-
-long workload_call_fp(void *top, unsigned long fp, const long args[7])
-{
-	return workload_asm_fp(top, fp, args);
+	return workload_call_on(NULL, depth, args);
 }
 
 bool workload_is_leaf_fp(__u64 ip)
@@ -145,4 +131,13 @@ int workload_check(const __u64 *ips, __u64 nr, unsigned int depth)
 	if (wrong < 0 && nr != WORKLOAD_NR(depth))
 		return nr;
 	return wrong;
+}
+
+int pin_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set);
 }

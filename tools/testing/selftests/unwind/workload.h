@@ -23,7 +23,7 @@ long workload_call(unsigned int depth, const long args[7]);
 	workload_call(depth, (const long[7]){ (nr), ##__VA_ARGS__ })
 
 /* As above, on another stack that ends at @top, which is 16 byte aligned. */
-long workload_call_on(void *top, unsigned int depth, const long args[7]);
+long workload_call_on(void *top, unsigned long depth, const long args[7]);
 
 /*
  * A system call with any frame pointer, on the stack that ends at @top, or on the
@@ -41,5 +41,8 @@ int workload_check_head(const __u64 *ips, __u64 nr, unsigned int depth);
 /* Is @ip the address after the system call, of workload_call_fp() for the second? */
 bool workload_is_leaf(__u64 ip);
 bool workload_is_leaf_fp(__u64 ip);
+
+/* Run on this CPU only. */
+int pin_to(int cpu);
 
 #endif /* _UNWIND_WORKLOAD_H */

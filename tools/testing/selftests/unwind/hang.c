@@ -21,7 +21,8 @@ int hang_page(void *addr)
 		.range	= { .start = (uintptr_t)addr, .len = HANG_PAGE },
 		.mode	= UFFDIO_REGISTER_MODE_MISSING,
 	};
-	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	/* poll() refuses to wait for one that blocks. */
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	if (uffd < 0)
 		return -1;
@@ -38,6 +39,8 @@ void wait_for_fault(int uffd)
 
 	while (poll(&pollfd, 1, -1) != 1)
 		;
+	if (pollfd.revents != POLLIN)
+		_exit(1);
 }
 
 int resolve(int uffd, void *addr, const void *content)

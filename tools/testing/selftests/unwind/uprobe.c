@@ -5,14 +5,19 @@
  * the probe all the same (defect 46). The in-place chain is the model.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "hang.h"
 #include "perf_ring.h"
+#include "workload.h"
 #include "../kselftest_harness.h"
 
 #define UPROBE_TYPE	"/sys/bus/event_source/devices/uprobe/type"
@@ -21,8 +26,10 @@
 extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
 extern const char probe_stepped[], probe_call[], probe_nop[];
 extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];
+extern const char probe_hanging[];
 
 void probe_top(void);
+void probe_with_fp(unsigned long fp);
 
 asm(
 "	.pushsection .text\n"
@@ -71,6 +78,17 @@ asm(
 "probe_outermost:\n"
 "	pop	%rbp\n"
 "	ret\n"
+
+	/* rdi: frame pointer */
+"	.globl	probe_with_fp, probe_hanging\n"
+"	.type	probe_with_fp, @function\n"
+"probe_with_fp:\n"
+"	push	%rbp\n"
+"	mov	%rdi, %rbp\n"
+"probe_hanging:\n"
+"	nop\n"
+"	pop	%rbp\n"
+"	ret\n"
 "	.popsection\n"
 );
 
@@ -97,11 +115,39 @@ static long file_offset(const void *addr, char *file, size_t size)
 	return ret;
 }
 
+/* Is it known that the kernel can tell endbr64 from a nop? */
+static bool kernel_has_ibt(void)
+{
+	return !system("zcat /proc/config.gz 2>/dev/null | grep -qx CONFIG_X86_KERNEL_IBT=y");
+}
+
+/* An event at this address, with its file's name; -errno when there is none. */
+static int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size)
+{
+	FILE *type_file = fopen(UPROBE_TYPE, "r");
+	unsigned int type;
+	int ret;
+
+	if (!type_file)
+		return -ENOENT;
+	ret = fscanf(type_file, "%u", &type);
+	fclose(type_file);
+	if (ret != 1)
+		return -EINVAL;
+
+	*attr = software_attr(0);
+	attr->type = type;
+	attr->uprobe_path = (uintptr_t)file;
+	attr->probe_offset = file_offset(at, file, size);
+	return (long)attr->probe_offset < 0 ? -EINVAL : 0;
+}
+
 FIXTURE(uprobe) {
 	struct perf_event_attr attr;
 	struct ring deferred, in_place;
 	union record *record;
 	char file[4096];
+	bool ibt;
 };
 
 FIXTURE_VARIANT(uprobe) {
@@ -144,23 +190,14 @@ FIXTURE_VARIANT_ADD(uprobe, function_return) {
 
 FIXTURE_SETUP(uprobe)
 {
-	FILE *file = fopen(UPROBE_TYPE, "r");
-	unsigned int type;
-	long offset;
+	int err = uprobe_attr(&self->attr, variant->at, self->file, sizeof(self->file));
 
-	if (!file)
+	if (err == -ENOENT)
 		SKIP(return, "no uprobe event source");
-	ASSERT_EQ(1, fscanf(file, "%u", &type));
-	fclose(file);
-
-	offset = file_offset(variant->at, self->file, sizeof(self->file));
-	ASSERT_LE(0, offset);
-	self->record = malloc(sizeof(*self->record));
-	self->attr = software_attr(0);
-	self->attr.type = type;
+	ASSERT_EQ(0, err);
 	self->attr.config = variant->ret;
-	self->attr.uprobe_path = (uintptr_t)self->file;
-	self->attr.probe_offset = offset;
+	self->record = malloc(sizeof(*self->record));
+	self->ibt = kernel_has_ibt();
 }
 
 FIXTURE_TEARDOWN(uprobe)
@@ -182,7 +219,7 @@ FIXTURE_TEARDOWN(uprobe)
 #define EXPECT_TRACE(ips, nr) do {						\
 	ASSERT_LE(2, nr);							\
 	EXPECT_EQ((uintptr_t)variant->first, (ips)[0]);				\
-	if ((ips)[1] != (uintptr_t)variant->second_without_ibt) {		\
+	if (self->ibt || (ips)[1] != (uintptr_t)variant->second_without_ibt) {	\
 		EXPECT_EQ((uintptr_t)variant->second, (ips)[1]);		\
 	}									\
 	EXPECT_EQ((uintptr_t)probe_outermost, (ips)[(nr) - 1]);			\
@@ -257,6 +294,77 @@ TEST_F(uprobe, every_hit)
 	EXPECT_EQ(50, tally.records);
 	EXPECT_EQ(0, tally.foreign);
 	ring_close(&self->deferred);
+}
+
+static void *hanging_thread(void *data)
+{
+	struct hanging_stack *hang = data;
+
+	probe_with_fp((unsigned long)hang->page);
+	return NULL;
+}
+
+static atomic_bool closed;
+
+static void *closing_thread(void *data)
+{
+	ring_close(data);
+	closed = true;
+	return NULL;
+}
+
+/*
+ * A walk at a uprobe that waits for the user makes nobody wait who removes another
+ * one: that waits for readers of RCU Tasks Trace, such as BPF programs that sleep.
+ */
+TEST(walk_delays_no_removal)
+{
+	union record *record = malloc(sizeof(*record));
+	struct perf_event_attr attr, other;
+	struct ring ring, other_ring;
+	struct hanging_stack hang;
+	pthread_t thread, closer;
+	char file[2][4096];
+	int err;
+
+	if (hanging_stack_init(&hang))
+		SKIP(return, "no userfaultfd");
+	err = uprobe_attr(&attr, probe_hanging, file[0], sizeof(file[0]));
+	if (err == -ENOENT)
+		SKIP(return, "no uprobe event source");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, uprobe_attr(&other, probe_nop, file[1], sizeof(file[1])));
+	/* For the thread, which needs a buffer of a CPU. */
+	attr.inherit = 1;
+	err = ring_open(&ring, &attr, 0, 0, 32);
+	if (err == -EACCES || err == -EPERM)
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, ring_open(&other_ring, &other, 0, -1, 32));
+	ASSERT_EQ(0, pin_to(0));
+	ring_enable(&ring);
+	ring_enable(&other_ring);
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, hanging_thread, &hang));
+	wait_for_fault(hang.uffd);
+	closed = false;
+	ASSERT_EQ(0, pthread_create(&closer, NULL, closing_thread, &other_ring));
+	for (int ms = 0; ms < 20000 && !closed; ms += 10)
+		usleep(10000);
+	EXPECT_TRUE((bool)closed);
+
+	EXPECT_EQ(0, hanging_stack_resolve(&hang));
+	pthread_join(thread, NULL);
+	pthread_join(closer, NULL);
+	ring_disable(&ring);
+
+	/* It did hang, and in the walk. */
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_EQ(2, as_deferred(record)->nr);
+	EXPECT_EQ((uintptr_t)probe_hanging, as_deferred(record)->ips[0]);
+	EXPECT_EQ(HANGING_RA, as_deferred(record)->ips[1]);
+	ring_close(&ring);
+	free(record);
 }
 
 TEST_HARNESS_MAIN

@@ -114,6 +114,21 @@ static int map_lookup(int map, unsigned int key, void *value)
 
 static char verifier_log[65536];
 
+static int load(enum bpf_prog_type type, const struct bpf_insn *insns, unsigned int nr)
+{
+	union bpf_attr attr = {
+		.prog_type	= type,
+		.insns		= (uintptr_t)insns,
+		.insn_cnt	= nr,
+		.license	= (uintptr_t)"GPL",
+		.log_buf	= (uintptr_t)verifier_log,
+		.log_size	= sizeof(verifier_log),
+		.log_level	= 1,
+	};
+
+	return bpf(BPF_PROG_LOAD, &attr);
+}
+
 static int prog_load(enum bpf_prog_type type, const int stacks[2], int frames, int results)
 {
 	struct bpf_insn insns[] = {
@@ -129,17 +144,41 @@ static int prog_load(enum bpf_prog_type type, const int stacks[2], int frames, i
 		MOV_IMM(BPF_REG_0, 1),
 		EXIT(),
 	};
-	union bpf_attr attr = {
-		.prog_type	= type,
-		.insns		= (uintptr_t)insns,
-		.insn_cnt	= ARRAY_SIZE(insns),
-		.license	= (uintptr_t)"GPL",
-		.log_buf	= (uintptr_t)verifier_log,
-		.log_size	= sizeof(verifier_log),
-		.log_level	= 1,
-	};
 
-	return bpf(BPF_PROG_LOAD, &attr);
+	return load(type, insns, ARRAY_SIZE(insns));
+}
+
+/*
+ * A program that calls @prog and takes no stack itself: nothing that is known of it
+ * tells that a stack will be taken. @prog is closed.
+ */
+static int caller_load(enum bpf_prog_type type, int prog)
+{
+	int progs = map_create(BPF_MAP_TYPE_PROG_ARRAY, 4, 1);
+	struct bpf_insn insns[] = {
+		LOAD_MAP(BPF_REG_2, progs),
+		MOV_IMM(BPF_REG_3, 0),
+		CALL(BPF_FUNC_tail_call),
+		/* Not reached. */
+		MOV_IMM(BPF_REG_0, 0),
+		EXIT(),
+	};
+	unsigned int key = 0;
+	union bpf_attr attr = {
+		.map_fd	= progs,
+		.key	= (uintptr_t)&key,
+		.value	= (uintptr_t)&prog,
+	};
+	int ret;
+
+	if (progs < 0)
+		return progs;
+	ret = bpf(BPF_MAP_UPDATE_ELEM, &attr);
+	if (!ret)
+		ret = load(type, insns, ARRAY_SIZE(insns));
+	/* The array is emptied with its last descriptor: keep that. */
+	close(prog);
+	return ret;
 }
 
 struct stack {
@@ -171,9 +210,19 @@ static void fault_in_kernel(void)
 	munmap(page, 4096);
 }
 
-static void run(struct __test_metadata *_metadata, bool defer, bool tracepoint,
+enum program {
+	PERF_EVENT,
+	TRACEPOINT,
+	/* On a perf event, and it only calls the one that takes the stacks. */
+	TAIL_CALL,
+};
+
+static void run(struct __test_metadata *_metadata, bool defer, enum program program,
 		struct outcome *outcome)
 {
+	const bool tracepoint = program == TRACEPOINT;
+	const enum bpf_prog_type type = tracepoint ? BPF_PROG_TYPE_TRACEPOINT :
+						     BPF_PROG_TYPE_PERF_EVENT;
 	struct perf_event_attr attr = tracepoint ? tracepoint_attr("syscalls/sys_enter_getcwd") :
 						   software_attr(PERF_COUNT_SW_PAGE_FAULTS);
 	/* Two, or the stacks could hash to the same id. */
@@ -194,8 +243,9 @@ static void run(struct __test_metadata *_metadata, bool defer, bool tracepoint,
 	ASSERT_LE(0, stacks[1]);
 	ASSERT_LE(0, frames);
 	ASSERT_LE(0, results);
-	prog = prog_load(tracepoint ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_PERF_EVENT,
-			 stacks, frames, results);
+	prog = prog_load(type, stacks, frames, results);
+	if (prog >= 0 && program == TAIL_CALL)
+		prog = caller_load(type, prog);
 	ASSERT_LE(0, prog) {
 		TH_LOG("%s", verifier_log);
 	}
@@ -282,14 +332,14 @@ static int check_user(const struct stack *stack)
 	return workload_check(stack->ips + marker, stack->nr - marker, DEPTH);
 }
 
-static void compare(struct __test_metadata *_metadata, bool tracepoint)
+static void compare(struct __test_metadata *_metadata, enum program program)
 {
 	struct outcome without, with;
 
-	run(_metadata, false, tracepoint, &without);
+	run(_metadata, false, program, &without);
 	if (_metadata->exit_code)
 		return;
-	run(_metadata, true, tracepoint, &with);
+	run(_metadata, true, program, &with);
 
 	/* The model holds what is known. */
 	EXPECT_EQ(-1, check_user(&without.user));
@@ -311,12 +361,17 @@ static void compare(struct __test_metadata *_metadata, bool tracepoint)
 
 TEST(perf_event_program)
 {
-	compare(_metadata, false);
+	compare(_metadata, PERF_EVENT);
 }
 
 TEST(tracepoint_program)
 {
-	compare(_metadata, true);
+	compare(_metadata, TRACEPOINT);
+}
+
+TEST(tail_called_program)
+{
+	compare(_metadata, TAIL_CALL);
 }
 
 TEST_HARNESS_MAIN

@@ -440,6 +440,84 @@ TEST_F(delivery, under_scheduler_locks)
 	EXPECT_EQ(0, tally.duplicate);
 }
 
+static void *reading_thread(void *data)
+{
+	int *pipe = data;
+	char c;
+
+	pipe[2] = gettid();
+	return (void *)read(pipe[0], &c, 1);
+}
+
+/*
+ * A waker delivers sched_waking to the events of the task that it wakes up: of those
+ * the ones for the waker's CPU. The stack is the waker's, which is not theirs to see,
+ * neither in place nor under the cookie of the waker's entry. Kernels that sample for
+ * active events alone deliver none at all, as the task does not run.
+ */
+TEST_F(delivery, event_of_another_task)
+{
+	struct perf_event_attr in_place;
+	/* Two ends, and the reader's thread id. */
+	int pipes[3] = {};
+	unsigned int samples[2] = {};
+	struct sample sample;
+	pthread_t thread;
+	__u64 cookie, nr;
+
+	self->attr = tracepoint_attr("sched/sched_waking");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	ASSERT_EQ(0, pin_to(0));
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reading_thread, pipes));
+	/* On one CPU with this thread: when this one runs again, it sleeps. */
+	while (!*(volatile int *)&pipes[2])
+		usleep(1000);
+	usleep(20000);
+
+	in_place = self->attr;
+	in_place.defer_callchain = 0;
+	in_place.defer_output = 0;
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pipes[2], 0, 32));
+	ASSERT_EQ(0, rings_open(&self->rings, &in_place, pipes[2], 0, 32));
+	/* What gives this thread's entry a cookie that could be taken for theirs. */
+	self->attr = tracepoint_attr("syscalls/sys_enter_write");
+	OPEN(0, 32);
+	rings_enable(&self->rings);
+	ASSERT_EQ(1, workload_syscall(DEPTH, SYS_write, pipes[1], (long)"x", 1));
+	rings_disable(&self->rings);
+	pthread_join(thread, NULL);
+
+	ASSERT_TRUE(ring_next_type(&self->rings.ring[2], self->record, PERF_RECORD_SAMPLE));
+	parse_sample(self->record, &sample);
+	cookie = sample_cookie(&sample);
+	EXPECT_NE(0, cookie);
+
+	for (int i = 0; i < 2; i++) {
+		while (ring_next(&self->rings.ring[i], self->record)) {
+			if (self->record->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
+				/* The record is the waker's, for the waker's events. */
+				EXPECT_NE(cookie, as_deferred(self->record)->cookie);
+			}
+			if (self->record->header.type != PERF_RECORD_SAMPLE)
+				continue;
+			parse_sample(self->record, &sample);
+			if (sample.tid != (__u32)gettid())
+				continue;
+			samples[i]++;
+			EXPECT_EQ(0, sample_cookie(&sample));
+			EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
+			EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER_DEFERRED, &nr));
+			EXPECT_LT(0, sample_part(&sample, PERF_CONTEXT_KERNEL, &nr));
+		}
+	}
+	EXPECT_EQ(samples[0], samples[1]);
+	TH_LOG("%u samples of the waker", samples[0]);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
 /* Takes the FPU away from whoever else runs on this CPU. */
 static pid_t start_fpu_user(void)
 {

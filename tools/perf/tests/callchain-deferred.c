@@ -167,16 +167,18 @@ static int test__record_size(struct test_suite *test __maybe_unused, int subtest
 
 /* Joining. */
 
-enum { END, S, R, O };
+enum { END, S, R, O, D };
 
 #define NO_TID	((u32)-1)
 
 /**
  * struct step - an event that comes in
- * @what: S: deferred sample, R: record, O: something else
+ * @what: S: deferred sample, R: record, O: something else, D: no event, but the
+ *	  depth of those that follow
  * @tid: of the task
  * @cookie: of the kernel entry
- * @nr: R: number of addresses, they are the cookie * 16, the cookie * 16 + 1, ...
+ * @nr: R: number of addresses, they are the cookie * 16, the cookie * 16 + 1, ...;
+ *	D: the depth
  */
 struct step {
 	int what;
@@ -195,6 +197,7 @@ struct ctx {
 	size_t size;
 	u64 nr_out;
 	u64 last_time;
+	u16 max_stack;
 	bool bad;
 };
 
@@ -229,15 +232,15 @@ static int ctx__deliver(void *data, union perf_event *event, struct perf_sample 
 		return 0;
 	}
 
-	/* One address of the kernel, then the user part; the cookie is the time. */
+	/* One address of the kernel, then the user part. */
 	cookie = event->sample.array[6];
-	if (chain->nr < 4 || chain->ips[0] != PERF_CONTEXT_KERNEL || chain->ips[1] != KERNEL_IP ||
+	if (chain->nr < 3 || chain->ips[0] != PERF_CONTEXT_KERNEL || chain->ips[1] != KERNEL_IP ||
 	    chain->ips[2] != PERF_CONTEXT_USER) {
 		ctx->bad = true;
 		return 0;
 	}
 
-	if (chain->ips[3] == CALLCHAIN_USER_LOST) {
+	if (chain->nr > 3 && chain->ips[3] == CALLCHAIN_USER_LOST) {
 		if (chain->nr != 4)
 			ctx->bad = true;
 		if (ctx->out)
@@ -254,9 +257,15 @@ static int ctx__deliver(void *data, union perf_event *event, struct perf_sample 
 	return 0;
 }
 
+static u16 ctx__max_stack(void *data, const struct perf_sample *sample __maybe_unused)
+{
+	return ((struct ctx *)data)->max_stack;
+}
+
 static const struct callchain_deferred_ops ctx_ops = {
-	.parse   = ctx__parse,
-	.deliver = ctx__deliver,
+	.parse     = ctx__parse,
+	.deliver   = ctx__deliver,
+	.max_stack = ctx__max_stack,
 };
 
 #define STEP_MAX_IPS	16
@@ -305,6 +314,11 @@ static int ctx__feed(struct ctx *ctx, const struct step *step, u64 time)
 	union perf_event event;
 	struct perf_sample sample;
 	int ret;
+
+	if (step->what == D) {
+		ctx->max_stack = step->nr;
+		return 0;
+	}
 
 	step__event(step, time, &event, &sample);
 	ret = callchain_deferred__feed(ctx->cd, &event, &sample, time, NULL);
@@ -375,6 +389,17 @@ static const struct row rows[] = {
 	{ "nobody names a task",
 	  { { S, NO_TID, 3, 0 }, { R, NO_TID, 5, 4 }, { R, NO_TID, 3, 2 }, { S, NO_TID, 5, 0 } },
 	  "S2 S4 ", { .merged = 2, .records = 2 } },
+	{ "depth of the kernel part and some of the user part",
+	  { { D, 0, 0, 3 }, { S, 1, 3, 0 }, { R, 1, 3, 4 }, { S, 1, 3, 0 } }, "S2 S2 ",
+	  { .merged = 2, .records = 1 } },
+	{ "exactly as deep", { { D, 0, 0, 5 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S4 ",
+	  { .merged = 1, .records = 1 } },
+	{ "depth of the kernel part", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S0 ",
+	  { .merged = 1, .records = 1 } },
+	{ "no user part, and none wanted", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } }, "S0 O ",
+	  { .merged = 1 } },
+	{ "no user part, but wanted", { { D, 0, 0, 2 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } }, "S- O ",
+	  { .lost = 1 } },
 	{ "nothing deferred", { { O, 0, 0, 0 }, { O, 0, 0, 0 } }, "O O ", { .merged = 0 } },
 };
 
@@ -603,15 +628,15 @@ static int test__write(struct test_suite *test __maybe_unused, int subtest __may
 {
 	union perf_event *event = zalloc(PERF_SAMPLE_MAX_SIZE), *dst = zalloc(PERF_SAMPLE_MAX_SIZE);
 	struct ip_callchain *chain = zalloc(2 * PERF_SAMPLE_MAX_SIZE);
-	struct perf_sample orig = {}, sample = {};
 	u64 *array, nr, i;
 	int ret;
 
 	TEST_ASSERT_VAL("memory", event && dst && chain);
 	for (nr = 1; nr < 16000; nr = nr * 2 + 1) {
 		u64 nr_out = min_t(u64, nr, 8187), *out = (u64 *)dst->sample.array;
+		struct perf_sample sample = { .callchain = chain };
 
-		/* An ip, a callchain of two, a period behind it. */
+		/* An ip, a callchain of two, something behind it. */
 		event->header.type = PERF_RECORD_SAMPLE;
 		event->header.size = sizeof(event->header) + 5 * sizeof(u64);
 		array = (u64 *)event->sample.array;
@@ -620,13 +645,14 @@ static int test__write(struct test_suite *test __maybe_unused, int subtest __may
 		array[2] = PERF_CONTEXT_USER_DEFERRED;
 		array[3] = 3;
 		array[4] = 1000;
-		orig.callchain = (struct ip_callchain *)&array[1];
-		sample.callchain = chain;
+		sample.aux_sample.size = sizeof(u64);
+		sample.aux_sample.data = &array[4];
 		chain->nr = nr;
 		for (i = 0; i < nr; i++)
 			chain->ips[i] = i;
 
-		ret = perf_event__write_callchain(dst, event, &orig, &sample);
+		ret = perf_event__write_callchain(dst, event, (struct ip_callchain *)&array[1],
+						  &sample);
 		TEST_EQUAL("write", ret, 0);
 		pr_debug("%d entries: size %u\n", (int)nr, dst->header.size);
 		TEST_EQUAL("size", dst->header.size,
@@ -635,6 +661,8 @@ static int test__write(struct test_suite *test __maybe_unused, int subtest __may
 		TEST_EQUAL("before", out[0], KERNEL_IP);
 		TEST_EQUAL("last", out[1 + nr_out], nr_out - 1);
 		TEST_EQUAL("after", out[2 + nr_out], 1000);
+		TEST_ASSERT_VAL("sample", sample.callchain == (void *)&out[1] &&
+					  sample.aux_sample.data == &out[2 + nr_out]);
 	}
 	free(event);
 	free(dst);

@@ -21,6 +21,8 @@
 #include "callchain-deferred.h"
 #include "debug.h"
 #include "dso.h"
+#include "evlist.h"
+#include "evsel.h"
 #include "map.h"
 #include "maps.h"
 #include "symbol.h"
@@ -105,15 +107,18 @@ struct ip_callchain *perf_event__new_user_callchain(const union perf_event *even
  * perf_event__write_callchain - write a sample with another callchain
  * @dst: PERF_SAMPLE_MAX_SIZE bytes
  * @event: the sample
- * @orig: parsed from @event
- * @sample: has the other callchain, which is cut if it does not fit
+ * @chain: the callchain in @event
+ * @sample: parsed from @event, with the other callchain, which is cut if it does not fit
+ *
+ * Then @sample is that of @dst. It is not parsed, as this is possible only once if
+ * @event is in the other byte order. What it points to may still be in @event, but
+ * for what a tool cuts out of the event.
  *
  * Return: 0 or -EINVAL if not even the rest of the sample fits.
  */
 int perf_event__write_callchain(union perf_event *dst, const union perf_event *event,
-				const struct perf_sample *orig, const struct perf_sample *sample)
+				const struct ip_callchain *chain, struct perf_sample *sample)
 {
-	const struct ip_callchain *chain = orig->callchain;
 	size_t before = (void *)chain - (void *)event;
 	size_t skip = before + (chain->nr + 1) * sizeof(u64);
 	size_t after = event->header.size - skip;
@@ -137,9 +142,20 @@ int perf_event__write_callchain(union perf_event *dst, const union perf_event *e
 	memcpy(pos, sample->callchain->ips, nr * sizeof(u64));
 	pos += nr * sizeof(u64);
 	memcpy(pos, (void *)event + skip, after);
+	if (sample->aux_sample.size)
+		sample->aux_sample.data = pos + (sample->aux_sample.data - ((void *)event + skip));
 	pos += after;
 	dst->header.size = pos - (void *)dst;
+	sample->callchain = (void *)dst + before;
 	return 0;
+}
+
+/* The depth that the event of a sample was recorded with, 0 for that of the sysctl. */
+u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample)
+{
+	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
+
+	return evsel ? evsel->core.attr.sample_max_stack : 0;
 }
 
 static struct map *mark_map;

@@ -4,10 +4,10 @@
  *
  * Two attr bits belong together. Each event whose samples shall carry a cookie
  * instead of user addresses has attr.defer_callchain, and exactly one event of
- * each ring buffer has attr.defer_output: the tracking event, as the kernel
- * writes a record to every event that has the bit. The bits are decided here,
- * when all events of the evlist are known, and are cleared again if the kernel
- * does not know them.
+ * each ring buffer with such samples has attr.defer_output, as the kernel writes
+ * a record to every event that has the bit. The bits are decided here, when all
+ * events of the evlist are known, and are cleared again if the kernel does not
+ * know them.
  */
 #include <errno.h>
 #include <limits.h>
@@ -186,20 +186,43 @@ void evlist__clear_callchain_deferred(struct evlist *evlist)
 	}
 }
 
-/* A record serves all events, so it is as deep as the deepest of them; 0 is the sysctl. */
-static u16 evlist__deferred_max_stack(struct evlist *evlist)
+/* The deepest of the events that defer and write to the same kind of ring buffer. */
+static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backward)
 {
-	struct evsel *evsel;
-	u16 max_stack = 0;
+	struct evsel *evsel, *deepest = NULL;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->core.attr.defer_callchain)
+		const struct perf_event_attr *attr = &evsel->core.attr;
+
+		if (!attr->defer_callchain || attr->write_backward != backward)
 			continue;
-		if (!evsel->core.attr.sample_max_stack)
-			return 0;
-		max_stack = max(max_stack, evsel->core.attr.sample_max_stack);
+		/* 0 is the sysctl, more than any other. */
+		if (!deepest || (u16)(attr->sample_max_stack - 1) >
+				(u16)(deepest->core.attr.sample_max_stack - 1))
+			deepest = evsel;
 	}
-	return max_stack;
+	return deepest;
+}
+
+/*
+ * A record serves all events, so it is as deep as the deepest of them. The depth
+ * of an event that has callchains itself is what the user wants, and stays.
+ */
+static void evlist__config_defer_output(struct evlist *evlist, bool backward)
+{
+	struct evsel *deepest = evlist__deepest_deferred(evlist, backward);
+	struct evsel *tracking = evlist__get_tracking_event(evlist);
+	struct perf_event_attr *attr = &tracking->core.attr;
+
+	if (!deepest)
+		return;
+
+	if (attr->write_backward != backward || (attr->sample_type & PERF_SAMPLE_CALLCHAIN)) {
+		deepest->core.attr.defer_output = 1;
+		return;
+	}
+	attr->defer_output = 1;
+	attr->sample_max_stack = deepest->core.attr.sample_max_stack;
 }
 
 /**
@@ -211,7 +234,6 @@ static u16 evlist__deferred_max_stack(struct evlist *evlist)
 void evlist__config_callchain_deferred(struct evlist *evlist)
 {
 	static bool warned;
-	struct evsel *tracking;
 
 	if (!evlist__has_callchain_deferred(evlist))
 		return;
@@ -224,7 +246,6 @@ void evlist__config_callchain_deferred(struct evlist *evlist)
 		return;
 	}
 
-	tracking = evlist__get_tracking_event(evlist);
-	tracking->core.attr.defer_output = 1;
-	tracking->core.attr.sample_max_stack = evlist__deferred_max_stack(evlist);
+	evlist__config_defer_output(evlist, false);
+	evlist__config_defer_output(evlist, true);
 }

@@ -72,9 +72,17 @@ static int deliver_held(void *data, union perf_event *event, struct perf_sample 
 	return perf_session__deliver_sample(session, event, sample, file_offset, file_path);
 }
 
+static u16 max_stack_of_sample(void *data, const struct perf_sample *sample)
+{
+	struct perf_session *session = data;
+
+	return evlist__sample_max_stack(session->evlist, sample);
+}
+
 static const struct callchain_deferred_ops session_ops = {
-	.parse   = parse_held,
-	.deliver = deliver_held,
+	.parse     = parse_held,
+	.deliver   = deliver_held,
+	.max_stack = max_stack_of_sample,
 };
 
 /* An event with its header in native order; the file itself is not written to. */
@@ -274,6 +282,20 @@ int perf_session__start_callchains(struct perf_session *session)
 		return -ENOMEM;
 
 	return is_pipe ? 0 : scan_session(session);
+}
+
+/*
+ * Parsing a sample in the other byte order swaps parts of it in place, and one that
+ * is held is parsed again. So leave it alone, and parse a copy.
+ */
+union perf_event *perf_session__event_to_parse(struct perf_session *session,
+					       union perf_event *event)
+{
+	if (!session->callchain_deferred || !session->header.needs_swap ||
+	    event->header.type != PERF_RECORD_SAMPLE)
+		return event;
+
+	return callchain_deferred__copy_event(session->callchain_deferred, event);
 }
 
 /**

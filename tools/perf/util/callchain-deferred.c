@@ -25,7 +25,8 @@
  * from slabs, queued events from large chunks.
  *
  * A merged callchain has the classic form: what came before the cookie, then
- * PERF_CONTEXT_USER, then the addresses, or one mark if there are none.
+ * PERF_CONTEXT_USER, then the addresses, or one mark if there are none. As one
+ * record serves events of any depth, it is cut here to that of its event.
  */
 #include <errno.h>
 #include <limits.h>
@@ -125,6 +126,8 @@ struct callchain_deferred {
 
 	/* The merged callchain of the sample being delivered: nr, then two halves. */
 	u64			merged[1 + MAX_IPS + 1 + MAX_IPS];
+	const struct ip_callchain *unmerged;
+	u64			copy[PERF_SAMPLE_MAX_SIZE / sizeof(u64)];
 };
 
 static void *dc__alloc(const struct callchain_deferred *cd, size_t size)
@@ -340,6 +343,20 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 
 /* Merging one sample. */
 
+/* How many user addresses fit behind the first @nr entries? Contexts do not count. */
+static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf_sample *sample,
+			  u64 nr)
+{
+	u64 i, max = cd->ops->max_stack ? cd->ops->max_stack(cd->data, sample) : 0;
+
+	if (!max)
+		return MAX_IPS;
+
+	for (i = 0; i < nr && max; i++)
+		max -= sample->callchain->ips[i] < PERF_CONTEXT_MAX;
+	return max;
+}
+
 /**
  * dc__merge - give a sample its callchain
  * @cd: the object
@@ -352,7 +369,8 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 {
 	const struct ip_callchain *chain = sample->callchain;
 	u64 i, nr = min_t(u64, chain->nr - 2, MAX_IPS);
-	u64 nr_user = entry && entry->known ? min_t(u64, entry->nr, MAX_IPS) : 0;
+	u64 depth = dc__user_depth(cd, sample, nr);
+	u64 nr_user = entry && entry->known ? min_t(u64, entry->nr, depth) : 0;
 	struct ip_callchain *merged = (struct ip_callchain *)cd->merged;
 	u64 *ips = merged->ips;
 
@@ -366,22 +384,39 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 		ips[nr++] = entry->ips[i];
 	}
 
-	if (!entry || !entry->known)
-		++*missing;
-	else if (!i)
+	/* Nothing is missing where the kernel part takes all of the depth. */
+	if (i || !depth)
+		cd->stats.merged++;
+	else if (entry && entry->known)
 		cd->stats.empty++;
 	else
-		cd->stats.merged++;
+		++*missing;
 
 	if (entry)
 		entry->hit = true;
-	if (!i)
+	if (!i && depth)
 		ips[nr++] = CALLCHAIN_USER_LOST;
-	else if (i < entry->nr)
+	else if (i < nr_user)
 		cd->stats.truncated++;
 
 	merged->nr = nr;
 	sample->callchain = merged;
+	cd->unmerged = chain;
+}
+
+/* The callchain in the event of a sample, or NULL if it is still that of the sample. */
+const struct ip_callchain *
+callchain_deferred__unmerged(const struct callchain_deferred *cd,
+			     const struct perf_sample *sample)
+{
+	return cd && sample->callchain == (const void *)cd->merged ? cd->unmerged : NULL;
+}
+
+/* A copy that stays until the next one. */
+union perf_event *callchain_deferred__copy_event(struct callchain_deferred *cd,
+						 const union perf_event *event)
+{
+	return memcpy(cd->copy, event, event->header.size);
 }
 
 /* The queue of held events. */

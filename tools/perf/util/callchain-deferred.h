@@ -24,6 +24,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param);
 char *cut_callchain_deferred(char *arg);
 void evlist__config_callchain_deferred(struct evlist *evlist);
 bool evlist__has_callchain_deferred(struct evlist *evlist);
+u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample);
 void evlist__clear_callchain_deferred(struct evlist *evlist);
 
 /* What a sample and a record look like. */
@@ -60,7 +61,7 @@ int perf_event__check_callchain_deferred(const union perf_event *event, u16 id_h
 size_t perf_event__fprintf_callchain_deferred(const union perf_event *event, FILE *fp);
 struct ip_callchain *perf_event__new_user_callchain(const union perf_event *event);
 int perf_event__write_callchain(union perf_event *dst, const union perf_event *event,
-				const struct perf_sample *orig, const struct perf_sample *sample);
+				const struct ip_callchain *chain, struct perf_sample *sample);
 
 /* Merging: callchain-deferred.c */
 
@@ -92,12 +93,14 @@ struct callchain_deferred_stats {
  * struct callchain_deferred_ops - what the owner does with a held event
  * @parse: parse an event again, its copy has moved
  * @deliver: hand out an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
+ * @max_stack: the depth that the event of a sample was recorded with, 0 if it has none
  * @alloc: NULL for malloc(), tests let it fail
  */
 struct callchain_deferred_ops {
 	int (*parse)(void *data, union perf_event *event, struct perf_sample *sample);
 	int (*deliver)(void *data, union perf_event *event, struct perf_sample *sample,
 		       u64 file_offset, const char *file_path);
+	u16 (*max_stack)(void *data, const struct perf_sample *sample);
 	void *(*alloc)(size_t size);
 };
 
@@ -122,6 +125,11 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 			    const struct perf_sample *sample, bool copy);
 int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *event,
 			     struct perf_sample *sample, u64 file_offset, const char *file_path);
+const struct ip_callchain *
+callchain_deferred__unmerged(const struct callchain_deferred *cd,
+			     const struct perf_sample *sample);
+union perf_event *callchain_deferred__copy_event(struct callchain_deferred *cd,
+						 const union perf_event *event);
 int callchain_deferred__hold(struct callchain_deferred *cd, union perf_event *event);
 int callchain_deferred__flush(struct callchain_deferred *cd);
 const struct callchain_deferred_stats *
@@ -131,6 +139,8 @@ size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd);
 /* Use by a session: callchain-deferred-session.c */
 
 int perf_session__start_callchains(struct perf_session *session);
+union perf_event *perf_session__event_to_parse(struct perf_session *session,
+					       union perf_event *event);
 int perf_session__feed_callchain(struct perf_session *session, union perf_event *event,
 				 struct perf_sample *sample, u64 file_offset,
 				 const char *file_path);

@@ -48,8 +48,9 @@ has_deferral() {
 		perf report -i "$1" --stats 2> /dev/null | grep -q "CALLCHAIN_DEFERRED events"
 }
 
+# BPF programs play no part here, and to look for them takes longer than all else.
 record() {
-	perf record -q -F 1000 -o "${data}" "$@" 2> "${dir}/log" || {
+	perf record -q --no-bpf-event -F 1000 -o "${data}" "$@" 2> "${dir}/log" || {
 		cat "${dir}/log"
 		return 1
 	}
@@ -138,6 +139,32 @@ test_merge() {
 	grep -q "PERF_RECORD_CALLCHAIN_DEFERRED.*cookie: 0x" "${dir}/dump" || fail "Raw dump"
 }
 
+# The longest callchain of an event.
+longest() {
+	perf script -i "${data}" -F event,ip 2> /dev/null | awk -v event="$1" '
+		/: *$/ { mine = $1 == event ":"; nr = 0; next }
+		mine && NF && ++nr > max { max = nr }
+		END { print max + 0 }'
+}
+
+# Each event is as deep as it says, and the shallow one does not cut the other.
+test_depth() {
+	echo "Depth"
+
+	for mode in deferred fp; do
+		# shellcheck disable=SC2086
+		record -e "cpu-clock/max-stack=4,call-graph=${mode},name=shallow/" \
+			-e task-clock/max-stack=40,call-graph=deferred,name=deep/ \
+			-- ${kernel} > /dev/null
+		[ "$(events "^shallow" "sample_max_stack: 4$")" -eq 1 ] ||
+			fail "Attribute of the shallow event, ${mode}"
+		[ "$(events "defer_output: 1" "sample_max_stack: 40$")" -eq 1 ] ||
+			fail "Output next to the shallow event, ${mode}"
+		[ "$(longest shallow)" -eq 4 ] || fail "Depth of the shallow event, ${mode}"
+		[ "$(longest deep)" -gt 10 ] || fail "Depth of the deep event, ${mode}"
+	done
+}
+
 test_user() {
 	echo "User mode"
 
@@ -214,6 +241,7 @@ test_refused() {
 skip_unsupported
 test_attr
 test_merge
+test_depth
 test_user
 test_inject
 test_pipe

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of deferred user callchains in whole files, damaged ones and those of
- * the other byte order too.
+ * Tests of deferred user callchains in whole files and in data from a pipe, also
+ * damaged and in the other byte order.
  *
  * Two words of the file header do not matter here, and the attribute has a
  * 64-bit id of its own: EVENT_ID.
@@ -16,6 +16,7 @@
 #include <linux/kernel.h>
 
 #include "callchain-deferred.h"
+#include "compress.h"
 #include "data.h"
 #include "debug.h"
 #include "header.h"
@@ -26,22 +27,40 @@
 #define KERNEL_IP	0xffffffff81000000ULL
 #define EVENT_ID	77
 
-struct file {
-	FILE *fp;
+/* What perf_event_open() appends to a sample, its size of 32 bits before it. */
+static const char raw_data[12] = "raw bytes..";
+
+/**
+ * struct format - how the data is written
+ * @swap: in the other byte order
+ * @sample_id_all: records have a task and a time
+ * @pipe: attributes are in the data, and records are not known beforehand
+ * @nr_comp: how many times the data is compressed
+ * @comp_mmap_len: what the reader is told that compressed data may need
+ */
+struct format {
 	bool swap;
 	bool sample_id_all;
+	bool pipe;
+	int nr_comp;
+	u32 comp_mmap_len;
+};
+
+struct file {
+	FILE *fp;
+	const struct format *fmt;
 };
 
 static void put64(const struct file *file, u64 val)
 {
-	if (file->swap)
+	if (file->fmt->swap)
 		val = bswap_64(val);
 	fwrite(&val, sizeof(val), 1, file->fp);
 }
 
 static void put32(const struct file *file, u32 val)
 {
-	if (file->swap)
+	if (file->fmt->swap)
 		val = bswap_32(val);
 	fwrite(&val, sizeof(val), 1, file->fp);
 }
@@ -49,7 +68,7 @@ static void put32(const struct file *file, u32 val)
 static void put_header(const struct file *file, u32 type, u16 misc, u16 size)
 {
 	put32(file, type);
-	if (file->swap) {
+	if (file->fmt->swap) {
 		misc = bswap_16(misc);
 		size = bswap_16(size);
 	}
@@ -70,7 +89,7 @@ static u8 reverse_bits(u8 val)
 static void put_attr(const struct file *file)
 {
 	struct perf_event_attr attr = {
-		.sample_id_all   = file->sample_id_all,
+		.sample_id_all   = file->fmt->sample_id_all,
 		.defer_callchain = 1,
 		.defer_output    = 1,
 	};
@@ -82,17 +101,17 @@ static void put_attr(const struct file *file)
 	put64(file, PERF_COUNT_SW_CPU_CLOCK);
 	put64(file, 1000);
 	put64(file, PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-		    PERF_SAMPLE_CALLCHAIN);
+		    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW);
 	put64(file, PERF_FORMAT_ID);
 	for (i = 0; i < 8; i++)
-		fputc(file->swap ? reverse_bits(flags[i]) : flags[i], file->fp);
+		fputc(file->fmt->swap ? reverse_bits(flags[i]) : flags[i], file->fp);
 	for (i = 48; i < (int)sizeof(attr); i++)
 		fputc(0, file->fp);
 }
 
 static void put_sample(const struct file *file, u32 tid, u64 time, u64 cookie)
 {
-	put_header(file, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, 8 + 9 * 8);
+	put_header(file, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, 8 + 11 * 8);
 	put64(file, EVENT_ID);
 	put64(file, KERNEL_IP);
 	put32(file, tid);
@@ -103,13 +122,15 @@ static void put_sample(const struct file *file, u32 tid, u64 time, u64 cookie)
 	put64(file, KERNEL_IP);
 	put64(file, PERF_CONTEXT_USER_DEFERRED);
 	put64(file, cookie);
+	put32(file, sizeof(raw_data));
+	fwrite(raw_data, sizeof(raw_data), 1, file->fp);
 }
 
 /* A record whose two lengths may be wrong. */
 static void put_record(const struct file *file, u32 tid, u64 time, u64 cookie, u64 nr, u64 nr_said,
 		       u16 size_said)
 {
-	u16 size = 24 + nr * 8 + (file->sample_id_all ? 24 : 0);
+	u16 size = 24 + nr * 8 + (file->fmt->sample_id_all ? 24 : 0);
 	u64 i;
 
 	put_header(file, PERF_RECORD_CALLCHAIN_DEFERRED, PERF_RECORD_MISC_USER, size_said ?: size);
@@ -117,7 +138,7 @@ static void put_record(const struct file *file, u32 tid, u64 time, u64 cookie, u
 	put64(file, nr_said);
 	for (i = 0; i < nr; i++)
 		put64(file, cookie * 16 + i);
-	if (file->sample_id_all) {
+	if (file->fmt->sample_id_all) {
 		put32(file, tid);
 		put32(file, tid);
 		put64(file, time);
@@ -125,17 +146,22 @@ static void put_record(const struct file *file, u32 tid, u64 time, u64 cookie, u
 	}
 }
 
-/* The file header with its id, attribute and data sections. */
+/* The file header with its id, attribute and data sections, or that of a pipe. */
 static void put_file_header(const struct file *file, u64 data_size)
 {
 	const u64 header_size = 104, attr_size = sizeof(struct perf_event_attr) + 16;
 	int i;
 
 	rewind(file->fp);
-	if (file->swap)
-		fwrite("2ELIFREP", 8, 1, file->fp);
-	else
-		fwrite("PERFILE2", 8, 1, file->fp);
+	fwrite(file->fmt->swap ? "2ELIFREP" : "PERFILE2", 8, 1, file->fp);
+	if (file->fmt->pipe) {
+		put64(file, 16);
+		put_header(file, PERF_RECORD_HEADER_ATTR, 0, 8 + attr_size - 8);
+		put_attr(file);
+		put64(file, EVENT_ID);
+		return;
+	}
+
 	put64(file, header_size);
 	put64(file, attr_size);
 	put64(file, header_size + 8);
@@ -154,6 +180,7 @@ struct file_tool {
 	struct perf_tool tool;
 	char out[128];
 	u64 last_time;
+	bool unsorted;
 	bool bad;
 };
 
@@ -166,9 +193,14 @@ static int file_tool__sample(const struct perf_tool *tool, union perf_event *eve
 	size_t len = strlen(ft->out);
 	u64 i;
 
-	if (sample->time < ft->last_time || chain->nr < 4 || chain->ips[2] != PERF_CONTEXT_USER)
-		ft->bad = true;
+	if (sample->time < ft->last_time)
+		ft->unsorted = true;
 	ft->last_time = sample->time;
+	if (chain->nr < 4 || chain->ips[2] != PERF_CONTEXT_USER)
+		ft->bad = true;
+	if (sample->raw_size != sizeof(raw_data) ||
+	    memcmp(sample->raw_data, raw_data, sizeof(raw_data)))
+		ft->bad = true;
 	for (i = 0; i < chain->nr; i++) {
 		if (chain->ips[i] == PERF_CONTEXT_USER_DEFERRED)
 			ft->bad = true;
@@ -190,7 +222,7 @@ static int file_tool__callchain_deferred(const struct perf_tool *tool,
 	return 0;
 }
 
-static int read_file(const char *path, struct file_tool *ft,
+static int read_file(const char *path, const struct format *fmt, struct file_tool *ft,
 		     struct callchain_deferred_stats *stats)
 {
 	struct perf_data data = {
@@ -203,6 +235,7 @@ static int read_file(const char *path, struct file_tool *ft,
 
 	memset(ft, 0, sizeof(*ft));
 	perf_tool__init(&ft->tool, /*ordered_events=*/true);
+	ft->tool.attr = perf_event__process_attr;
 	ft->tool.sample = file_tool__sample;
 	ft->tool.callchain_deferred = file_tool__callchain_deferred;
 	ft->tool.no_warn = true;
@@ -212,6 +245,7 @@ static int read_file(const char *path, struct file_tool *ft,
 	if (IS_ERR(session))
 		return PTR_ERR(session);
 
+	session->header.env.comp_mmap_len = fmt->comp_mmap_len;
 	ret = perf_session__process_events(session);
 	if (session->callchain_deferred)
 		*stats = *callchain_deferred__stats(session->callchain_deferred);
@@ -221,53 +255,102 @@ static int read_file(const char *path, struct file_tool *ft,
 
 struct file_row {
 	const char *name;
-	bool hostile;
 	u64 nr;
 	u64 nr_said;
 	u16 size_said;
 };
 
-static int write_file(const char *path, bool swap, bool sample_id_all, const struct file_row *row)
+static void put_events(const struct file *file, const struct file_row *row)
 {
-	struct file file = { .swap = swap, .sample_id_all = sample_id_all };
+	/* As from two buffers: the second begins with a record of the first. */
+	put_sample(file, 1, 100, 3);
+	put_sample(file, 1, 120, 5);
+	put_sample(file, 1, 140, 7);
+	if (row)
+		put_record(file, 1, 145, 7, row->nr, row->nr_said, row->size_said);
+	put_sample(file, 1, 160, 9);
+	put_sample(file, 2, 90, 11);
+	put_record(file, 1, 110, 3, 1, 1, 0);
+	put_record(file, 1, 130, 5, 2, 2, 0);
+	put_record(file, 1, 150, 9, 4, 4, 0);
+	put_record(file, 3, 155, 13, 4, 4, 0);
+}
+
+static size_t put_comp_header(void *record, size_t increment)
+{
+	struct perf_event_header *header = record;
+
+	if (increment) {
+		header->size += increment;
+		return increment;
+	}
+	header->type = PERF_RECORD_COMPRESSED;
+	header->misc = 0;
+	header->size = sizeof(*header);
+	return header->size;
+}
+
+/* The events in compressed data, that in compressed data, ... */
+static int put_compressed(const struct file *file, int nr)
+{
+	struct zstd_data zstd = {};
+	struct file inner = { .fmt = file->fmt };
+	char *data = NULL, out[4096];
+	size_t size = 0;
+	ssize_t len;
+	int ret = 0;
+
+	if (!nr) {
+		put_events(file, NULL);
+		return 0;
+	}
+
+	inner.fp = open_memstream(&data, &size);
+	if (!inner.fp)
+		return -ENOMEM;
+	ret = put_compressed(&inner, nr - 1);
+	fclose(inner.fp);
+
+	zstd_init(&zstd, 1);
+	len = zstd_compress_stream_to_records(&zstd, out, sizeof(out), data, size, sizeof(out),
+					      put_comp_header);
+	zstd_fini(&zstd);
+	free(data);
+	if (len > 0)
+		fwrite(out, len, 1, file->fp);
+	return ret ?: len > 0 ? 0 : -ENOTSUP;
+}
+
+static int write_file(const char *path, const struct format *fmt, const struct file_row *row)
+{
+	struct file file = { .fp = fopen(path, "w"), .fmt = fmt };
 	long start;
 	u64 size;
+	int ret = 0;
 
-	file.fp = fopen(path, "w");
 	if (!file.fp)
 		return -errno;
 
 	put_file_header(&file, 0);
 	start = ftell(file.fp);
-
-	/* As from two buffers: the second begins with a record of the first. */
-	put_sample(&file, 1, 100, 3);
-	put_sample(&file, 1, 120, 5);
-	put_sample(&file, 1, 140, 7);
-	if (row)
-		put_record(&file, 1, 145, 7, row->nr, row->nr_said, row->size_said);
-	put_sample(&file, 1, 160, 9);
-	put_sample(&file, 2, 90, 11);
-	put_record(&file, 1, 110, 3, 1, 1, 0);
-	put_record(&file, 1, 130, 5, 2, 2, 0);
-	put_record(&file, 1, 150, 9, 4, 4, 0);
-	put_record(&file, 3, 155, 13, 4, 4, 0);
-
+	if (fmt->nr_comp)
+		ret = put_compressed(&file, fmt->nr_comp);
+	else
+		put_events(&file, row);
 	size = ftell(file.fp) - start;
 	put_file_header(&file, size);
-	return fclose(file.fp);
+	return fclose(file.fp) ?: ret;
 }
 
 /*
  * Make the file @cut bytes shorter than its header says. Or, if it is 0, let the data end
  * where it begins to, by a size of nearly 2^64.
  */
-static int cut_file(const char *path, bool swap, bool sample_id_all, int cut)
+static int cut_file(const char *path, const struct format *fmt, int cut)
 {
-	struct file file = { .swap = swap, .sample_id_all = sample_id_all };
+	struct file file = { .fp = fopen(path, "r+"), .fmt = fmt };
 	long start, end;
 
-	file.fp = fopen(path, "r+");
 	if (!file.fp)
 		return -errno;
 
@@ -281,83 +364,173 @@ static int cut_file(const char *path, bool swap, bool sample_id_all, int cut)
 	return truncate(path, end - cut) ? -errno : 0;
 }
 
-static int test__file(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+/* Read and compare. In a file events are not sorted if those that are no samples have no time. */
+static int check_file(const char *path, const struct format *fmt, const char *name,
+		      u64 nr_records)
 {
-	static const struct file_row hostile[] = {
-		{ "nr too large",	true,	2, 100,			0 },
-		{ "nr one too large",	true,	0, 4,			0 },
-		{ "nr near 2^61",	true,	2, (1ULL << 61) - 2,	0 },
-		{ "nr 2^61",		true,	2, 1ULL << 61,		0 },
-		{ "nr 2^64 - 1",	true,	2, -1ULL,		0 },
-		{ "size 8",		true,	2, 2,			8 },
-		{ "size 16",		true,	2, 2,			16 },
-		{ "size 24, nr 1",	true,	2, 1,			24 },
-		{ "size 33",		true,	2, 1,			33 },
-		{ "size 65535",		true,	2, 1,			65535 },
-	};
+	bool sorted = fmt->pipe || fmt->sample_id_all;
+	const char *expected = sorted ? "S- S1 S2 S- S4 " : "S1 S2 S- S4 S- ";
 	struct callchain_deferred_stats stats = {};
 	struct file_tool ft;
+	int err = read_file(path, fmt, &ft, &stats);
+
+	pr_debug("%s, %s%s%s: %d %s\n", name, fmt->pipe ? "pipe" : "file",
+		 fmt->swap ? ", swapped" : "", fmt->sample_id_all ? "" : ", no sample_id_all",
+		 err, ft.out);
+	TEST_ASSERT_VAL("read", !err);
+	TEST_ASSERT_VAL("output", !strcmp(ft.out, expected));
+	TEST_ASSERT_VAL("order", ft.unsorted == !sorted);
+	TEST_ASSERT_VAL("callchains and raw data", !ft.bad);
+	TEST_ASSERT_VAL("samples", stats.merged == 3 && stats.lost == 2);
+	TEST_ASSERT_VAL("records", stats.records == nr_records &&
+				   stats.foreign == nr_records - 3);
+	return TEST_OK;
+}
+
+static int check_refused(const char *path, const struct format *fmt, const char *name)
+{
+	struct callchain_deferred_stats stats;
+	struct file_tool ft;
+	int err = read_file(path, fmt, &ft, &stats);
+
+	pr_debug("%s: %d\n", name, err);
+	TEST_ASSERT_VAL("refused", err < 0);
+	return TEST_OK;
+}
+
+static int check_format(const char *path, const struct format *fmt)
+{
+	static const struct file_row hostile[] = {
+		{ "nr too large",	2, 100,			0 },
+		{ "nr one too large",	0, 4,			0 },
+		{ "nr near 2^61",	2, (1ULL << 61) - 2,	0 },
+		{ "nr 2^61",		2, 1ULL << 61,		0 },
+		{ "nr 2^64 - 1",	2, -1ULL,		0 },
+		{ "size 8",		2, 2,			8 },
+		{ "size 16",		2, 2,			16 },
+		{ "size 24, nr 1",	2, 1,			24 },
+		{ "size 33",		2, 1,			33 },
+		{ "size 65535",		2, 1,			65535 },
+	};
+	/* Not all of the last record is left, then half of its header. */
+	const int size = 24 + 4 * 8 + (fmt->sample_id_all ? 24 : 0);
+	const int cuts[] = { 4, size - 4 };
+	size_t i;
+
+	TEST_ASSERT_VAL("write", !write_file(path, fmt, NULL));
+	if (check_file(path, fmt, "intact", 4))
+		return TEST_FAIL;
+
+	for (i = 0; i < ARRAY_SIZE(hostile); i++) {
+		/* A pipe has no size, so the end of the data is not an error. */
+		if (fmt->pipe && hostile[i].size_said == 65535)
+			continue;
+		TEST_ASSERT_VAL("write", !write_file(path, fmt, &hostile[i]));
+		if (check_refused(path, fmt, hostile[i].name))
+			return TEST_FAIL;
+	}
+
+	if (fmt->pipe)
+		return TEST_OK;
+
+	for (i = 0; i < ARRAY_SIZE(cuts); i++) {
+		TEST_ASSERT_VAL("write", !write_file(path, fmt, NULL));
+		TEST_ASSERT_VAL("cut", !cut_file(path, fmt, cuts[i]));
+		if (check_file(path, fmt, "truncated", 3))
+			return TEST_FAIL;
+	}
+
+	TEST_ASSERT_VAL("write", !write_file(path, fmt, NULL));
+	TEST_ASSERT_VAL("cut", !cut_file(path, fmt, 0));
+	return check_refused(path, fmt, "the data size wraps around");
+}
+
+static int run_on_file(int (*check)(const char *path))
+{
 	char path[] = "/tmp/perf-test-deferred.XXXXXX";
-	int fd = mkstemp(path), i, ret = TEST_FAIL;
-	size_t row;
+	int fd = mkstemp(path), ret;
 
 	TEST_ASSERT_VAL("temporary file", fd >= 0);
 	close(fd);
-
-	/* Each combination of byte order and sample_id_all. */
-	for (i = 0; i < 4; i++) {
-		bool swap = i & 1, sample_id_all = i & 2;
-		/* Without sample_id_all a record has no time, and events are not sorted. */
-		const char *expected = sample_id_all ? "S- S1 S2 S- S4 " : "S1 S2 S- S4 S- ";
-
-		if (write_file(path, swap, sample_id_all, NULL) || read_file(path, &ft, &stats)) {
-			pr_debug("cannot write or read %s\n", path);
-			goto out;
-		}
-		pr_debug("swapped %d, sample_id_all %d: %s\n", swap, sample_id_all, ft.out);
-		if (strcmp(ft.out, expected) || (ft.bad && sample_id_all))
-			goto out;
-		if (stats.merged != 3 || stats.lost != 2 || stats.records != 4 ||
-		    stats.foreign != 1)
-			goto out;
-
-		for (row = 0; row < ARRAY_SIZE(hostile); row++) {
-			int err = write_file(path, swap, sample_id_all, &hostile[row]);
-
-			if (err)
-				goto out;
-			err = read_file(path, &ft, &stats);
-			pr_debug("%s: %d\n", hostile[row].name, err);
-			if (err >= 0)
-				goto out;
-		}
-
-		/* Not all of the last record is left, then half of its header. */
-		for (row = 0; row < 2; row++) {
-			int size = 24 + 4 * 8 + (sample_id_all ? 24 : 0);
-
-			if (write_file(path, swap, sample_id_all, NULL) ||
-			    cut_file(path, swap, sample_id_all, row ? size - 4 : 4) ||
-			    read_file(path, &ft, &stats))
-				goto out;
-			pr_debug("truncated: %s\n", ft.out);
-			if (strcmp(ft.out, expected) || stats.merged != 3 || stats.lost != 2 ||
-			    stats.records != 3 || stats.foreign)
-				goto out;
-		}
-
-		if (write_file(path, swap, sample_id_all, NULL) ||
-		    cut_file(path, swap, sample_id_all, 0) || read_file(path, &ft, &stats) >= 0)
-			goto out;
-	}
-	ret = TEST_OK;
-out:
+	ret = check(path);
 	unlink(path);
 	return ret;
 }
 
+static int check_formats(const char *path)
+{
+	int i, ret = TEST_OK;
+
+	for (i = 0; i < 8 && ret == TEST_OK; i++) {
+		const struct format fmt = {
+			.swap          = i & 1,
+			.sample_id_all = i & 2,
+			.pipe          = i & 4,
+		};
+
+		ret = check_format(path, &fmt);
+	}
+	return ret;
+}
+
+static int test__file(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return run_on_file(check_formats);
+}
+
+static int check_compressed(const char *path)
+{
+	enum outcome { MERGED, REFUSED, HARMLESS };
+	static const struct {
+		const char *name;
+		int nr_comp;
+		u32 comp_mmap_len;
+		enum outcome outcome;
+	} rows[] = {
+		{ "compressed",		1, 1 << 16,	MERGED },
+		{ "compressed twice",	2, 1 << 16,	REFUSED },
+		{ "three times",	3, 1 << 16,	REFUSED },
+		{ "no room",		1, 0,		REFUSED },
+		{ "too little room",	1, 8,		HARMLESS },
+		{ "4 GB of room",	1, UINT_MAX,	HARMLESS },
+	};
+	struct callchain_deferred_stats stats;
+	struct file_tool ft;
+	size_t i;
+
+	for (i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		const char *name = rows[i / 2].name;
+		enum outcome outcome = rows[i / 2].outcome;
+		const struct format fmt = {
+			.sample_id_all = true,
+			.pipe          = i & 1,
+			.nr_comp       = rows[i / 2].nr_comp,
+			.comp_mmap_len = rows[i / 2].comp_mmap_len,
+		};
+		int err = write_file(path, &fmt, NULL);
+
+		if (err == -ENOTSUP)
+			return TEST_SKIP;
+		TEST_ASSERT_VAL("write", !err);
+		if (outcome == MERGED && check_file(path, &fmt, name, 4))
+			return TEST_FAIL;
+		if (outcome == REFUSED && check_refused(path, &fmt, name))
+			return TEST_FAIL;
+		if (outcome == HARMLESS)
+			pr_debug("%s: %d\n", name, read_file(path, &fmt, &ft, &stats));
+	}
+	return TEST_OK;
+}
+
+static int test__compressed(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return run_on_file(check_compressed);
+}
+
 static struct test_case tests__callchain_deferred_file[] = {
 	TEST_CASE("Deferred callchains in files", file),
+	TEST_CASE_REASON("Deferred callchains in compressed files", compressed,
+			 "no zstd in this perf"),
 	{	.name = NULL, }
 };
 

@@ -5,8 +5,8 @@
  * Each open of the debugfs file unwind/test owns a set of tracers. An ioctl runs a
  * list of operations on them in one kernel entry of the caller: register, request
  * from task, hardirq or NMI context, run the task work in mid entry, make a step
- * of the core fail, let an NMI hit the core at a named place. What the callbacks
- * got is logged and read back. See test_tracer.h for the operations.
+ * of the core fail, let an NMI hit the core at a named place, or a trap at any of
+ * its instructions. What the callbacks got is logged and read back. See test_tracer.h for the operations.
  *
  * Contexts:
  *  - operations: task context of the caller, or of an io_uring worker for it.
@@ -26,8 +26,11 @@
 #include <linux/init.h>
 #include <linux/io_uring/cmd.h>
 #include <linux/irq_work.h>
+#include <linux/kprobes.h>
 #include <linux/minmax.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/poison.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -131,6 +134,9 @@ struct unwind_test_trap {
 
 static struct unwind_test_trap unwind_test_fails[UNWIND_TEST_NR_FAILS];
 static struct unwind_test_trap unwind_test_points[UNWIND_TEST_NR_POINTS];
+
+static DEFINE_MUTEX(unwind_test_probe_lock);
+static struct unwind_test_file *unwind_test_probe_owner;
 
 /* The request itself, in the context where it was brought to. */
 static void unwind_test_fire(struct unwind_test_shot *shot, struct pt_regs *regs)
@@ -304,6 +310,78 @@ void unwind_test_point(enum unwind_test_point point)
 	trap->cookie = shot.cookie;
 }
 
+/* Whoever walks the list of tracers finds this one. */
+static bool unwind_test_listed(const struct unwind_work *work)
+{
+	const struct list_head *prev = READ_ONCE(work->list.prev);
+
+	return prev && prev != LIST_POISON2 && READ_ONCE(prev->next) == &work->list;
+}
+
+/*
+ * As unwind_test_point(), in the context of the trap: to the core that is an NMI,
+ * except at the start of a function, where ftrace takes the trap's place.
+ */
+static int unwind_test_probe_hit(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct unwind_test_trap *trap = &unwind_test_points[UNWIND_TEST_POINT_PROBE];
+	struct unwind_test_shot shot = { .slot = trap->slot };
+
+	if (READ_ONCE(trap->task) != current)
+		return 0;
+
+	WRITE_ONCE(trap->task, NULL);
+	unwind_test_fire(&shot, regs);
+	trap->cookie = shot.cookie;
+	trap->ret = shot.ret;
+	/* Not for cancel: it takes a tracer off the list first, and drops its requests. */
+	if (!shot.ret && !unwind_test_listed(&shot.slot->work))
+		trap->ret = -ENOLINK;
+	return 0;
+}
+
+/* Being there keeps the trap from becoming a jump, which is no NMI. */
+static void unwind_test_probe_over(struct kprobe *probe, struct pt_regs *regs,
+				   unsigned long flags)
+{
+}
+
+static struct kprobe unwind_test_probe;
+
+static void unwind_test_unprobe(struct unwind_test_file *file)
+{
+	guard(mutex)(&unwind_test_probe_lock);
+
+	if (unwind_test_probe_owner != file)
+		return;
+	unregister_kprobe(&unwind_test_probe);
+	WRITE_ONCE(unwind_test_points[UNWIND_TEST_POINT_PROBE].task, NULL);
+	unwind_test_probe_owner = NULL;
+}
+
+static int unwind_test_op_probe(struct unwind_test_file *file, const struct unwind_test_op *op)
+{
+	int ret;
+
+	unwind_test_unprobe(file);
+	if (!op->arg)
+		return 0;
+
+	guard(mutex)(&unwind_test_probe_lock);
+	if (unwind_test_probe_owner)
+		return -EBUSY;
+
+	unwind_test_probe = (struct kprobe) {
+		.addr		= (kprobe_opcode_t *)(unsigned long)op->arg,
+		.pre_handler	= unwind_test_probe_hit,
+		.post_handler	= unwind_test_probe_over,
+	};
+	ret = register_kprobe(&unwind_test_probe);
+	if (!ret)
+		unwind_test_probe_owner = file;
+	return ret;
+}
+
 static void unwind_test_log(struct unwind_test_slot *slot, const struct unwind_stacktrace *trace,
 			    u64 cookie, int ret, bool end)
 {
@@ -424,6 +502,13 @@ static int unwind_test_op_state(struct unwind_test_slot *slot, struct unwind_tes
 	return slot->work.bit;
 }
 
+static int unwind_test_op_room(void)
+{
+	const struct unwind_cache *cache = current->unwind_info.cache;
+
+	return cache ? cache->max : 0;
+}
+
 static int unwind_test_op_mode(struct unwind_test_slot *slot, const struct unwind_test_op *op)
 {
 	if (op->where >= UNWIND_TEST_SLOTS)
@@ -486,6 +571,10 @@ static int unwind_test_op(struct unwind_test_file *file, struct unwind_test_op *
 		return unwind_test_op_event(file, op);
 	case UNWIND_TEST_STATE:
 		return unwind_test_op_state(slot, op);
+	case UNWIND_TEST_PROBE:
+		return unwind_test_op_probe(file, op);
+	case UNWIND_TEST_ROOM:
+		return unwind_test_op_room();
 	default:
 		return -ENOTTY;
 	}
@@ -573,6 +662,7 @@ static int unwind_test_release(struct inode *inode, struct file *filep)
 
 	unwind_test_disarm(file, unwind_test_fails, UNWIND_TEST_NR_FAILS);
 	unwind_test_disarm(file, unwind_test_points, UNWIND_TEST_NR_POINTS);
+	unwind_test_unprobe(file);
 	for (unsigned int i = 0; i < UNWIND_TEST_SLOTS; i++) {
 		complete_all(&file->slots[i].go);
 		unwind_deferred_cancel(&file->slots[i].work);

@@ -46,6 +46,10 @@ enum unwind_test_code {
 	UNWIND_TEST_EVENT,
 	/* @ret is the slot's bit, @arg this task's mask, @cookie its entry's name. */
 	UNWIND_TEST_STATE,
+	/* UNWIND_TEST_POINT_PROBE is the instruction at @arg; with 0 it is disarmed. */
+	UNWIND_TEST_PROBE,
+	/* @ret is how many addresses this task's buffer has room for; 0: it has none. */
+	UNWIND_TEST_ROOM,
 };
 
 /* Where a request comes from. */
@@ -75,6 +79,8 @@ enum unwind_test_point {
 	UNWIND_TEST_POINT_WORK,
 	/* The last moment before the entry is forgotten. */
 	UNWIND_TEST_POINT_RESET,
+	/* Any instruction, see UNWIND_TEST_PROBE; @where is ignored, it traps. */
+	UNWIND_TEST_POINT_PROBE,
 	UNWIND_TEST_NR_POINTS,
 };
 

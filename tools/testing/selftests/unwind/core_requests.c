@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "perf_ring.h"
 #include "tracer.h"
 #include "uring.h"
 #include "workload.h"
@@ -595,6 +596,41 @@ TEST(faultable)
 		}
 	}
 	close(fd);
+}
+
+/* Only what fits a page is kept for the next trace, whoever took the long one. */
+TEST_F(pair, long_trace_is_given_back)
+{
+	struct unwind_test_op ops[][3] = {
+		{ OP_FAULTABLE(), OP_ROOM(), OP_ROOM() },
+		{ OP_REQUEST(0, UNWIND_TEST_TASK), OP_TASK_WORK(), OP_ROOM() },
+		{ OP_FAULTABLE(), OP_FAULTABLE(), OP_ROOM() },
+	};
+	int old = set_sysctl("kernel/perf_event_max_stack", 2000);
+	struct unwind_test_op room = OP_ROOM();
+	int page;
+
+	if (old < 0)
+		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old));
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops[0], 3, DEPTH));
+	page = ops[0][2].ret;
+	EXPECT_LT(0, page);
+	EXPECT_GE(4096 / sizeof(long), page);
+	ASSERT_EQ(0, tracer_run(self->fd, &room, 1));
+	EXPECT_EQ(page, room.ret);
+
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, tracer_run_deep(self->fd, ops[i], 3, 1700));
+		/* For the task work that was run in mid entry it is over already. */
+		if (i != 1) {
+			EXPECT_EQ(WORKLOAD_NR(1700), ops[i][0].arg);
+			EXPECT_EQ(2000, ops[i][2].ret);
+		}
+		ASSERT_EQ(0, tracer_run(self->fd, &room, 1));
+		EXPECT_EQ(0, room.ret);
+	}
+	set_sysctl("kernel/perf_event_max_stack", old);
 }
 
 TEST_HARNESS_MAIN

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A request at each instruction of the deferred unwinding core, by a trap that is to
+ * the core what an NMI is: whatever it interrupts, a granted request has one callback
+ * with its cookie and the right trace, and nobody else gets that cookie.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "tracer.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define DEPTH		5
+/* More than the page holds that a task keeps. */
+#define MAX_STACK	700
+#define DEEP		600
+/* No function of the core is longer. */
+#define MAX_SIZE	4096
+
+/* What to do while the trap is armed. */
+enum scenario {
+	/* Nobody has asked yet, and the task work runs: it was queued for the buffer. */
+	UNNAMED,
+	/* The other tracer has asked. */
+	OTHER,
+	/* The same tracer has asked. */
+	SAME,
+	/* It is registered meanwhile. */
+	REGISTER,
+};
+
+TRACER_FIXTURE(probe, 2)
+
+FIXTURE_VARIANT(probe) {
+	enum scenario scenario;
+};
+
+FIXTURE_VARIANT_ADD(probe, unnamed) { UNNAMED };
+FIXTURE_VARIANT_ADD(probe, other) { OTHER };
+FIXTURE_VARIANT_ADD(probe, same) { SAME };
+FIXTURE_VARIANT_ADD(probe, register) { REGISTER };
+
+/* Some may be inlined in another one and exist all the same. */
+static struct function {
+	const char	*name;
+	unsigned long	start, end;
+} functions[] = {
+	{ .name = "unwind_deferred_init" },
+	{ .name = "unwind_deferred_request_regs" },
+	{ .name = "unwind_request_bit" },
+	{ .name = "unwind_entry_cookie" },
+	{ .name = "unwind_queue_work" },
+	{ .name = "unwind_user_faultable" },
+	{ .name = "unwind_deferred_work" },
+	{ .name = "unwind_run_work" },
+	{ .name = "unwind_deliver" },
+	{ .name = "unwind_walk_stack" },
+	{ .name = "unwind_deferred_reset" },
+	{ .name = "unwind_reset_entry" },
+};
+
+#define for_each_function(f)	for (f = functions; f < functions + ARRAY_SIZE(functions); f++)
+
+/* Where the functions begin, also those that the compiler has renamed, and end. */
+static bool find_functions(void)
+{
+	FILE *file = fopen("/proc/kallsyms", "r");
+	struct function *f;
+	char line[512];
+
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		const char *name = strstr(line, " unwind_");
+
+		if (!name++)
+			continue;
+		for_each_function(f) {
+			size_t len = strlen(f->name);
+
+			if (!strncmp(name, f->name, len) && (name[len] == '\n' || name[len] == '.'))
+				f->start = strtoul(line, NULL, 16);
+		}
+	}
+	for_each_function(f)
+		f->end = f->start ? f->start + MAX_SIZE : 0;
+	rewind(file);
+	while (fgets(line, sizeof(line), file)) {
+		unsigned long addr = strtoul(line, NULL, 16);
+
+		for_each_function(f) {
+			if (addr > f->start && addr < f->end)
+				f->end = addr;
+		}
+	}
+	fclose(file);
+	return functions[0].start;
+}
+
+struct granted {
+	__u64		cookie[3];
+	unsigned int	slot[3], nr;
+};
+
+static void note_grant(struct granted *granted, unsigned int slot, int ret, __u64 cookie)
+{
+	if (ret)
+		return;
+	granted->slot[granted->nr] = slot;
+	granted->cookie[granted->nr++] = cookie;
+}
+
+/* Whether the callbacks that came are those that were granted, each once. */
+static int check_callbacks(int fd, const struct granted *granted, unsigned int depth,
+			   unsigned int max)
+{
+	unsigned int seen = 0, callbacks = 0;
+	struct unwind_test_event event;
+
+	while (tracer_event(fd, &event)) {
+		unsigned int head = event.nr < UNWIND_TEST_ENTRIES ? event.nr :
+								     UNWIND_TEST_ENTRIES;
+
+		callbacks++;
+		for (unsigned int i = 0; i < granted->nr; i++) {
+			if (event.slot == granted->slot[i] && event.cookie == granted->cookie[i])
+				seen |= 1U << i;
+		}
+		if (event.nr != (WORKLOAD_NR(depth) < max ? WORKLOAD_NR(depth) : max) ||
+		    workload_check_head(event.entries, head, depth) >= 0)
+			return -EIO;
+	}
+	return callbacks == granted->nr && seen + 1 == 1U << granted->nr ? 0 : -ENOMSG;
+}
+
+/* One run with the trap at @addr: 1 if it was hit, 0 if not, negative if wrong. */
+static int run(int fd, unsigned long addr, enum scenario scenario)
+{
+	struct unwind_test_op setup[] = { OP_PROBE(addr), OP_CANCEL(1) };
+	struct unwind_test_op ops[] = {
+		OP_AT(scenario == SAME ? 0 : 1, UNWIND_TEST_POINT_PROBE, UNWIND_TEST_TASK),
+		OP_REQUEST(0, UNWIND_TEST_TASK),
+	};
+	struct unwind_test_op result[] = {
+		OP_PROBE(0), OP_AT_RESULT(UNWIND_TEST_POINT_PROBE),
+	};
+	unsigned int depth = scenario == UNNAMED ? DEEP : DEPTH;
+	struct granted granted = {};
+	int ret;
+
+	if (scenario == UNNAMED)
+		ops[1] = (struct unwind_test_op)OP_FAULTABLE();
+	if (scenario == REGISTER)
+		ops[1] = (struct unwind_test_op)OP_INIT(1);
+
+	/* Most addresses are in mid instruction, some instructions take no trap. */
+	ret = tracer_run(fd, setup, 1 + (scenario == REGISTER)) ?: setup[0].ret;
+	if (ret)
+		return ret == -EILSEQ || ret == -EINVAL || ret == -EOPNOTSUPP ? 0 : ret;
+	ret = tracer_run_deep(fd, ops, ARRAY_SIZE(ops), depth) ?: ops[0].ret;
+	/* The first one disarms, and may be what the forced entry comes before. */
+	if (tracer_run_array(fd, result) || ret || ops[1].ret < 0)
+		return -ENXIO;
+
+	if (scenario == OTHER || scenario == SAME)
+		note_grant(&granted, 0, ops[1].ret, ops[1].cookie);
+	note_grant(&granted, ops[0].slot, result[1].ret, result[1].cookie);
+	for (unsigned int i = 0; i < granted.nr; i++) {
+		if (!granted.cookie[i])
+			return -ENOKEY;
+	}
+	ret = check_callbacks(fd, &granted, depth, MAX_STACK);
+	if (ret)
+		return ret;
+
+	switch (result[1].ret) {
+	case -ENODATA:
+		return 0;
+	case 1:
+		/* The same tracer's, so somebody was granted it. */
+		return granted.nr && result[1].cookie == granted.cookie[0] ? 1 : -EPROTO;
+	case 0:
+	case -EAGAIN:
+		return 1;
+	case -EINVAL:
+		return scenario == REGISTER ? 1 : -EINVAL;
+	default:
+		return result[1].ret;
+	}
+}
+
+TEST_F_TIMEOUT(probe, each_instruction, 200)
+{
+	struct unwind_test_op try = OP_PROBE(0);
+	unsigned int hits = 0;
+	struct function *f;
+	int old, ret;
+
+	if (!find_functions())
+		SKIP(return, "needs CONFIG_KALLSYMS");
+	try.arg = functions[0].start;
+	if (tracer_op(self->fd, try) == -EOPNOTSUPP)
+		SKIP(return, "needs CONFIG_KPROBES");
+	/* The code is changed on the CPU that runs it. */
+	ASSERT_EQ(0, pin_to(0));
+	old = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
+	if (old < 0)
+		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old));
+
+	for_each_function(f) {
+		for (unsigned long addr = f->start; addr < f->end; addr++) {
+			ret = run(self->fd, addr, variant->scenario);
+			EXPECT_LE(0, ret) {
+				TH_LOG("%s+0x%lx: %s", f->name, addr - f->start, strerror(-ret));
+			}
+			hits += ret > 0;
+		}
+	}
+	set_sysctl("kernel/perf_event_max_stack", old);
+	TH_LOG("%u instructions", hits);
+	EXPECT_LT(20, hits);
+}
+
+TEST_HARNESS_MAIN

@@ -343,18 +343,37 @@ int perf_session__flush_callchains(struct perf_session *session)
 		callchain_deferred__flush(session->callchain_deferred) : 0;
 }
 
+/* How many samples are without their record, of @all? */
+static __u64 callchain_deferred__missing(const struct callchain_deferred *cd, __u64 *all)
+{
+	const struct callchain_deferred_stats *stats = callchain_deferred__stats(cd);
+	__u64 missing = stats->lost + stats->late + stats->failed;
+
+	*all = missing + stats->merged + stats->empty;
+	return missing;
+}
+
+/* For the status line of perf top, next to the events that are lost. */
+size_t callchain_deferred__scnprintf_late(const struct callchain_deferred *cd, char *bf,
+					  size_t size)
+{
+	__u64 late, all;
+
+	if (!cd)
+		return 0;
+
+	late = callchain_deferred__missing(cd, &all);
+	return scnprintf(bf, size, " late: %" PRI_lu64 "/%" PRI_lu64, late, all);
+}
+
 void perf_session__warn_callchains(const struct perf_session *session)
 {
-	const struct callchain_deferred_stats *stats;
 	__u64 bad, all;
 
 	if (!session->callchain_deferred)
 		return;
 
-	stats = callchain_deferred__stats(session->callchain_deferred);
-	bad = stats->lost + stats->late + stats->failed;
-	all = bad + stats->merged + stats->empty;
-
+	bad = callchain_deferred__missing(session->callchain_deferred, &all);
 	if (bad && bad >= all / 20)
 		pr_warning("Deferred callchains: %" PRI_lu64 " of %" PRI_lu64 " are missing.\n",
 			   bad, all);

@@ -147,6 +147,8 @@ int perf_session__feed_callchain(struct perf_session *session, union perf_event 
 int perf_session__hold_event(struct perf_session *session, union perf_event *event);
 int perf_session__flush_callchains(struct perf_session *session);
 void perf_session__warn_callchains(const struct perf_session *session);
+size_t callchain_deferred__scnprintf_late(const struct callchain_deferred *cd, char *bf,
+					  size_t size);
 size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FILE *fp);
 
 #endif /* __PERF_CALLCHAIN_DEFERRED_H */

@@ -225,6 +225,22 @@ test_compressed() {
 	! has_deferral "${dir}/merged" || fail "Inject of a compressed file did not merge"
 }
 
+# Buffers that are overwritten, a file for each buffer, a tracking event of its own.
+test_modes() {
+	echo "Modes"
+
+	for mode in --overwrite --threads "-C 0"; do
+		# shellcheck disable=SC2086
+		record -e cpu-clock --call-graph deferred ${mode} -- ${kernel} > /dev/null
+		merged=$(stat_of "${data}" "samples merged")
+		lost=$(stat_of "${data}" "samples lost")
+		echo "${mode}: ${merged} samples merged, ${lost} lost"
+		[ "${merged}" -gt 0 ] || fail "No sample merged with ${mode}"
+		[ "${lost}" -le $((merged / 10 + 1)) ] || fail "Too many samples lost with ${mode}"
+		rm -r "${data}"
+	done
+}
+
 test_refused() {
 	echo "Refused"
 
@@ -246,6 +262,7 @@ test_user
 test_inject
 test_pipe
 test_compressed
+test_modes
 test_refused
 
 cleanup

@@ -6,12 +6,14 @@
  * list of operations on them in one kernel entry of the caller: register, request
  * from task, hardirq or NMI context, run the task work in mid entry, make a step
  * of the core fail, let an NMI hit the core at a named place, or a trap at any of
- * its instructions. What the callbacks got is logged and read back. See test_tracer.h for the operations.
+ * its instructions. What the callbacks got is logged and read back. See
+ * test_tracer.h for the operations.
  *
  * Contexts:
  *  - operations: task context of the caller, or of an io_uring worker for it.
  *  - unwind_test_request(): any, that is the point.
  *  - unwind_test_fail(), unwind_test_point(): wherever the core is, not from NMI.
+ *  - unwind_test_probe_hit(): a trap, which is an NMI to the core.
  *
  * Invariant: a tracer lives as long as its file, and release cancels it first. So
  * callbacks never see a freed one, and nothing here takes part in ordering what

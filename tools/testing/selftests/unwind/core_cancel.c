@@ -28,7 +28,19 @@
 #define DEPTH	5
 #define PAGE	HANG_PAGE
 
-TRACER_FIXTURE(cancel, 2)
+FIXTURE(cancel) {
+	int fd;
+};
+
+FIXTURE_SETUP(cancel)
+{
+	SETUP_TRACERS(2);
+}
+
+FIXTURE_TEARDOWN(cancel)
+{
+	close(self->fd);
+}
 
 /* A thread that runs operations, once. */
 struct runner {

@@ -30,7 +30,19 @@
 #define HERE	0
 #define THERE	1
 
-TRACER_FIXTURE(core, 3)
+FIXTURE(core) {
+	int fd;
+};
+
+FIXTURE_SETUP(core)
+{
+	SETUP_TRACERS(3);
+}
+
+FIXTURE_TEARDOWN(core)
+{
+	close(self->fd);
+}
 
 FIXTURE_VARIANT(core) {
 	unsigned int where;
@@ -365,7 +377,19 @@ TEST_F(core, callback_requests)
 }
 
 /* An NMI with a request for the same or another tracer, in the core's steps. */
-TRACER_FIXTURE(point, 2)
+FIXTURE(point) {
+	int fd;
+};
+
+FIXTURE_SETUP(point)
+{
+	SETUP_TRACERS(2);
+}
+
+FIXTURE_TEARDOWN(point)
+{
+	close(self->fd);
+}
 
 FIXTURE_VARIANT(point) {
 	unsigned int point;
@@ -418,7 +442,19 @@ TEST_F(point, nmi)
 }
 
 /* Two tracers, one way to ask. */
-TRACER_FIXTURE(pair, 2)
+FIXTURE(pair) {
+	int fd;
+};
+
+FIXTURE_SETUP(pair)
+{
+	SETUP_TRACERS(2);
+}
+
+FIXTURE_TEARDOWN(pair)
+{
+	close(self->fd);
+}
 
 /*
  * Defect 13: a request at the last moment, after the task's flags were looked at. The

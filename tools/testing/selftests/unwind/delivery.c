@@ -52,13 +52,11 @@ FIXTURE_TEARDOWN(delivery)
 	free(self->record);
 }
 
-#define OPEN(pid, pages) do {							\
-	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pid, -1, pages));	\
-} while (0)
+#define OPEN(pid, pages) \
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pid, -1, pages))
 
-#define OPEN_EACH_CPU(pid) do {							\
-	ASSERT_EQ(0, rings_open_each_cpu(&self->rings, &self->attr, pid));	\
-} while (0)
+#define OPEN_EACH_CPU(pid) \
+	ASSERT_EQ(0, rings_open_each_cpu(&self->rings, &self->attr, pid))
 
 /* Stop, and count what came. */
 #define TALLY(tally, tid) do {							\
@@ -177,7 +175,8 @@ TEST_F(delivery, sample_max_stack)
 	OPEN(0, 32);
 	rings_enable(&self->rings);
 	workload_syscall(100, SYS_getppid);
-	ASSERT_TRUE(ring_next_type(&self->rings.ring[0], self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_TRUE(ring_next_type(&self->rings.ring[0], self->record,
+				   PERF_RECORD_CALLCHAIN_DEFERRED));
 	EXPECT_EQ(8, as_deferred(self->record)->nr);
 	EXPECT_EQ(-1, workload_check_head(as_deferred(self->record)->ips, 8, 100));
 }
@@ -270,10 +269,11 @@ static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) 
 		}
 		workload_syscall(DEPTH, SYS_exit, 0);
 	}
-	if (cpu_wide || inherit)
+	if (cpu_wide || inherit) {
 		OPEN_EACH_CPU(cpu_wide ? -1 : child);
-	else
+	} else {
 		OPEN(child, 32);
+	}
 	rings_enable(&self->rings);
 	ASSERT_EQ(1, write(go[1], &c, 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));

@@ -37,31 +37,17 @@
 /* A file descriptor, or -1 with the reason in errno and, for people, in @why. */
 int tracer_open(const char **why);
 
-/*
- * A fixture with @nr registered tracers, slots 0 and up. Its variants, if any, can be
- * declared behind it.
- */
-#define TRACER_FIXTURE(name, nr)						\
-FIXTURE(name) {									\
-	int fd;									\
-};										\
+/* For FIXTURE_SETUP() of a fixture with @fd: register @nr tracers, slots 0 and up. */
+#define SETUP_TRACERS(nr) do {							\
+	const char *_why;							\
 										\
-FIXTURE_SETUP(name)								\
-{										\
-	const char *why;							\
-										\
-	self->fd = tracer_open(&why);						\
+	self->fd = tracer_open(&_why);						\
 	if (self->fd < 0)							\
-		SKIP(return, "%s", why);					\
-	for (int slot = 0; slot < (nr); slot++) {				\
-		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(slot))); \
+		SKIP(return, "%s", _why);					\
+	for (int _slot = 0; _slot < (nr); _slot++) {				\
+		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(_slot))); \
 	}									\
-}										\
-										\
-FIXTURE_TEARDOWN(name)								\
-{										\
-	close(self->fd);							\
-}
+} while (0)
 
 /* Run operations in one kernel entry; 0 or -errno. */
 int tracer_run(int fd, struct unwind_test_op *ops, unsigned int nr);

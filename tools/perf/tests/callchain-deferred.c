@@ -396,8 +396,8 @@ static const struct row rows[] = {
 	  { .merged = 1, .records = 1 } },
 	{ "depth of the kernel part", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S0 ",
 	  { .merged = 1, .records = 1 } },
-	{ "no user part, and none wanted", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } }, "S0 O ",
-	  { .merged = 1 } },
+	{ "no user part, and none wanted", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } },
+	  "S0 O ", { .merged = 1 } },
 	{ "no user part, but wanted", { { D, 0, 0, 2 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } }, "S- O ",
 	  { .lost = 1 } },
 	{ "nothing deferred", { { O, 0, 0, 0 }, { O, 0, 0, 0 } }, "O O ", { .merged = 0 } },
@@ -661,8 +661,8 @@ static int test__write(struct test_suite *test __maybe_unused, int subtest __may
 		TEST_EQUAL("before", out[0], KERNEL_IP);
 		TEST_EQUAL("last", out[1 + nr_out], nr_out - 1);
 		TEST_EQUAL("after", out[2 + nr_out], 1000);
-		TEST_ASSERT_VAL("sample", sample.callchain == (void *)&out[1] &&
-					  sample.aux_sample.data == &out[2 + nr_out]);
+		TEST_ASSERT_VAL("callchain", sample.callchain == (void *)&out[1]);
+		TEST_ASSERT_VAL("AUX sample", sample.aux_sample.data == &out[2 + nr_out]);
 	}
 	free(event);
 	free(dst);

@@ -535,6 +535,6 @@ static struct test_case tests__callchain_deferred_file[] = {
 };
 
 struct test_suite suite__callchain_deferred_file = {
-	.desc = "Files with deferred user callchains",
+	.desc = "Files of deferred user callchains",
 	.test_cases = tests__callchain_deferred_file,
 };

@@ -3,9 +3,10 @@
 # Everything that must pass, on kernels that are built: check.sh KERNEL...
 #
 # Each part boots its own VM, so that a part that takes the kernel down hides no
-# other. Parts run side by side, as many as there are CPUs. Prints every failing
-# test, a table, the number of skipped tests if there are any, and as the last line
-# "N passed, N failed". A part that could not run is a failure.
+# other. Parts run side by side, one more than there are CPUs, because perf waits a
+# lot. Prints every failing test, a table, the number of skipped tests if there are
+# any, and as the last line "N passed, N failed". A part that could not run is a
+# failure.
 #
 # Environment: BUILD (the build directory), LINUX, PERF_BIN.
 set -u
@@ -45,7 +46,7 @@ part() {
 	echo "check: $name $kernel"
 	rm -rf "${dir:?}/$kernel-$name"
 	mkdir -p "$dir/$kernel-$name"
-	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+	while [ "$(jobs -rp | wc -l)" -gt "$(nproc)" ]; do
 		wait -n
 	done
 	if [ "$name" = harness ]; then

@@ -19,7 +19,8 @@
  *
  * The life of an entry:
  *  1. The first request claims a cookie, sets its bit and UNWIND_PENDING, and
- *     queues the task work. Later ones only set their bit. A tracer whose bit is
+ *     queues the task work. UNWIND_USED stays until the entry ends, whoever
+ *     cancels meanwhile. Later requests only set their bit. A tracer whose bit is
  *     set already has its callback coming, or had it.
  *  2. The task work clears UNWIND_PENDING, walks, and calls each tracer whose bit
  *     is set in unwind_mask and not in unwind_completed. Where the user registers
@@ -164,7 +165,8 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	unwind_test_point(UNWIND_TEST_POINT_MASK);
 
 	if (!(mask & bit))
-		mask = atomic_long_fetch_or(bit | UNWIND_PENDING, &info->unwind_mask);
+		mask = atomic_long_fetch_or(bit | UNWIND_PENDING | UNWIND_USED,
+					    &info->unwind_mask);
 	if (mask & bit) {
 		*cookie = id;
 		return 1;
@@ -174,7 +176,11 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 		unwind_test_point(UNWIND_TEST_POINT_QUEUE);
 		ret = unwind_queue_work(info, irqs_off);
 		if (ret) {
-			/* Take back what this call set, and nothing else. */
+			/*
+			 * Take back what this call set, but for the mark that
+			 * the entry has a name. Nobody relies on PENDING: tasks
+			 * whose work cannot be queued are exiting, and refused.
+			 */
 			atomic_long_andnot(bit | UNWIND_PENDING, &info->unwind_mask);
 			return ret;
 		}
@@ -380,7 +386,6 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
-	/* Without a request it is this bit that makes reset forget the trace. */
 	mask = atomic_long_fetch_or(UNWIND_USED, &info->unwind_mask);
 	if (mask & UNWIND_EXEC)
 		return -ESTALE;
@@ -583,7 +588,7 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 			 * cache is of this entry, and who had the callback must
 			 * not name the next entry by this cookie.
 			 */
-			atomic_long_andnot(completed | UNWIND_USED, &info->unwind_mask);
+			atomic_long_andnot(completed, &info->unwind_mask);
 			info->walked = false;
 			return;
 		}
@@ -683,8 +688,10 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	synchronize_rcu();
 	/* ... no callback is running that found the work, ... */
 	synchronize_srcu(&unwind_srcu);
-	/* ... and before its next owner asks, nobody remembers this one. */
+	/* ... and before its next owner asks, nobody remembers this one, */
 	unwind_sweep_bit(BIT(bit));
+	/* ... not even an unwind_reset_entry() that read it before. */
+	synchronize_rcu();
 	unwind_bits_used &= ~BIT(bit);
 }
 

@@ -177,8 +177,8 @@ static void queue_fails_test(struct kunit *test)
 
 	core_request(t, &t->a, &c1);
 	core_run_work(t);
-	atomic_long_or(UNWIND_USED, &t->info.unwind_mask);
 	mask = core_mask(t);
+	KUNIT_EXPECT_TRUE(test, mask & UNWIND_USED);
 
 	t->queue_ret = -ESRCH;
 	KUNIT_EXPECT_EQ(test, -ESRCH, core_request(t, &t->b, &c2));

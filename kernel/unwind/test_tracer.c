@@ -136,6 +136,7 @@ struct unwind_test_trap {
 
 static struct unwind_test_trap unwind_test_fails[UNWIND_TEST_NR_FAILS];
 static struct unwind_test_trap unwind_test_points[UNWIND_TEST_NR_POINTS];
+static atomic_t unwind_test_firing = ATOMIC_INIT(0);
 
 static DEFINE_MUTEX(unwind_test_probe_lock);
 static struct unwind_test_file *unwind_test_probe_owner;
@@ -301,15 +302,20 @@ bool unwind_test_fail(enum unwind_test_fail what)
 void unwind_test_point(enum unwind_test_point point)
 {
 	struct unwind_test_trap *trap = &unwind_test_points[point];
-	struct unwind_test_shot shot = { .slot = trap->slot };
+	struct unwind_test_shot shot = {};
 
 	if (likely(READ_ONCE(trap->task) != current) || in_nmi())
 		return;
 
-	WRITE_ONCE(trap->task, NULL);
-	unwind_test_request(&shot, trap->where);
-	trap->ret = shot.ret;
-	trap->cookie = shot.cookie;
+	/* Pairs with unwind_test_release(): seen there, or disarmed here. */
+	atomic_inc(&unwind_test_firing);
+	if (cmpxchg(&trap->task, current, NULL) == current) {
+		shot.slot = trap->slot;
+		unwind_test_request(&shot, trap->where);
+		trap->ret = shot.ret;
+		trap->cookie = shot.cookie;
+	}
+	atomic_dec(&unwind_test_firing);
 }
 
 /* Whoever walks the list of tracers finds this one. */
@@ -665,6 +671,10 @@ static int unwind_test_release(struct inode *inode, struct file *filep)
 	unwind_test_disarm(file, unwind_test_fails, UNWIND_TEST_NR_FAILS);
 	unwind_test_disarm(file, unwind_test_points, UNWIND_TEST_NR_POINTS);
 	unwind_test_unprobe(file);
+	/* A trap that fired in another thread may still be at work with a slot. */
+	smp_mb();
+	while (atomic_read(&unwind_test_firing))
+		msleep(1);
 	for (unsigned int i = 0; i < UNWIND_TEST_SLOTS; i++) {
 		complete_all(&file->slots[i].go);
 		unwind_deferred_cancel(&file->slots[i].work);

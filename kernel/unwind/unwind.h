@@ -14,7 +14,7 @@
 enum {
 	/* The task work is queued. */
 	UNWIND_PENDING_BIT,
-	/* A trace was taken without a request. */
+	/* The entry has a name, or a trace, which its end has to forget. */
 	UNWIND_USED_BIT,
 	/* In exec: no user stack until the return to user mode. */
 	UNWIND_EXEC_BIT,

@@ -19,6 +19,7 @@
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
 
+#include <asm/fred.h>
 #include <asm/processor.h>
 #include <asm/sections.h>
 #include <asm/unwind_user.h>
@@ -37,6 +38,17 @@ static bool on_hardirq_stack(unsigned long sp)
 	return top && sp <= top && sp > top - IRQ_STACK_SIZE;
 }
 
+/* FRED enters on the thread stack, in text of its own. */
+static bool in_fred_entry(unsigned long ip)
+{
+#ifdef CONFIG_X86_FRED
+	return ip >= (unsigned long)asm_fred_entrypoint_user &&
+	       ip < (unsigned long)asm_fred_entrypoint_kernel;
+#else
+	return false;
+#endif
+}
+
 /**
  * x86_user_regs_valid_at - user frame validity for an interrupted position
  * @ip:		interrupted kernel instruction pointer
@@ -52,6 +64,8 @@ bool x86_user_regs_valid_at(unsigned long ip, unsigned long sp)
 {
 	if (ip >= (unsigned long)__entry_text_start &&
 	    ip < (unsigned long)__entry_text_end)
+		return false;
+	if (in_fred_entry(ip))
 		return false;
 
 	return on_stack_of_current(sp) || on_hardirq_stack(sp);

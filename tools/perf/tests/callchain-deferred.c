@@ -444,6 +444,8 @@ static int test__merge(struct test_suite *test __maybe_unused, int subtest __may
 }
 
 /* A sample that waits forever: at the bound it goes, and what is behind it. */
+#define NR_CROWD	40
+
 static int test__bounds(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	const struct callchain_deferred_limits bytes = { .max_bytes = 64 * 1024 };
@@ -451,10 +453,16 @@ static int test__bounds(struct test_suite *test __maybe_unused, int subtest __ma
 	const struct step blocked = { S, 1, 3, 0 }, other = { O, 0, 0, 0 };
 	const struct step record = { R, 1, 3, 2 };
 	const struct step parked = { S, 9, 1, 0 }, parked_r = { R, 9, 1, 2 };
+	const struct callchain_deferred_limits none = {};
 	const struct callchain_deferred_stats *stats;
+	struct step crowd[NR_CROWD + 1];
 	struct ctx ctx = {};
 	u64 time = 0;
 	int i;
+
+	for (i = 0; i < NR_CROWD; i++)
+		crowd[i] = (struct step) { R, i + 1, 1, 2 };
+	crowd[i].what = END;
 
 	/* By bytes. */
 	ctx.cd = callchain_deferred__new(&ctx_ops, &ctx, &bytes);
@@ -507,6 +515,16 @@ static int test__bounds(struct test_suite *test __maybe_unused, int subtest __ma
 	TEST_EQUAL("merged", stats->merged, 50000 / 64);
 	TEST_EQUAL("foreign", stats->foreign, 50000);
 	TEST_ASSERT_VAL("order and callchains", !ctx.bad);
+	callchain_deferred__delete(ctx.cd);
+
+	/* Many tasks that claim to be in one kernel entry are no lack of memory. */
+	memset(&ctx, 0, sizeof(ctx));
+	ctx.cd = callchain_deferred__new(&ctx_ops, &ctx, &none);
+	TEST_ASSERT_VAL("memory", ctx.cd);
+	TEST_EQUAL("crowd", ctx__add_records(&ctx, crowd), 0);
+	stats = callchain_deferred__stats(ctx.cd);
+	TEST_EQUAL("records", stats->records, NR_CROWD);
+	TEST_EQUAL("some are left out", stats->foreign, NR_CROWD - 16);
 	callchain_deferred__delete(ctx.cd);
 	return TEST_OK;
 }

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <linux/kernel.h>
 
+#include <perf/cpumap.h>
+
 #include "callchain.h"
 #include "callchain-deferred.h"
 #include "debug.h"
@@ -186,8 +188,12 @@ void evlist__clear_callchain_deferred(struct evlist *evlist)
 	}
 }
 
-/* The deepest of the events that defer and write to the same kind of ring buffer. */
-static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backward)
+/*
+ * The deepest of the events that defer and write to the same kind of ring buffer;
+ * only those on the CPUs of @like, if it is not NULL.
+ */
+static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backward,
+					      const struct evsel *like)
 {
 	struct evsel *evsel, *deepest = NULL;
 
@@ -195,6 +201,8 @@ static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backwa
 		const struct perf_event_attr *attr = &evsel->core.attr;
 
 		if (!attr->defer_callchain || attr->write_backward != backward)
+			continue;
+		if (like && !perf_cpu_map__equal(evsel->core.cpus, like->core.cpus))
 			continue;
 		/* 0 is the sysctl, more than any other. */
 		if (!deepest || (u16)(attr->sample_max_stack - 1) >
@@ -206,19 +214,28 @@ static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backwa
 
 /*
  * A record serves all events, so it is as deep as the deepest of them. The depth
- * of an event that has callchains itself is what the user wants, and stays.
+ * of an event that has callchains itself is what the user wants, and stays. Without
+ * another tracking event there is an output on all CPUs that any of them is on: the
+ * cores of a hybrid machine have events of their own.
  */
 static void evlist__config_defer_output(struct evlist *evlist, bool backward)
 {
-	struct evsel *deepest = evlist__deepest_deferred(evlist, backward);
+	struct evsel *deepest = evlist__deepest_deferred(evlist, backward, NULL);
 	struct evsel *tracking = evlist__get_tracking_event(evlist);
 	struct perf_event_attr *attr = &tracking->core.attr;
+	struct evsel *evsel;
 
 	if (!deepest)
 		return;
 
 	if (attr->write_backward != backward || (attr->sample_type & PERF_SAMPLE_CALLCHAIN)) {
-		deepest->core.attr.defer_output = 1;
+		evlist__for_each_entry(evlist, evsel) {
+			if (!evsel->core.attr.defer_callchain ||
+			    evsel->core.attr.write_backward != backward)
+				continue;
+			deepest = evlist__deepest_deferred(evlist, backward, evsel);
+			deepest->core.attr.defer_output = 1;
+		}
 		return;
 	}
 	attr->defer_output = 1;

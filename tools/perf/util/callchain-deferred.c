@@ -311,10 +311,16 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 {
 	struct dc_entry *entry = dc__findnew(cd, rec->cookie, sample);
 	const u64 *ips = (const u64 *)rec->ips;
+	int nr_same;
 
 	cd->stats.records++;
-	if (!entry)
-		return -ENOMEM;
+	if (!entry) {
+		dc__find(cd, rec->cookie, sample, &nr_same);
+		if (nr_same < MAX_SAME_COOKIE)
+			return -ENOMEM;
+		cd->stats.foreign++;
+		return 0;
+	}
 
 	if (entry->known) {
 		cd->stats.duplicate++;

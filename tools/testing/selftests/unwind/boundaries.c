@@ -601,7 +601,7 @@ static int stop_child(pid_t child, struct user_regs_struct *regs)
 }
 
 /* A child that has stopped itself, before its getppid() under DEPTH known callers. */
-static pid_t start_tracee(void)
+static pid_t start_tracee(bool stops_again)
 {
 	int status;
 	pid_t child = fork();
@@ -609,6 +609,8 @@ static pid_t start_tracee(void)
 	if (!child) {
 		ptrace(PTRACE_TRACEME, 0, 0, 0);
 		raise(SIGSTOP);
+		if (stops_again)
+			raise(SIGSTOP);
 		_exit(workload_syscall(DEPTH, SYS_getppid) == 77 ? 77 : 1);
 	}
 	return waitpid(child, &status, 0) == child ? child : -1;
@@ -635,7 +637,7 @@ static void ptrace_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary
 {
 	struct user_regs_struct regs;
 	struct seen seen;
-	pid_t child = start_tracee();
+	pid_t child = start_tracee(false);
 
 	ASSERT_LT(0, child);
 	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
@@ -685,7 +687,7 @@ TEST_F(boundary, ptrace_after_sample)
 	self->attr = tracepoint_attr("sched/sched_switch");
 	if (self->attr.type == ~0U)
 		SKIP(return, "no scheduler tracepoints");
-	child = start_tracee();
+	child = start_tracee(false);
 	ASSERT_LT(0, child);
 	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
 	ASSERT_EQ(0, ring_filter(&self->rings.ring[0], "prev_state", TRACED));
@@ -693,6 +695,41 @@ TEST_F(boundary, ptrace_after_sample)
 	/* From here on: a sample in the stop at the entry would be told at the exit. */
 	rings_enable(&self->rings);
 	ASSERT_EQ(0, stop_child(child, &regs));
+	move_registers(&regs);
+	EXPECT_EQ(42, finish_tracee(child, &regs));
+
+	collect(&seen, &self->rings, self->record);
+	ASSERT_EQ(1, seen.samples);
+	ASSERT_EQ(1, seen.records);
+	EXPECT_NE(0, seen.sample[0].cookie);
+	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
+	EXPECT_EQ(0, seen.record[0].nr);
+	EXPECT_EQ(moved + 1, unwind_stat("moved"));
+}
+
+/* The same in a stop for a signal, from which the task goes on without a handler. */
+TEST_F(boundary, ptrace_after_sample_in_signal_stop)
+{
+	long moved = unwind_stat("moved");
+	struct user_regs_struct regs;
+	struct seen seen;
+	pid_t child;
+	int status;
+
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	child = start_tracee(true);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
+	ASSERT_EQ(0, ring_filter(&self->rings.ring[0], "prev_state", TRACED));
+	rings_enable(&self->rings);
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, child, 0, 0));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+	ASSERT_EQ(0, ptrace(PTRACE_GETREGS, child, 0, &regs));
+	/* In tkill(), of raise(). */
+	ASSERT_LE(0, (long)regs.orig_rax);
 	move_registers(&regs);
 	EXPECT_EQ(42, finish_tracee(child, &regs));
 

@@ -288,7 +288,7 @@ TEST_F(cancel, bit_changes_hands_in_mid_entry)
 
 	EXPECT_EQ(0, ops[0].ret);
 	EXPECT_EQ(bit.ret, ops[1].ret);
-	EXPECT_EQ(MASK_PENDING, ops[1].arg);
+	EXPECT_EQ(MASK_PENDING | MASK_USED, ops[1].arg);
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 

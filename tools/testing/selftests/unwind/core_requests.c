@@ -289,6 +289,45 @@ TEST_F(core, cancel_drops_request)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
+/* A cancel leaves no bit behind, and yet the entry has to be forgotten at its end. */
+TEST_F(core, entry_ends_after_cancel)
+{
+	struct unwind_test_op next = OP_REQUEST(2, variant->where);
+	struct unwind_test_op ops[][3] = {
+		{ OP_REQUEST(0, variant->where), OP_TASK_WORK(), OP_CANCEL(0) },
+		{ OP_REQUEST(1, variant->where), OP_CANCEL(1) },
+	};
+
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, tracer_run_deep(self->fd, ops[i], 3 - i, DEPTH));
+		EXPECT_EQ(0, ops[i][0].ret);
+		if (!i)
+			EXPECT_CALLBACK(self->fd, 0, ops[i][0].cookie, DEPTH);
+		EXPECT_NO_CALLBACK(self->fd);
+
+		ASSERT_EQ(0, tracer_run_deep(self->fd, &next, 1, DEPTH + 2 + i));
+		EXPECT_EQ(0, next.ret);
+		EXPECT_NE(ops[i][0].cookie, next.cookie);
+		EXPECT_CALLBACK(self->fd, 2, next.cookie, DEPTH + 2 + i);
+	}
+}
+
+/* The same after a request that failed. */
+TEST_F(core, entry_ends_after_failed_task_work)
+{
+	struct unwind_test_op failed[] = {
+		OP_FAIL(UNWIND_TEST_FAIL_TASK_WORK, 1),
+		OP_REQUEST(0, variant->where),
+	};
+	struct unwind_test_op next = OP_REQUEST(0, variant->where);
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, failed, ARRAY_SIZE(failed), DEPTH));
+	EXPECT_EQ(-ESRCH, failed[1].ret);
+	ASSERT_EQ(0, tracer_run_deep(self->fd, &next, 1, DEPTH + 2));
+	EXPECT_EQ(0, next.ret);
+	EXPECT_CALLBACK(self->fd, 0, next.cookie, DEPTH + 2);
+}
+
 /* Defect 2: every bit, also 31, 32 and 63, with and without a race. */
 TEST_F(core, every_bit)
 {
@@ -324,7 +363,7 @@ TEST_F(core, every_bit)
 		EXPECT_EQ(1, ops[1].ret);
 		EXPECT_EQ(1, ops[3].ret);
 		EXPECT_EQ(ops[1].cookie, ops[2].cookie);
-		EXPECT_EQ(MASK_PENDING | 1ULL << ops[4].ret, ops[4].arg);
+		EXPECT_EQ(MASK_PENDING | MASK_USED | 1ULL << ops[4].ret, ops[4].arg);
 		EXPECT_CALLBACK(self->fd, (unsigned int)slot, ops[1].cookie, 3);
 		if (ops[4].ret > high)
 			high = ops[4].ret;

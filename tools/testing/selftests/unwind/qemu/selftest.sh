@@ -94,7 +94,7 @@ count "1 1 1" "perf test" <<END
  12: Three: Skip (no hardware)
 END
 
-vm() { CHECK=1 TIMEOUT=${limit:-120} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
+vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 
 if kernel=${1-} && [ -n "$kernel" ]; then
 	expect 0 "vm: success" vm true

@@ -674,7 +674,7 @@ static int unwind_test_release(struct inode *inode, struct file *filep)
 	/* A trap that fired in another thread may still be at work with a slot. */
 	smp_mb();
 	while (atomic_read(&unwind_test_firing))
-		msleep(1);
+		fsleep(1000);
 	for (unsigned int i = 0; i < UNWIND_TEST_SLOTS; i++) {
 		complete_all(&file->slots[i].go);
 		unwind_deferred_cancel(&file->slots[i].work);

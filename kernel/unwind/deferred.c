@@ -140,6 +140,12 @@ static int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
 	return task_work_add(current, &info->work, mode);
 }
 
+static int unwind_refuse(enum unwind_stat why, int err)
+{
+	unwind_count(why);
+	return err;
+}
+
 /*
  * The request of one tracer bit. Interrupts are off now; @irqs_off tells whether
  * they were before.
@@ -152,13 +158,13 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	int ret;
 
 	if (mask & UNWIND_EXEC)
-		return -ESTALE;
+		return unwind_refuse(UNWIND_STAT_REFUSED_EXEC, -ESTALE);
 	if (mask & UNWIND_RESET)
-		return -EAGAIN;
+		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
 	/* Had its callback for this cookie in the entry before, see reset. */
 	if (!(mask & bit) && (atomic_long_read(&info->unwind_completed) & bit))
-		return -EAGAIN;
+		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
 	unwind_note_regs(info, regs);
 	id = unwind_entry_cookie(info);
@@ -182,7 +188,7 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 			 * whose work cannot be queued are exiting, and refused.
 			 */
 			atomic_long_andnot(bit | UNWIND_PENDING, &info->unwind_mask);
-			return ret;
+			return unwind_refuse(UNWIND_STAT_REFUSED_NO_WORK, ret);
 		}
 	}
 
@@ -204,15 +210,15 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
 {
 	struct unwind_task_info *info = &current->unwind_info;
 	const bool irqs_off = irqs_disabled();
-	int bit;
+	int bit, ret;
 
 	*cookie = 0;
 
 	/* User workers have an mm, but no user mode to return to. */
 	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
-		return -EINVAL;
+		return unwind_refuse(UNWIND_STAT_REFUSED_NO_USER, -EINVAL);
 	if (current->flags & PF_EXITING)
-		return -ESRCH;
+		return unwind_refuse(UNWIND_STAT_REFUSED_EXITING, -ESRCH);
 
 	/*
 	 * Holds off unwind_deferred_cancel() too, whose synchronize_rcu() waits
@@ -224,11 +230,12 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
 	/* Pairs with unwind_deferred_init() and unwind_deferred_cancel(). */
 	bit = READ_ONCE(work->bit);
 	if (bit < UNWIND_TRACER_SHIFT)
-		return -EINVAL;
+		return unwind_refuse(UNWIND_STAT_REFUSED_NO_TRACER, -EINVAL);
 
-	bit = unwind_request_bit(info, BIT(bit), irqs_off, regs, cookie);
-	unwind_count(bit < 0 ? UNWIND_STAT_REFUSED : UNWIND_STAT_REQUESTS);
-	return bit;
+	ret = unwind_request_bit(info, BIT(bit), irqs_off, regs, cookie);
+	if (ret >= 0)
+		unwind_count(UNWIND_STAT_REQUESTS);
+	return ret;
 }
 
 /**
@@ -265,7 +272,7 @@ static bool unwind_fill_cache(struct unwind_user_state *state,
 
 	cache->nr += unwind_user_walk(state, cache->entries + cache->nr,
 				      max - cache->nr);
-	return cache->nr == max && !state->done;
+	return cache->nr == max && state->step != UNWIND_STEP_DONE;
 }
 
 static struct unwind_cache *unwind_alloc_cache(unsigned int max)
@@ -313,17 +320,19 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	if (!info->cache)
 		info->cache = unwind_alloc_cache(min(limit, UNWIND_PAGE_ENTRIES));
 	cache = info->cache;
-	if (!cache)
+	if (!cache) {
+		unwind_count(UNWIND_STAT_EMPTY_NOMEM);
 		return;
+	}
 
 	cache->nr = 0;
 	if (unwind_regs_differ(info)) {
-		unwind_count(UNWIND_STAT_MOVED);
+		unwind_count(UNWIND_STAT_EMPTY_MOVED);
 		return;
 	}
 
 	unwind_user_start(&state, regs);
-	if (!state.done)
+	if (state.ws)
 		cache->entries[cache->nr++] = state.ip;
 
 	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit) {
@@ -338,8 +347,8 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	unwind_count(UNWIND_STAT_WALKS);
 	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
 	if (!cache->nr)
-		unwind_count(UNWIND_STAT_EMPTY);
-	else if (!state.done && cache->nr >= min(cache->max, limit))
+		unwind_count(UNWIND_STAT_EMPTY_NO_STACK);
+	else if (state.step != UNWIND_STEP_DONE && cache->nr >= min(cache->max, limit))
 		unwind_count(UNWIND_STAT_TRUNCATED);
 }
 

@@ -16,15 +16,22 @@
 DEFINE_PER_CPU(unsigned long [UNWIND_NR_STATS], unwind_stats);
 
 static const char * const unwind_stat_names[] = {
-	[UNWIND_STAT_REQUESTS]	= "requests",
-	[UNWIND_STAT_REFUSED]	= "refused",
-	[UNWIND_STAT_WALKS]	= "walks",
-	[UNWIND_STAT_FRAMES]	= "frames",
-	[UNWIND_STAT_EMPTY]	= "empty",
-	[UNWIND_STAT_MOVED]	= "moved",
-	[UNWIND_STAT_TRUNCATED]	= "truncated",
-	[UNWIND_STAT_NOMEM]	= "nomem",
-	[UNWIND_STAT_CALLBACKS]	= "callbacks",
+	[UNWIND_STAT_REQUESTS]		= "requests",
+	[UNWIND_STAT_REFUSED_NO_USER]	= "refused_no_user",
+	[UNWIND_STAT_REFUSED_NO_TRACER]	= "refused_no_tracer",
+	[UNWIND_STAT_REFUSED_EXITING]	= "refused_exiting",
+	[UNWIND_STAT_REFUSED_EXEC]	= "refused_exec",
+	[UNWIND_STAT_REFUSED_BETWEEN]	= "refused_between",
+	[UNWIND_STAT_REFUSED_NO_WORK]	= "refused_no_work",
+	[UNWIND_STAT_WALKS]		= "walks",
+	[UNWIND_STAT_FRAMES]		= "frames",
+	[UNWIND_STAT_TRUNCATED]		= "truncated",
+	[UNWIND_STAT_NO_CODE]		= "no_code",
+	[UNWIND_STAT_EMPTY_MOVED]	= "empty_moved",
+	[UNWIND_STAT_EMPTY_NOMEM]	= "empty_nomem",
+	[UNWIND_STAT_EMPTY_NO_STACK]	= "empty_no_stack",
+	[UNWIND_STAT_NOMEM]		= "nomem",
+	[UNWIND_STAT_CALLBACKS]		= "callbacks",
 };
 
 static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);

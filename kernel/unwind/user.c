@@ -4,15 +4,21 @@
  *
  * Runs in task context of the task whose stack it reads, where page faults are
  * allowed; with page faults disabled it works too and ends at the first page
- * that is not resident. No locks, no allocation.
+ * that is not resident. No allocation; the lock of a mapping is taken to see
+ * whether an address is code.
  *
  * Registers and stack belong to the user and may say anything. Everything rests
- * on one invariant: each step moves the stack pointer strictly up, reads only
- * above it, and adds at most one entry. So a walk ends after as many steps as
- * the caller has room for, whatever the stack holds, and every failed test or
+ * on one invariant: each step either adds an entry or is the last of its kind in
+ * a row, and below a signal frame each one that adds an entry moves the stack
+ * pointer strictly up and reads only above it. So a walk ends after as many steps
+ * as the caller has room for, whatever the stack holds, and every failed test or
  * read is the end of the walk, never an error: what was found so far is kept.
+ *
+ * What differs from the in-place walker of perf: the code at an exact ip tells of
+ * frames that are not built yet or not any more; a signal frame leads to the code
+ * that was interrupted, on whatever stack; a return address that is no code ends
+ * the walk and is not shown.
  */
-#include <linux/bits.h>
 #include <linux/export.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
@@ -21,28 +27,14 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 
-#ifndef unwind_user_at_function_start
-static bool unwind_user_at_function_start(struct pt_regs *regs)
-{
-	return false;
-}
-#endif
-
-#ifndef ARCH_INIT_USER_FP_ENTRY_FRAME
-#define ARCH_INIT_USER_FP_ENTRY_FRAME(ws)
-#endif
+#include "text.h"
+#include "unwind.h"
 
 /*
  * Frames between two looks at pending signals. User accesses are opened and
  * closed once per batch.
  */
 #define UNWIND_USER_BATCH	64
-
-/* Addresses that the user can lie with: truncate what 32-bit code holds. */
-static unsigned long unwind_user_word(unsigned long val, unsigned int ws)
-{
-	return ws == sizeof(u32) ? (u32)val : val;
-}
 
 /*
  * A frame pointer that may be followed from @sp. That it points into user
@@ -69,6 +61,9 @@ do {										\
  * Follow saved frame pointers for up to @max frames. @ws is a constant in each
  * caller, which makes the frame layout one too.
  *
+ * A caller's frame that is below this one or far above it ends the batch: a
+ * signal frame may be in between.
+ *
  * Where the architecture can mask user pointers, one access window serves the
  * whole batch: a masked pointer needs neither a check nor a speculation barrier
  * of its own, and one outside of user memory faults.
@@ -82,13 +77,14 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 	const s32 high = frame.cfa_off + max(frame.ra_off, frame.fp_off);
 	unsigned long fp = state->fp, sp = state->sp, ra;
 	const bool masked = can_do_masked_user_access();
+	enum unwind_user_step step = UNWIND_STEP_DONE;
 	unsigned int nr = 0;
 	void __user *win;
 
 	if (masked)
 		win = masked_user_access_begin((void __user *)(fp + low));
 
-	while (nr < max && unwind_user_base_ok(fp, sp, ws)) {
+	while (unwind_user_base_ok(fp, sp, ws)) {
 		unsigned long next;
 
 		win = (void __user *)(fp + low);
@@ -103,68 +99,166 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 		if (!masked)
 			user_read_access_end();
 
+		if (ws == sizeof(u32)) {
+			ra = (u32)(ra + state->cs_base);
+			next = (u32)(next + state->ss_base);
+		}
+
 		entries[nr++] = ra;
 		sp = fp + frame.cfa_off;
 		fp = next;
+
+		if (unlikely(next - sp >= ARCH_SIGNAL_FRAME_MIN(ws))) {
+			step = UNWIND_STEP_SIGNAL;
+			break;
+		}
+		if (nr == max) {
+			step = UNWIND_STEP_FP;
+			break;
+		}
 	}
 
-	state->done = nr < max;
 	if (masked)
 		user_read_access_end();
-	goto save;
+	goto out;
 
 fault:
 	user_read_access_end();
 out:
-	state->done = true;
-save:
 	if (nr)
 		state->ip = entries[nr - 1];
 	state->sp = sp;
 	state->fp = fp;
+	state->step = step;
 	return nr;
 }
 
-/* The caller of a function that did not push anything yet. */
-static unsigned int
-unwind_user_entry_frame(struct unwind_user_state *state, unsigned long *entries)
+static unsigned int unwind_user_fp(struct unwind_user_state *state,
+				   unsigned long *entries, unsigned int max)
 {
-	const struct unwind_user_frame frame = {
-		ARCH_INIT_USER_FP_ENTRY_FRAME(state->ws)
-	};
-	unsigned long cfa = state->sp + frame.cfa_off, ra;
-	void __user *addr = (void __user *)(cfa + frame.ra_off);
+	unsigned int nr;
 
-	state->at_entry = false;
+	max = min_t(unsigned int, max, UNWIND_USER_BATCH);
+	nr = state->ws == sizeof(u32) ?
+		unwind_user_fp_batch(state, entries, max, sizeof(u32)) :
+		unwind_user_fp_batch(state, entries, max, sizeof(u64));
 
-	if (cfa <= state->sp || !IS_ALIGNED(cfa, state->ws))
+	for (unsigned int i = 0; i < nr; i++) {
+		if (unlikely(!unwind_text(state, entries[i]) &&
+			     !unwind_uretprobe_address(state, &entries[i]))) {
+			unwind_count(UNWIND_STAT_NO_CODE);
+			state->step = UNWIND_STEP_DONE;
+			return i;
+		}
+	}
+	return nr;
+}
+
+/* Read an address; one of 32-bit code is relative to its segment's base. */
+static bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr,
+			     u32 base, unsigned long *val)
+{
+	u32 word;
+
+	if (!IS_ALIGNED(addr, state->ws))
+		return false;
+	if (state->ws == sizeof(u64))
+		return !get_user(*val, (unsigned long __user *)addr);
+
+	if (get_user(word, (u32 __user *)addr))
+		return false;
+	*val = (u32)(word + base);
+	return true;
+}
+
+/*
+ * Read what may be a return address: behind a call, or at first where a return
+ * probe put its trampoline. Returns 0 when it is none.
+ */
+static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
+{
+	unsigned long ra;
+
+	if (!unwind_user_word(state, addr, state->cs_base, &ra))
 		return 0;
-
-	if (!user_read_access_begin(addr, state->ws))
-		return 0;
-	unwind_user_load(ra, addr, state->ws, fault);
-	user_read_access_end();
-
-	entries[0] = ra;
-	state->ip = ra;
-	state->sp = cfa;
-	return 1;
-
-fault:
-	user_read_access_end();
+	if (unwind_is_trampoline(state, ra) ||
+	    (unwind_text(state, ra) && arch_unwind_user_after_call(ra)))
+		return ra;
 	return 0;
 }
 
-static unsigned int unwind_user_batch(struct unwind_user_state *state,
-				      unsigned long *entries, unsigned int max)
+/* The caller by what the code at the ip says, if there is one where it should be. */
+static unsigned int unwind_user_code(struct unwind_user_state *state,
+				     unsigned long *entries)
 {
-	if (state->at_entry)
-		return unwind_user_entry_frame(state, entries);
+	const unsigned int ws = state->ws;
+	unsigned long top, next, ra, fp = state->fp;
+	struct unwind_user_guess guess;
 
-	if (state->ws == sizeof(u32))
-		return unwind_user_fp_batch(state, entries, max, sizeof(u32));
+	state->step = UNWIND_STEP_FP;
 
-	return unwind_user_fp_batch(state, entries, max, sizeof(u64));
+	top = unwind_user_caller(state, state->sp);
+	next = unwind_user_caller(state, state->sp + ws);
+	if (!arch_unwind_user_guess(state, top, next, &guess))
+		return 0;
+	if (guess.signal) {
+		state->step = UNWIND_STEP_SIGNAL;
+		return 0;
+	}
+
+	if (guess.cfa == state->sp + ws)
+		ra = top;
+	else if (guess.cfa == state->sp + 2 * ws)
+		ra = next;
+	else
+		ra = unwind_user_caller(state, guess.cfa - ws);
+	if (!ra || guess.cfa <= state->sp)
+		return 0;
+	if (guess.fp_saved &&
+	    !unwind_user_word(state, guess.cfa - 2 * ws, state->ss_base, &fp))
+		return 0;
+
+	unwind_uretprobe_address(state, &ra);
+	entries[0] = ra;
+	state->ip = ra;
+	state->sp = guess.cfa;
+	state->fp = fp;
+	if (fp - guess.cfa >= ARCH_SIGNAL_FRAME_MIN(ws))
+		state->step = UNWIND_STEP_SIGNAL;
+	return 1;
+}
+
+/* The code that a signal interrupted, if this is the end of its handler. */
+static unsigned int unwind_user_signal(struct unwind_user_state *state,
+				       unsigned long *entries)
+{
+	if (!arch_unwind_user_signal_frame(state)) {
+		/* In the innermost frame the code was not looked at yet. */
+		state->step = state->syscall >= 0 ? UNWIND_STEP_CODE : UNWIND_STEP_FP;
+		state->syscall = -1;
+		return 0;
+	}
+	if (!state->ws || state->ip >= TASK_SIZE_MAX) {
+		state->step = UNWIND_STEP_DONE;
+		return 0;
+	}
+
+	entries[0] = state->ip;
+	state->step = UNWIND_STEP_CODE;
+	return 1;
+}
+
+static unsigned int unwind_user_step(struct unwind_user_state *state,
+				     unsigned long *entries, unsigned int max)
+{
+	switch (state->step) {
+	case UNWIND_STEP_CODE:
+		return unwind_user_code(state, entries);
+	case UNWIND_STEP_SIGNAL:
+		return unwind_user_signal(state, entries);
+	default:
+		return unwind_user_fp(state, entries, max);
+	}
 }
 
 /* Nothing could end a wait for user memory any more, or somebody wants to. */
@@ -178,20 +272,18 @@ static bool unwind_user_dying(void)
  * @state:	the position to set up
  * @regs:	user registers to start from
  *
- * Context: any. No user memory is read.
+ * Context: task context of the task that owns @regs. No user memory is read.
  */
 void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs)
 {
-	unsigned int ws = unwind_user_word_size(regs);
+	*state = (struct unwind_user_state) {};
+	arch_unwind_user_set(state, regs);
+	if (!state->ws)
+		return;
 
-	*state = (struct unwind_user_state) {
-		.ip		= instruction_pointer(regs),
-		.sp		= unwind_user_word(user_stack_pointer(regs), ws),
-		.fp		= unwind_user_word(frame_pointer(regs), ws),
-		.ws		= ws,
-		.at_entry	= ws && unwind_user_at_function_start(regs),
-		.done		= !ws,
-	};
+	/* A system call may be sigreturn; anywhere else the code tells. */
+	state->step = state->syscall >= 0 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE;
+	unwind_uretprobe_init(state);
 }
 
 /**
@@ -214,13 +306,12 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 {
 	unsigned int nr = 0;
 
-	while (!state->done && nr < max) {
+	while (state->step != UNWIND_STEP_DONE && nr < max) {
 		bool resident_only = unwind_user_dying();
 
 		if (resident_only)
 			pagefault_disable();
-		nr += unwind_user_batch(state, entries + nr,
-					min(max - nr, UNWIND_USER_BATCH));
+		nr += unwind_user_step(state, entries + nr, max - nr);
 		if (resident_only)
 			pagefault_enable();
 	}
@@ -248,8 +339,8 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 		return -EINVAL;
 
 	unwind_user_start(&state, regs);
-	if (state.done || !max_entries)
-		return state.done ? -EINVAL : 0;
+	if (!state.ws || !max_entries)
+		return state.ws ? 0 : -EINVAL;
 
 	trace->entries[0] = state.ip;
 	trace->nr = 1 + unwind_user_walk(&state, trace->entries + 1, max_entries - 1);

@@ -19,6 +19,10 @@
 #define WALK_SLOTS	(WALK_PAGES * PAGE_SIZE / sizeof(u64))
 #define WALK_MAX	8
 
+/* What frames return to is in this page of the mapping, each behind a call. */
+#define WALK_TEXT	(2 * PAGE_SIZE)
+#define CALLER(n)	(WALK_TEXT + 16 * (n))
+
 /*
  * Words and registers of a case are byte offsets into the user mapping where they
  * are meant as addresses; RAW() takes a value as it is.
@@ -30,11 +34,13 @@ struct walk_val {
 
 #define AT(off)		{ .val = (off) }
 #define RAW(v)		{ .raw = true, .val = (v) }
+#define RA(n)		AT(CALLER(n))
 #define WORD(off, v)	{ .used = true, .where = (off), .what = v }
 
 struct walk_case {
 	const char	*desc;
 	unsigned int	ws;
+	/* What a function starts with is at the ip. */
 	bool		at_entry;
 	/* The last page of the mapping is gone. */
 	bool		hole;
@@ -56,40 +62,40 @@ static const struct walk_case walk_cases[] = {
 	}, {
 		.desc	= "fp below sp",
 		.ws = 8, .sp = AT(64), .fp = AT(48),
-		.words	= { WORD(48, AT(128)), WORD(56, RAW(0x1000)) },
+		.words	= { WORD(48, AT(128)), WORD(56, RA(1)) },
 	}, {
 		.desc	= "frame points to itself",
 		.ws = 8, .sp = AT(64), .fp = AT(64),
-		.words	= { WORD(64, AT(64)), WORD(72, RAW(0x1000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+		.words	= { WORD(64, AT(64)), WORD(72, RA(1)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "two frames in a loop",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
-		.words	= { WORD(64, AT(128)), WORD(72, RAW(0x1000)),
-			    WORD(128, AT(64)), WORD(136, RAW(0x2000)) },
-		.expect	= { 0x1000, 0x2000 }, .nr = 2,
+		.words	= { WORD(64, AT(128)), WORD(72, RA(1)),
+			    WORD(128, AT(64)), WORD(136, RA(2)) },
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
 	}, {
 		.desc	= "caller's frame overlaps this one",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
-		.words	= { WORD(64, AT(72)), WORD(72, RAW(0x1000)),
-			    WORD(80, RAW(0x2000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+		.words	= { WORD(64, AT(72)), WORD(72, RA(1)),
+			    WORD(80, RA(2)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "fp not aligned",
 		.ws = 8, .sp = AT(0), .fp = AT(65),
 	}, {
 		.desc	= "caller's fp not aligned",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
-		.words	= { WORD(64, AT(132)), WORD(72, RAW(0x1000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+		.words	= { WORD(64, AT(132)), WORD(72, RA(1)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "fp is a kernel address",
 		.ws = 8, .sp = AT(0), .fp = RAW(0xffffffff81000000),
 	}, {
 		.desc	= "caller's fp is a kernel address",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
-		.words	= { WORD(64, RAW(0xffff888000000000)), WORD(72, RAW(0x1000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+		.words	= { WORD(64, RAW(0xffff888000000000)), WORD(72, RA(1)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "fp is not canonical",
 		.ws = 8, .sp = AT(0), .fp = RAW(0x8000000000000000),
@@ -109,8 +115,8 @@ static const struct walk_case walk_cases[] = {
 		.desc	= "frame ends at a hole",
 		.ws = 8, .hole = true, .sp = AT(0), .fp = AT(3 * PAGE_SIZE - 16),
 		.words	= { WORD(3 * PAGE_SIZE - 16, AT(3 * PAGE_SIZE)),
-			    WORD(3 * PAGE_SIZE - 8, RAW(0x1000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+			    WORD(3 * PAGE_SIZE - 8, RA(1)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "return address in a hole",
 		.ws = 8, .hole = true, .sp = AT(0), .fp = AT(3 * PAGE_SIZE - 8),
@@ -134,46 +140,46 @@ static const struct walk_case walk_cases[] = {
 	}, {
 		.desc	= "32 bit: loop",
 		.ws = 4, .sp = AT(0), .fp = AT(64),
-		.words	= { WORD(64, AT(64)), WORD(68, RAW(0x1000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+		.words	= { WORD(64, AT(64)), WORD(68, RA(1)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "three frames",
 		.ws = 8, .sp = AT(0), .fp = AT(16),
-		.words	= { WORD(16, AT(64)), WORD(24, RAW(0x1000)),
-			    WORD(64, AT(PAGE_SIZE)), WORD(72, RAW(0x2000)),
-			    WORD(PAGE_SIZE, RAW(0)), WORD(PAGE_SIZE + 8, RAW(0x3000)) },
-		.expect	= { 0x1000, 0x2000, 0x3000 }, .nr = 3,
+		.words	= { WORD(16, AT(64)), WORD(24, RA(1)),
+			    WORD(64, AT(PAGE_SIZE)), WORD(72, RA(2)),
+			    WORD(PAGE_SIZE, RAW(0)), WORD(PAGE_SIZE + 8, RA(3)) },
+		.expect	= { CALLER(1), CALLER(2), CALLER(3) }, .nr = 3,
 	}, {
 		.desc	= "three frames back to back from sp on",
 		.ws = 8, .sp = AT(16), .fp = AT(16),
-		.words	= { WORD(16, AT(32)), WORD(24, RAW(0x1000)),
-			    WORD(32, AT(48)), WORD(40, RAW(0x2000)),
-			    WORD(48, RAW(1)), WORD(56, RAW(0x3000)) },
-		.expect	= { 0x1000, 0x2000, 0x3000 }, .nr = 3,
+		.words	= { WORD(16, AT(32)), WORD(24, RA(1)),
+			    WORD(32, AT(48)), WORD(40, RA(2)),
+			    WORD(48, RAW(1)), WORD(56, RA(3)) },
+		.expect	= { CALLER(1), CALLER(2), CALLER(3) }, .nr = 3,
 	}, {
 		.desc	= "no room",
 		.ws = 8, .sp = AT(0), .fp = AT(16), .max = 1,
-		.words	= { WORD(16, AT(64)), WORD(24, RAW(0x1000)),
-			    WORD(64, RAW(0)), WORD(72, RAW(0x2000)) },
-		.expect	= { 0x1000 }, .nr = 1,
+		.words	= { WORD(16, AT(64)), WORD(24, RA(1)),
+			    WORD(64, RAW(0)), WORD(72, RA(2)) },
+		.expect	= { CALLER(1) }, .nr = 1,
 	}, {
 		.desc	= "entry: caller on top of the stack",
 		.ws = 8, .at_entry = true, .sp = AT(8), .fp = AT(16),
-		.words	= { WORD(8, RAW(0x1000)),
-			    WORD(16, RAW(0)), WORD(24, RAW(0x2000)) },
-		.expect	= { 0x1000, 0x2000 }, .nr = 2,
+		.words	= { WORD(8, RA(1)),
+			    WORD(16, RAW(0)), WORD(24, RA(2)) },
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
 	}, {
 		.desc	= "32 bit: two frames",
 		.ws = 4, .sp = AT(0), .fp = AT(16),
-		.words	= { WORD(16, AT(64)), WORD(20, RAW(0x1000)),
-			    WORD(64, RAW(0)), WORD(68, RAW(0xfffff000)) },
-		.expect	= { 0x1000, 0xfffff000 }, .nr = 2,
+		.words	= { WORD(16, AT(64)), WORD(20, RA(1)),
+			    WORD(64, RAW(0)), WORD(68, RA(2)) },
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
 	}, {
 		.desc	= "32 bit: entry",
 		.ws = 4, .at_entry = true, .sp = AT(12), .fp = AT(16),
-		.words	= { WORD(12, RAW(0x1000)),
-			    WORD(16, RAW(0)), WORD(20, RAW(0x2000)) },
-		.expect	= { 0x1000, 0x2000 }, .nr = 2,
+		.words	= { WORD(12, RA(1)),
+			    WORD(16, RAW(0)), WORD(20, RA(2)) },
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
 	},
 };
 
@@ -184,7 +190,7 @@ static unsigned long walk_map(struct kunit *test, unsigned long flags)
 	unsigned long addr;
 
 	addr = kunit_vm_mmap(test, NULL, 0, WALK_PAGES * PAGE_SIZE,
-			     PROT_READ | PROT_WRITE,
+			     PROT_READ | PROT_WRITE | PROT_EXEC,
 			     MAP_ANONYMOUS | MAP_PRIVATE | flags, 0);
 	KUNIT_ASSERT_NE(test, addr, 0);
 	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(addr));
@@ -215,6 +221,9 @@ static void walk_test(struct kunit *test)
 	unsigned int nr;
 
 	base = walk_map(test, c->ws == sizeof(u32) ? MAP_32BIT : 0);
+	for (int i = 1; i < WALK_MAX; i++)
+		KUNIT_ASSERT_EQ(test, 0, put_user(0xe8, (u8 __user *)base + CALLER(i) - 5));
+	KUNIT_ASSERT_EQ(test, 0, put_user(0x55, (u8 __user *)base + CALLER(0)));
 
 	for (int i = 0; i < ARRAY_SIZE(c->words); i++) {
 		if (c->words[i].used)
@@ -227,8 +236,9 @@ static void walk_test(struct kunit *test)
 	state = (struct unwind_user_state) {
 		.sp		= walk_val(&c->sp, base),
 		.fp		= walk_val(&c->fp, base),
+		.ip		= base + CALLER(0),
 		.ws		= c->ws,
-		.at_entry	= c->at_entry,
+		.step		= c->at_entry ? UNWIND_STEP_CODE : UNWIND_STEP_FP,
 	};
 
 	entries[max] = 0xdead;
@@ -236,9 +246,9 @@ static void walk_test(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, nr, c->nr);
 	KUNIT_EXPECT_EQ(test, entries[max], 0xdead);
-	KUNIT_EXPECT_EQ(test, state.done, nr < max);
+	KUNIT_EXPECT_EQ(test, state.step == UNWIND_STEP_DONE, nr < max);
 	for (int i = 0; i < min(nr, c->nr); i++)
-		KUNIT_EXPECT_EQ(test, entries[i], c->expect[i]);
+		KUNIT_EXPECT_EQ(test, entries[i], base + c->expect[i]);
 	if (nr)
 		KUNIT_EXPECT_EQ(test, state.ip, entries[nr - 1]);
 }
@@ -256,41 +266,98 @@ static void walk_resume_test(struct kunit *test)
 
 	for (int i = 0; i < frames; i++) {
 		walk_write(test, base + 16 * i, base + 16 * (i + 1), 8);
-		walk_write(test, base + 16 * i + 8, 0x1000 + i, 8);
+		walk_write(test, base + 16 * i + 8, base + i, 8);
 	}
 
 	for (unsigned int piece = 1; piece <= 2 * frames; piece = piece * 3 + 1) {
-		struct unwind_user_state state = { .sp = base, .fp = base, .ws = 8 };
+		struct unwind_user_state state = {
+			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
+		};
 		unsigned int nr = 0;
 
 		memset(entries, 0, frames * sizeof(*entries));
-		while (!state.done && nr < frames)
+		while (state.step != UNWIND_STEP_DONE && nr < frames)
 			nr += unwind_user_walk(&state, entries + nr,
 					       min(piece, frames - nr));
 
 		KUNIT_EXPECT_EQ(test, nr, frames);
 		for (int i = 0; i < frames; i++)
-			KUNIT_ASSERT_EQ(test, entries[i], 0x1000 + i);
+			KUNIT_ASSERT_EQ(test, entries[i], base + i);
 	}
 }
 
 /* Pages that are not there yet fault in; with faults disabled they end the walk. */
 static void walk_fault_test(struct kunit *test)
 {
-	struct unwind_user_state state;
+	struct unwind_user_state state, start;
 	unsigned long entries[WALK_MAX];
-	unsigned long base;
+	unsigned long base, fp;
 
 	base = walk_map(test, 0);
-	/* Untouched pages read as zero: one frame with a return address of 0. */
-	state = (struct unwind_user_state) { .sp = base, .fp = base, .ws = 8 };
+	/* The frame's last word is on an untouched page, which reads as zero. */
+	fp = base + PAGE_SIZE - 8;
+	walk_write(test, fp, fp + 64, 8);
+	start = (struct unwind_user_state) {
+		.sp = base, .fp = fp, .ws = 8, .step = UNWIND_STEP_FP,
+	};
+
+	state = start;
 	pagefault_disable();
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 0);
 	pagefault_enable();
+	/* Nothing was read. */
+	KUNIT_EXPECT_EQ(test, state.sp, base);
 
-	state = (struct unwind_user_state) { .sp = base, .fp = base, .ws = 8 };
-	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 1);
-	KUNIT_EXPECT_EQ(test, entries[0], 0);
+	state = start;
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 0);
+	/* It was, like the next frame, and 0 is no code. */
+	KUNIT_EXPECT_EQ(test, state.sp, fp + 64 + 16);
+}
+
+/* A return address must be code. */
+static void walk_text_test(struct kunit *test)
+{
+	struct unwind_user_state state;
+	unsigned long entries[WALK_MAX];
+	unsigned long base, data;
+	u64 bad[8];
+
+	base = walk_map(test, 0);
+	data = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_NE(test, data, 0);
+
+	bad[0] = data + 16;
+	bad[1] = 0;
+	bad[2] = base - 1;
+	bad[3] = base + WALK_PAGES * PAGE_SIZE;
+	bad[4] = TASK_SIZE_MAX;
+	bad[5] = 1ULL << 63;
+	bad[6] = 0xffffffffff600000;
+	bad[7] = (unsigned long)walk_text_test;
+
+	walk_write(test, base, base + 64, 8);
+	walk_write(test, base + 8, base + CALLER(1), 8);
+	walk_write(test, base + 64, base + 128, 8);
+	walk_write(test, base + 128, 0, 8);
+	walk_write(test, base + 136, base + CALLER(3), 8);
+
+	for (int i = 0; i < ARRAY_SIZE(bad); i++) {
+		walk_write(test, base + 72, bad[i], 8);
+		state = (struct unwind_user_state) {
+			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
+		};
+		KUNIT_EXPECT_EQ_MSG(test, unwind_user_walk(&state, entries, WALK_MAX), 1,
+				    "return address %llx", bad[i]);
+		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(1));
+		KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
+	}
+
+	walk_write(test, base + 72, base + CALLER(2), 8);
+	state = (struct unwind_user_state) {
+		.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
+	};
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 3);
 }
 
 #ifdef CONFIG_X86_64
@@ -298,7 +365,7 @@ static void start_test(struct kunit *test)
 {
 	struct unwind_user_state state;
 	struct pt_regs regs = {
-		.ip = 0x401000, .sp = 0x1234567890, .bp = 0x1234567898,
+		.orig_ax = -1, .ip = 0x401000, .sp = 0x1234567890, .bp = 0x1234567898,
 		.cs = __USER_CS, .ss = __USER_DS,
 	};
 
@@ -307,8 +374,7 @@ static void start_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state.ip, 0x401000);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x1234567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x1234567898);
-	KUNIT_EXPECT_FALSE(test, state.done);
-	KUNIT_EXPECT_FALSE(test, state.at_entry);
+	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_CODE);
 
 	/* What a 32-bit task left in the upper halves is not part of its stack. */
 	regs.cs = __USER32_CS;
@@ -331,6 +397,7 @@ static struct kunit_case unwind_user_cases[] = {
 	KUNIT_CASE_PARAM(walk_test, walk_gen_params),
 	KUNIT_CASE(walk_resume_test),
 	KUNIT_CASE(walk_fault_test),
+	KUNIT_CASE(walk_text_test),
 #ifdef CONFIG_X86_64
 	KUNIT_CASE(start_test),
 #endif

@@ -7,10 +7,11 @@
 
 #include <asm/ptrace.h>
 
-#ifdef CONFIG_UPROBES
+struct unwind_user_guess;
+struct unwind_user_state;
+
 /* arch/x86/events/core.c, for the in-place walker of perf as well. */
-bool is_uprobe_at_func_entry(struct pt_regs *regs);
-#endif
+unsigned long get_segment_base(unsigned int segment);
 
 #ifdef CONFIG_UNWIND_USER
 
@@ -18,32 +19,16 @@ bool is_uprobe_at_func_entry(struct pt_regs *regs);
 #define ARCH_INIT_USER_FP_FRAME(ws)		\
 	.cfa_off	=  2 * (s32)(ws),	\
 	.ra_off		= -1 * (s32)(ws),	\
-	.fp_off		= -2 * (s32)(ws),	\
-	.use_fp		= true,
+	.fp_off		= -2 * (s32)(ws),
 
-/* Nothing was pushed yet: the return address is on top of the stack. */
-#define ARCH_INIT_USER_FP_ENTRY_FRAME(ws)	\
-	.cfa_off	=  1 * (s32)(ws),	\
-	.ra_off		= -1 * (s32)(ws),	\
-	.fp_off		=  0,			\
-	.use_fp		= false,
+/* No signal frame is smaller than its registers. */
+#define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
 
-/**
- * unwind_user_word_size - word size of the code that @regs were saved from
- * @regs:	user registers
- *
- * Return: the size in bytes, or 0 for VM86 mode, which has no walkable stack.
- */
-static inline unsigned int unwind_user_word_size(const struct pt_regs *regs)
-{
-	if (regs->flags & X86_VM_MASK)
-		return 0;
-	return user_64bit_mode((struct pt_regs *)regs) ? 8 : 4;
-}
-
-#ifdef CONFIG_UPROBES
-#define unwind_user_at_function_start is_uprobe_at_func_entry
-#endif
+void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs);
+bool arch_unwind_user_guess(const struct unwind_user_state *state, unsigned long top,
+			    unsigned long next, struct unwind_user_guess *guess);
+bool arch_unwind_user_after_call(unsigned long addr);
+bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
 
 bool arch_perf_user_regs_valid(struct pt_regs *regs);
 #define arch_perf_user_regs_valid arch_perf_user_regs_valid

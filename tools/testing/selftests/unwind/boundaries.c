@@ -546,7 +546,7 @@ static void *make_frame(char *low, long nr)
 TEST_F(sigreturn, shows_caller)
 {
 	const char *leaf = variant->int80 ? sigreturn_leaf_int80 : sigreturn_leaf_syscall;
-	long moved = unwind_stat("moved");
+	long moved = unwind_stat("empty_moved");
 	struct sample sample;
 	__u64 cookie;
 	pid_t child;
@@ -577,7 +577,7 @@ TEST_F(sigreturn, shows_caller)
 	EXPECT_EQ((uintptr_t)leaf, as_deferred(self->record)->ips[0]);
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 	/* By the flush, not by the net below it. */
-	EXPECT_EQ(moved, unwind_stat("moved"));
+	EXPECT_EQ(moved, unwind_stat("empty_moved"));
 	ring_close(&self->ring);
 }
 
@@ -679,7 +679,7 @@ TEST_F(boundary, ptrace_sets_result)
  */
 TEST_F(boundary, ptrace_after_sample)
 {
-	long moved = unwind_stat("moved");
+	long moved = unwind_stat("empty_moved");
 	struct user_regs_struct regs;
 	struct seen seen;
 	pid_t child;
@@ -704,13 +704,13 @@ TEST_F(boundary, ptrace_after_sample)
 	EXPECT_NE(0, seen.sample[0].cookie);
 	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
 	EXPECT_EQ(0, seen.record[0].nr);
-	EXPECT_EQ(moved + 1, unwind_stat("moved"));
+	EXPECT_EQ(moved + 1, unwind_stat("empty_moved"));
 }
 
 /* The same in a stop for a signal, from which the task goes on without a handler. */
 TEST_F(boundary, ptrace_after_sample_in_signal_stop)
 {
-	long moved = unwind_stat("moved");
+	long moved = unwind_stat("empty_moved");
 	struct user_regs_struct regs;
 	struct seen seen;
 	pid_t child;
@@ -739,7 +739,7 @@ TEST_F(boundary, ptrace_after_sample_in_signal_stop)
 	EXPECT_NE(0, seen.sample[0].cookie);
 	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
 	EXPECT_EQ(0, seen.record[0].nr);
-	EXPECT_EQ(moved + 1, unwind_stat("moved"));
+	EXPECT_EQ(moved + 1, unwind_stat("empty_moved"));
 }
 
 TEST_HARNESS_MAIN

@@ -7,7 +7,7 @@
 
 #define HANG_PAGE	4096UL
 /* Where the frame of a hanging stack returns to. */
-#define HANGING_RA	0x123456UL
+#define HANGING_RA	((unsigned long)hang_page)
 
 /* A userfaultfd over the page at @addr, which does not exist; or -1. */
 int hang_page(void *addr);

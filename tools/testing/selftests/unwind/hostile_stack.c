@@ -20,8 +20,8 @@
 #define PAGE		4096UL
 #define PAGES		16
 #define SLOTS		(PAGES * PAGE / sizeof(long))
-/* What a frame returns to in these stacks: nobody checks addresses. */
-#define RA(n)		(0x11110000UL + (n))
+/* What a frame returns to in these stacks: the map is executable. */
+#define RA(n)		((unsigned long)self->map + (n))
 
 FIXTURE(stack) {
 	struct perf_event_attr attr;
@@ -48,7 +48,7 @@ FIXTURE_SETUP(stack)
 	map = mmap(NULL, (PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)map);
 	self->map = (void *)(map + PAGE);
-	ASSERT_EQ(0, mprotect(self->map, PAGES * PAGE, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, mprotect(self->map, PAGES * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
 	ring_enable(&self->deferred);
 	ring_enable(&self->in_place);
 }
@@ -166,9 +166,7 @@ TEST_F(stack, unmapped_and_edges)
 	EXPECT_EQ(2, self->nr);
 	EXPECT_EQ(RA(7), self->ips[1]);
 	/* Pages that nobody touched yet hold zeroes: an end like any other. */
-	WALK((unsigned long)&self->map[SLOTS / 2]);
-	EXPECT_EQ(2, self->nr);
-	EXPECT_EQ(0, self->ips[1]);
+	EXPECT_ENDS_AT_ONCE((unsigned long)&self->map[SLOTS / 2]);
 }
 
 TEST_F(stack, munmapped_page_in_the_middle)
@@ -182,6 +180,33 @@ TEST_F(stack, munmapped_page_in_the_middle)
 	WALK(fp);
 	EXPECT_EQ(2, self->nr);
 	EXPECT_EQ(RA(0), self->ips[1]);
+}
+
+/* What is no code ends the walk, and is not shown. */
+TEST_F(stack, return_address_is_no_code)
+{
+	unsigned long values[] = {
+		0, 1, PAGE, (unsigned long)self->map - PAGE,
+		(unsigned long)self->map + PAGES * PAGE, (unsigned long)&values,
+		(1UL << 47) - PAGE, 1UL << 47, 1UL << 63, ~0UL,
+		0xffffffff81000000, 0xffffffffff600000,
+	};
+
+	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		frame(self->map, 104, 0, RA(2));
+		frame(self->map, 102, (unsigned long)&self->map[104], values[i]);
+		WALK(frame(self->map, 100, (unsigned long)&self->map[102], RA(0)));
+		EXPECT_EQ(2, self->nr) {
+			TH_LOG("return address %lx", values[i]);
+		}
+		EXPECT_EQ(RA(0), self->ips[1]);
+	}
+
+	/* Text that loses its right to be run. */
+	ASSERT_EQ(0, mprotect(&self->map[512], PAGE, PROT_READ | PROT_WRITE));
+	frame(self->map, 102, 0, RA(PAGE));
+	WALK(frame(self->map, 100, (unsigned long)&self->map[102], RA(0)));
+	EXPECT_EQ(2, self->nr);
 }
 
 /* As many frames as memory holds: the walk ends where the limit is. */

@@ -182,7 +182,7 @@ static char *paged_out_frame(int pagemap)
 	if (map == MAP_FAILED)
 		return NULL;
 	frame[0] = 0;
-	frame[1] = 0x123456;
+	frame[1] = (unsigned long)paged_out_frame;
 	for (int try = 0; try < 20; try++) {
 		if (madvise(frame, PAGE, MADV_PAGEOUT))
 			return NULL;

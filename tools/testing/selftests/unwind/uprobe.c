@@ -27,8 +27,11 @@ extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
 extern const char probe_stepped[], probe_call[], probe_nop[];
 extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];
 extern const char probe_hanging[];
+extern const char probe_getppid[], probe_after_getppid[], probe_getppid_caller[];
+extern const char probe_getppid_second[], probe_getppid_outermost[];
 
 void probe_top(void);
+void probe_getppid_top(void);
 void probe_with_fp(unsigned long fp);
 
 asm(
@@ -79,6 +82,43 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 
+	/* Calls itself once, then asks; a return probe on it is there twice. */
+"	.globl	probe_getppid, probe_after_getppid, probe_getppid_caller\n"
+"	.type	probe_getppid, @function\n"
+"probe_getppid:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	dec	%rdi\n"
+"	jz	1f\n"
+"	call	probe_getppid\n"
+"probe_getppid_caller:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"1:	mov	$110, %eax\n"
+"	syscall\n"
+"probe_after_getppid:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.type	probe_getppid_middle, @function\n"
+"probe_getppid_middle:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	mov	$2, %edi\n"
+"	call	probe_getppid\n"
+"	.globl	probe_getppid_second\n"
+"probe_getppid_second:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.globl	probe_getppid_top, probe_getppid_outermost\n"
+"	.type	probe_getppid_top, @function\n"
+"probe_getppid_top:\n"
+"	push	%rbp\n"
+"	xor	%ebp, %ebp\n"
+"	call	probe_getppid_middle\n"
+"probe_getppid_outermost:\n"
+"	pop	%rbp\n"
+"	ret\n"
+
 	/* rdi: frame pointer */
 "	.globl	probe_with_fp, probe_hanging\n"
 "	.type	probe_with_fp, @function\n"
@@ -87,6 +127,9 @@ asm(
 "	mov	%rdi, %rbp\n"
 "probe_hanging:\n"
 "	nop\n"
+	/* Else the code would tell where the return address is. */
+"	sub	$8, %rsp\n"
+"	add	$8, %rsp\n"
 "	pop	%rbp\n"
 "	ret\n"
 "	.popsection\n"
@@ -364,6 +407,42 @@ TEST(walk_delays_no_removal)
 	EXPECT_EQ((uintptr_t)probe_hanging, as_deferred(record)->ips[0]);
 	EXPECT_EQ(HANGING_RA, as_deferred(record)->ips[1]);
 	ring_close(&ring);
+	free(record);
+}
+
+/* A sample in functions whose return is probed: the real callers, no trampoline. */
+TEST(return_addresses_behind_trampolines)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid"), probed;
+	union record *record = malloc(sizeof(*record));
+	const struct deferred *deferred = as_deferred(record);
+	struct ring ring, probe;
+	char file[4096];
+	int err;
+
+	err = uprobe_attr(&probed, probe_getppid, file, sizeof(file));
+	if (err == -ENOENT || attr.type == ~0U)
+		SKIP(return, "no uprobe event source, or no CONFIG_FTRACE_SYSCALLS");
+	ASSERT_EQ(0, err);
+	probed.config = 1;
+	err = ring_open(&probe, &probed, 0, -1, 32);
+	if (err == -EACCES || err == -EPERM)
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
+	ring_enable(&probe);
+	ring_enable(&ring);
+	probe_getppid_top();
+	ring_disable(&ring);
+
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_EQ(4, deferred->nr);
+	EXPECT_EQ((uintptr_t)probe_after_getppid, deferred->ips[0]);
+	EXPECT_EQ((uintptr_t)probe_getppid_caller, deferred->ips[1]);
+	EXPECT_EQ((uintptr_t)probe_getppid_second, deferred->ips[2]);
+	EXPECT_EQ((uintptr_t)probe_getppid_outermost, deferred->ips[3]);
+	ring_close(&ring);
+	ring_close(&probe);
 	free(record);
 }
 

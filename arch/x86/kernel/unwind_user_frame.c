@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What x86 code looks like where the frame pointer is not the answer: before a
+ * function has its frame, after it gave it up, and in signal handlers.
+ *
+ * Contexts: task context of the task that owns the code, page faults allowed or
+ * disabled. No locks, no allocation.
+ *
+ * All text is the user's and may say anything, and may change while it is read.
+ * What is found here is a guess about where a return address lies; whoever uses
+ * it has to check that address. A failed read is the answer "nothing special".
+ */
+#include <linux/compat.h>
+#include <linux/compiler.h>
+#include <linux/ptrace.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+#include <linux/uprobes.h>
+
+#include <asm/insn.h>
+#include <asm/sigframe.h>
+#include <asm/unistd.h>
+#include <asm/unwind_user.h>
+
+static u32 segment_base(unsigned int segment)
+{
+	/* As with a flat segment that user space has no other reason to change. */
+	if (segment == __USER32_CS || segment == __USER_DS)
+		return 0;
+
+	/* The LDT is freed after an IPI. */
+	guard(irqsave)();
+	return get_segment_base(segment);
+}
+
+/**
+ * arch_unwind_user_set - set the position of a walk to that of registers
+ * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
+ *		is 0 in VM86 mode, which has no walkable stack
+ * @regs:	user registers
+ *
+ * Context: any. No user memory is read.
+ */
+void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs)
+{
+	state->ip = regs->ip;
+	state->sp = regs->sp;
+	state->fp = regs->bp;
+	state->drap = regs->r10;
+	state->cs_base = 0;
+	state->ss_base = 0;
+	state->syscall = regs->orig_ax;
+	state->ws = sizeof(u64);
+	if (likely(user_64bit_mode((struct pt_regs *)regs)))
+		return;
+
+	state->ws = regs->flags & X86_VM_MASK ? 0 : sizeof(u32);
+	state->cs_base = segment_base(regs->cs);
+	state->ss_base = segment_base(regs->ss);
+	state->ip = (u32)(state->cs_base + regs->ip);
+	state->sp = (u32)(state->ss_base + regs->sp);
+	state->fp = (u32)(state->ss_base + regs->bp);
+	state->drap = (u32)(state->ss_base + regs->cx);
+}
+
+/* The longest call: a prefix, opcode, ModRM, SIB and a displacement. */
+#define MAX_CALL	7
+/* Instructions that are looked at, and bytes that are read for them. */
+#define MAX_SCAN	32
+#define SCAN_BYTES	160
+/* No function starts that far before its end; only a sanity check. */
+#define MAX_FUNCTION	0x10000
+
+/* Read what there is of @size bytes; returns how many. */
+static size_t read_text(u8 *buf, unsigned long addr, size_t size)
+{
+	return size - copy_from_user(buf, (void __user *)addr, size);
+}
+
+/* The code at the ip, without the breakpoint of a uprobe that is being handled. */
+static size_t read_code(const struct unwind_user_state *state, u8 *code, size_t size)
+{
+	size_t len = read_text(code, state->ip, size);
+#ifdef CONFIG_UPROBES
+	const struct uprobe_task *utask = current->utask;
+
+	if (unlikely(utask && utask->auprobe))
+		memcpy(code, utask->auprobe->insn,
+		       min(len, sizeof(utask->auprobe->insn)));
+#endif
+	return len;
+}
+
+/**
+ * struct sigreturn_code - how a restorer asks for sigreturn
+ * @len:	bytes in @code
+ * @code:	the instructions, the system call last
+ * @before:	words of the signal frame that are off the stack at the first of
+ *		them; one is the return address that led there
+ * @after:	likewise, at the system call
+ * @nr:		its number
+ * @regs:	offset of the saved registers in the signal frame
+ */
+struct sigreturn_code {
+	u8	len;
+	u8	code[9];
+	u8	before;
+	u8	after;
+	int	nr;
+	u16	regs;
+};
+
+#define RT_REGS		offsetof(struct rt_sigframe, uc.uc_mcontext)
+#define X32_REGS	offsetof(struct rt_sigframe_x32, uc.uc_mcontext)
+#define X32_NR		(__X32_SYSCALL_BIT | 513)
+
+/* mov $nr,%eax in two encodings; syscall */
+static const struct sigreturn_code sigreturn_64[] = {
+	{ 9, { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, __NR_rt_sigreturn, RT_REGS },
+	{ 7, { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, __NR_rt_sigreturn, RT_REGS },
+#ifdef CONFIG_X86_X32_ABI
+	{ 9, { 0x48, 0xc7, 0xc0, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1, X32_NR, X32_REGS },
+	{ 7, { 0xb8, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1, X32_NR, X32_REGS },
+#endif
+};
+
+#ifdef CONFIG_IA32_EMULATION
+#define IA32_NR		__NR_ia32_sigreturn
+#define IA32_REGS	offsetof(struct sigframe_ia32, sc)
+#define IA32_RT_NR	__NR_ia32_rt_sigreturn
+#define IA32_RT_REGS	offsetof(struct rt_sigframe_ia32, uc.uc_mcontext)
+
+/* pop %eax, if the signal number has to go; mov $nr,%eax; int $0x80 */
+static const struct sigreturn_code sigreturn_32[] = {
+	{ 8, { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 1, 2, IA32_NR, IA32_REGS },
+	{ 7, { 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 2, 2, IA32_NR, IA32_REGS },
+	{ 7, { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 }, 1, 1, IA32_RT_NR, IA32_RT_REGS },
+};
+#endif
+
+static bool is_sigreturn(const struct sigreturn_code *known, unsigned long addr)
+{
+	u8 code[sizeof(known->code)];
+
+	return read_text(code, addr, known->len) == known->len &&
+	       !memcmp(code, known->code, known->len);
+}
+
+/* Which sigreturn is it, if any, and how much of the frame is off the stack? */
+static const struct sigreturn_code *
+find_sigreturn(const struct unwind_user_state *state, const struct sigreturn_code *known,
+	       int nr, unsigned int *popped)
+{
+	u8 code[2];
+	bool call;
+
+	if (state->syscall >= 0) {
+		for (int i = 0; i < nr; i++) {
+			*popped = known[i].after;
+			/* An exception's error code is no system call. */
+			if (known[i].nr == state->syscall &&
+			    is_sigreturn(&known[i], state->ip - known[i].len))
+				return &known[i];
+		}
+		return NULL;
+	}
+
+	if (read_text(code, state->ip, sizeof(code)) != sizeof(code))
+		return NULL;
+
+	for (int i = 0; i < nr; i++, known++) {
+		call = !memcmp(code, &known->code[known->len - 2], 2);
+		*popped = call ? known->after : known->before;
+		if ((call || !memcmp(code, known->code, 2)) &&
+		    is_sigreturn(known, state->ip - (call ? known->len - 2 : 0)))
+			return known;
+	}
+	return NULL;
+}
+
+/* The restorer that the walk is at: at its first instruction or in its system call. */
+static const struct sigreturn_code *
+find_restorer(const struct unwind_user_state *state, unsigned int *popped)
+{
+#ifdef CONFIG_IA32_EMULATION
+	if (state->ws == sizeof(u32))
+		return find_sigreturn(state, sigreturn_32, ARRAY_SIZE(sigreturn_32), popped);
+#endif
+	return find_sigreturn(state, sigreturn_64, ARRAY_SIZE(sigreturn_64), popped);
+}
+
+/**
+ * struct code_pattern - code that tells by itself
+ * @len:	bytes in @code
+ * @code:	the instruction at the user ip
+ * @ws:		word size of the code
+ * @signal:	a restorer may start like this; else the CFA is in the DRAP (dynamic
+ *		realign argument pointer): r10, or ecx, in functions that align
+ *		their stack
+ */
+struct code_pattern {
+	u8	len;
+	u8	code[4];
+	u8	ws;
+	bool	signal;
+};
+
+static const struct code_pattern code_patterns[] = {
+	/* and $n,%rsp */
+	{ 3, { 0x48, 0x83, 0xe4 },		8 },
+	{ 3, { 0x48, 0x81, 0xe4 },		8 },
+	{ 2, { 0x83, 0xe4 },			4 },
+	{ 2, { 0x81, 0xe4 },			4 },
+	/* push -8(%r10); push -4(%ecx) */
+	{ 4, { 0x41, 0xff, 0x72, 0xf8 },	8 },
+	{ 3, { 0xff, 0x71, 0xfc },		4 },
+	/* lea -8(%r10),%rsp; lea -4(%ecx),%esp */
+	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8 },
+	{ 3, { 0x8d, 0x61, 0xfc },		4 },
+	/* The restorers below, and their system calls. */
+	{ 3, { 0x48, 0xc7, 0xc0 },		8, true },
+	{ 1, { 0xb8 },				8, true },
+	{ 1, { 0xb8 },				4, true },
+	{ 2, { 0x58, 0xb8 },			4, true },
+	{ 2, { 0x0f, 0x05 },			8, true },
+	{ 2, { 0xcd, 0x80 },			4, true },
+};
+
+static const struct code_pattern *
+find_pattern(const u8 *code, size_t len, unsigned int ws)
+{
+	for (int i = 0; i < ARRAY_SIZE(code_patterns); i++) {
+		const struct code_pattern *p = &code_patterns[i];
+
+		if (p->code[0] == code[0] && p->ws == ws && p->len <= len &&
+		    !memcmp(p->code, code, p->len))
+			return p;
+	}
+	return NULL;
+}
+
+/* Where the return address is, as far as the code tells. */
+enum code_says {
+	/* Nowhere in particular: the frame pointer knows. */
+	SAYS_FP,
+	/* On top of the stack. */
+	SAYS_TOP,
+	/* Below it the caller's frame pointer was pushed. */
+	SAYS_PUSHED,
+	/* On top of the stack, if this jump leaves the function. */
+	SAYS_JUMP,
+	/* Not known yet: ask the next instruction, or the target of a jump. */
+	SAYS_NEXT,
+	SAYS_TARGET,
+};
+
+/* ModRM names the stack pointer: as register, as operand. */
+static bool is_sp_reg(const struct insn *insn)
+{
+	return X86_MODRM_REG(insn->modrm.value) == 4 && !X86_REX_R(insn->rex_prefix.value);
+}
+
+static bool is_sp_rm(const struct insn *insn)
+{
+	return X86_MODRM_MOD(insn->modrm.value) == 3 &&
+	       X86_MODRM_RM(insn->modrm.value) == 4 && !X86_REX_B(insn->rex_prefix.value);
+}
+
+static bool is_bp_reg(const struct insn *insn)
+{
+	return X86_MODRM_REG(insn->modrm.value) == 5 && !X86_REX_R(insn->rex_prefix.value);
+}
+
+static bool is_bp_rm(const struct insn *insn)
+{
+	return X86_MODRM_MOD(insn->modrm.value) == 3 &&
+	       X86_MODRM_RM(insn->modrm.value) == 5 && !X86_REX_B(insn->rex_prefix.value);
+}
+
+/* push, call and jmp through an operand */
+static enum code_says ask_group5(const struct insn *insn)
+{
+	switch (X86_MODRM_REG(insn->modrm.value)) {
+	case 0:
+	case 1:
+		return SAYS_NEXT;
+	case 4:
+		/* Relative to the ip: a PLT, or a tail call by its means. */
+		return insn->x86_64 && insn_rip_relative((struct insn *)insn) ?
+			SAYS_TOP : SAYS_JUMP;
+	default:
+		return SAYS_FP;
+	}
+}
+
+static enum code_says ask_two_bytes(const struct insn *insn)
+{
+	switch (insn->opcode.bytes[1]) {
+	case 0x1e:		/* endbr64, endbr32 */
+		return insn->modrm.value == (insn->x86_64 ? 0xfa : 0xfb) ?
+			SAYS_TOP : SAYS_NEXT;
+	case 0x0b:		/* ud2 */
+	case 0xa0: case 0xa1:	/* push and pop of segments */
+	case 0xa8: case 0xa9:
+		return SAYS_FP;
+	default:
+		return SAYS_NEXT;
+	}
+}
+
+/* mov %rsp,%rbp, but not of their lower halves */
+static bool is_whole(const struct insn *insn)
+{
+	return insn->opnd_bytes == (insn->x86_64 ? 8 : 4);
+}
+
+/* lea 8(%rsp),%r10; lea 4(%esp),%ecx: the first thing in a function */
+static bool is_drap_set(const struct insn *insn)
+{
+	unsigned int reg = X86_MODRM_REG(insn->modrm.value) |
+			   (X86_REX_R(insn->rex_prefix.value) ? 8 : 0);
+
+	return reg == (insn->x86_64 ? 10 : 1) && X86_MODRM_MOD(insn->modrm.value) == 1 &&
+	       insn->sib.value == 0x24 &&
+	       insn->displacement.value == (insn->x86_64 ? 8 : 4);
+}
+
+/*
+ * What one instruction says. A function with a frame pointer has its frame
+ * wherever it calls, and moves the stack pointer in no other way than to set up
+ * that frame, to use it and to leave it.
+ */
+static enum code_says ask(const struct insn *insn)
+{
+	u8 opcode = insn->opcode.bytes[0];
+
+	switch (opcode) {
+	case 0x0f:
+		return ask_two_bytes(insn);
+	case 0x50 ... 0x5f:
+		if (opcode == 0x55 && !X86_REX_B(insn->rex_prefix.value))
+			return SAYS_TOP;
+		if (opcode == 0x5d && !X86_REX_B(insn->rex_prefix.value))
+			return SAYS_PUSHED;
+		return SAYS_FP;
+	case 0x89:		/* mov to operand */
+		if (is_sp_reg(insn) && is_bp_rm(insn))
+			return is_whole(insn) ? SAYS_PUSHED : SAYS_FP;
+		return is_sp_rm(insn) ? SAYS_FP : SAYS_NEXT;
+	case 0x8b:		/* mov from operand */
+		if (is_sp_rm(insn) && is_bp_reg(insn))
+			return is_whole(insn) ? SAYS_PUSHED : SAYS_FP;
+		return is_sp_reg(insn) ? SAYS_FP : SAYS_NEXT;
+	case 0x8d:		/* lea */
+		if (is_drap_set(insn))
+			return SAYS_TOP;
+		fallthrough;
+	case 0x03: case 0x23: case 0x2b: case 0x33:
+		return is_sp_reg(insn) ? SAYS_FP : SAYS_NEXT;
+	case 0x01: case 0x21: case 0x29: case 0x31:
+	case 0x81: case 0x83: case 0x87:
+		return is_sp_rm(insn) ? SAYS_FP : SAYS_NEXT;
+	case 0xc2: case 0xc3:	/* ret */
+		return SAYS_TOP;
+	case 0xe9: case 0xeb:	/* jmp */
+		return SAYS_TARGET;
+	case 0xff:
+		return ask_group5(insn);
+	case 0x06: case 0x07: case 0x0e: case 0x16: case 0x17: case 0x1e: case 0x1f:
+	case 0x60: case 0x61: case 0x68: case 0x6a: case 0x8f: case 0x94:
+	case 0x9a: case 0x9c: case 0x9d: case 0xc8: case 0xc9: case 0xcc:
+	case 0xcf: case 0xe8: case 0xf4:
+		return SAYS_FP;
+	default:
+		/* Where a conditional jump goes, the stack is the same. */
+		return SAYS_NEXT;
+	}
+}
+
+/*
+ * Follow the code from the ip until an instruction says where the return address
+ * is; @code holds the first @len bytes.
+ */
+static enum code_says scan_code(const struct unwind_user_state *state, u8 *code, size_t len)
+{
+	enum insn_mode mode = state->ws == sizeof(u64) ? INSN_MODE_64 : INSN_MODE_32;
+	unsigned long ip = state->ip;
+	enum code_says says;
+	struct insn insn;
+	size_t at = 0;
+
+	for (int i = 0; i < MAX_SCAN; i++) {
+		if (at >= len || insn_decode(&insn, code + at, len - at, mode))
+			return SAYS_FP;
+
+		/* jmp *n(%rip) of a PLT is the first one, or behind endbr64. */
+		says = ask(&insn);
+		at += insn.length;
+		ip += insn.length;
+		if (says == SAYS_TARGET) {
+			ip += insn.immediate.value;
+			if (state->ws == sizeof(u32))
+				ip = (u32)ip;
+			len = read_text(code, ip, SCAN_BYTES);
+			at = 0;
+		} else if (says != SAYS_NEXT) {
+			return says;
+		}
+	}
+	return SAYS_FP;
+}
+
+/* A jump right behind the end of the frame leaves the function. */
+static bool is_tail_jump(const u8 *code, size_t len, unsigned long ip)
+{
+	u8 before;
+
+	/* notrack, bnd, and REX.B of a register */
+	while (len > 1 && (*code == 0x3e || *code == 0xf2 || *code == 0x41)) {
+		code++;
+		len--;
+	}
+
+	if (!len || !(*code == 0xe9 || *code == 0xeb ||
+		      (len > 1 && *code == 0xff && (code[1] & 0x38) == 0x20)))
+		return false;
+
+	/* pop %rbp or leave */
+	return read_text(&before, ip - 1, 1) && (before == 0x5d || before == 0xc9);
+}
+
+/* Was the function that @ip is in called directly from before @ra? */
+static bool calls_here(unsigned long ra, unsigned long ip)
+{
+	u8 code[5];
+	s32 offset;
+
+	if (read_text(code, ra - sizeof(code), sizeof(code)) != sizeof(code) ||
+	    code[0] != 0xe8)
+		return false;
+
+	memcpy(&offset, code + 1, sizeof(offset));
+	return ip - (ra + offset) < MAX_FUNCTION;
+}
+
+/**
+ * arch_unwind_user_guess - find a frame in the code at the user ip
+ * @state:	a walk whose ip is exact: the next instruction to run
+ * @top:	the word on top of the stack, if it may be a return address, else 0
+ * @next:	the word above it, likewise
+ * @guess:	set to what the code says
+ *
+ * Return: false when the frame pointer is the answer.
+ */
+bool arch_unwind_user_guess(const struct unwind_user_state *state, unsigned long top,
+			    unsigned long next, struct unwind_user_guess *guess)
+{
+	const struct code_pattern *pattern;
+	enum code_says says;
+	unsigned int popped;
+	u8 code[SCAN_BYTES];
+	size_t len;
+
+	/* Most often nothing but the first few bytes is of interest. */
+	len = read_code(state, code, top || next ? sizeof(code) : sizeof(pattern->code));
+
+	*guess = (struct unwind_user_guess) { .cfa = state->sp + state->ws };
+
+	/* A call to where no code is has pushed its return address. */
+	if (!len)
+		return top;
+
+	pattern = find_pattern(code, len, state->ws);
+	if (pattern && !pattern->signal) {
+		guess->cfa = state->drap;
+		return true;
+	}
+	if (pattern && find_restorer(state, &popped)) {
+		guess->signal = true;
+		return true;
+	}
+	if (!top && !next)
+		return false;
+
+	if (top && is_tail_jump(code, len, state->ip))
+		return true;
+
+	says = scan_code(state, code, len);
+	if (says == SAYS_JUMP)
+		return top && calls_here(top, state->ip);
+	if (says == SAYS_PUSHED) {
+		guess->cfa += state->ws;
+		guess->fp_saved = true;
+		return next;
+	}
+	return says == SAYS_TOP && top;
+}
+
+/* ff /2 with its ModRM byte at @modrm: does it end after @rest more bytes? */
+static bool is_indirect_call(const u8 *modrm, unsigned int rest)
+{
+	unsigned int mod = *modrm >> 6, rm = *modrm & 7, size;
+
+	if (modrm[-1] != 0xff || (*modrm & 0x38) != 0x10)
+		return false;
+
+	size = mod == 1 ? 1 : mod == 2 ? 4 : 0;
+	if (mod != 3 && rm == 4) {
+		/* SIB; without a base register there is a displacement */
+		size++;
+		if (!mod && rest && (modrm[1] & 7) == 5)
+			size += 4;
+	} else if (!mod && rm == 5) {
+		size += 4;
+	}
+	return size == rest;
+}
+
+/**
+ * arch_unwind_user_after_call - does a call instruction end at an address?
+ * @addr:	a return address, perhaps
+ */
+bool arch_unwind_user_after_call(unsigned long addr)
+{
+	u8 code[MAX_CALL];
+
+	if (addr < MAX_CALL ||
+	    read_text(code, addr - MAX_CALL, MAX_CALL) != MAX_CALL)
+		return false;
+
+	/* call rel32 */
+	if (code[MAX_CALL - 5] == 0xe8)
+		return true;
+
+	for (int rest = 0; rest <= MAX_CALL - 2; rest++) {
+		if (is_indirect_call(&code[MAX_CALL - 1 - rest], rest))
+			return true;
+	}
+	return false;
+}
+
+#ifdef CONFIG_IA32_EMULATION
+static bool load_signal_regs_32(struct unwind_user_state *state, unsigned long addr)
+{
+	struct sigcontext_32 sc;
+
+	if (copy_from_user(&sc, (void __user *)addr, sizeof(sc)))
+		return false;
+
+	arch_unwind_user_set(state, &(struct pt_regs) {
+		.ip = sc.ip, .sp = sc.sp, .bp = sc.bp, .cx = sc.cx,
+		.cs = sc.cs | 3, .ss = sc.ss | 3, .orig_ax = -1,
+	});
+	return true;
+}
+#endif
+
+static bool load_signal_regs_64(struct unwind_user_state *state, unsigned long addr)
+{
+	struct sigcontext_64 sc;
+
+	if (copy_from_user(&sc, (void __user *)addr, sizeof(sc)))
+		return false;
+
+	arch_unwind_user_set(state, &(struct pt_regs) {
+		.ip = sc.ip, .sp = sc.sp, .bp = sc.bp, .r10 = sc.r10,
+		.cs = sc.cs | 3, .ss = sc.ss | 3, .orig_ax = -1,
+	});
+	return true;
+}
+
+/**
+ * arch_unwind_user_signal_frame - go from a signal handler to what it interrupted
+ * @state:	a walk that may be at the restorer, which a signal handler returns to
+ *
+ * Return: true when @state is that of the interrupted code now.
+ */
+bool arch_unwind_user_signal_frame(struct unwind_user_state *state)
+{
+	const struct sigreturn_code *found;
+	unsigned int popped;
+	unsigned long regs;
+
+	found = find_restorer(state, &popped);
+	if (!found)
+		return false;
+
+	regs = state->sp + found->regs - popped * state->ws;
+#ifdef CONFIG_IA32_EMULATION
+	if (state->ws == sizeof(u32))
+		return load_signal_regs_32(state, regs);
+#endif
+	return load_signal_regs_64(state, regs);
+}

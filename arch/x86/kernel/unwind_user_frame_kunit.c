@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of what x86 code says about frames: each instruction that the walker
+ * knows at the ip, each form of a call before a return address, and signal frames
+ * of every ABI, on stacks and text that the test writes into a mapping of its own.
+ */
+#include <kunit/test.h>
+#include <linux/compat.h>
+#include <linux/mman.h>
+#include <linux/ptrace.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+
+#include <asm/sigframe.h>
+#include <asm/unwind_user.h>
+
+/* The mapping: stack, text, and the alternate signal stack. */
+#define STACK		64
+#define CODE		(PAGE_SIZE + 256)
+#define CALLER(n)	(PAGE_SIZE + 512 + 16 * (n))
+#define RESTORER	(PAGE_SIZE + 1024)
+#define ALTSTACK	(2 * PAGE_SIZE)
+#define MAP_SIZE	(4 * PAGE_SIZE)
+
+#define MAX_ENTRIES	8
+
+static unsigned long frame_map(struct kunit *test)
+{
+	unsigned long base = kunit_vm_mmap(test, NULL, 0, MAP_SIZE,
+					   PROT_READ | PROT_WRITE | PROT_EXEC,
+					   MAP_ANONYMOUS | MAP_PRIVATE | MAP_32BIT, 0);
+
+	KUNIT_ASSERT_NE(test, base, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(base));
+	for (int i = 1; i < MAX_ENTRIES; i++)
+		KUNIT_ASSERT_EQ(test, 0, put_user(0xe8, (u8 __user *)base + CALLER(i) - 5));
+	return base;
+}
+
+static void put_word(struct kunit *test, unsigned long addr, unsigned int ws, u64 val)
+{
+	KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr, &val, ws));
+}
+
+/* A frame that frame pointers lead to; @next may be 0. */
+static void put_frame(struct kunit *test, unsigned long addr, unsigned int ws,
+		      u64 next, u64 ra)
+{
+	put_word(test, addr, ws, next);
+	put_word(test, addr + ws, ws, ra);
+}
+
+static void put_code(struct kunit *test, unsigned long addr, const u8 *code, size_t len)
+{
+	KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr, code, len));
+}
+
+/* What the instruction at the ip tells the walk to do. */
+enum frame_kind {
+	/* Nothing: the frame pointer is right. */
+	KIND_FP,
+	/* The return address is on top of the stack. */
+	KIND_ENTRY,
+	/* Below it the caller's frame pointer was pushed. */
+	KIND_PUSHED,
+	/* r10 or ecx holds the CFA. */
+	KIND_DRAP,
+};
+
+struct code_case {
+	const char	*desc;
+	unsigned int	ws;
+	u8		before;
+	u8		code[7];
+	enum frame_kind	kind;
+};
+
+static const struct code_case code_cases[] = {
+	{ "endbr64",		8, 0, { 0xf3, 0x0f, 0x1e, 0xfa, 0x90 },	KIND_ENTRY },
+	{ "endbr64 in 32 bit",	4, 0, { 0xf3, 0x0f, 0x1e, 0xfa, 0x90 },	KIND_FP },
+	{ "endbr32",		4, 0, { 0xf3, 0x0f, 0x1e, 0xfb, 0x90 },	KIND_ENTRY },
+	{ "push rbp",		8, 0, { 0x55, 0x48, 0x89, 0xe5 },	KIND_ENTRY },
+	{ "push ebp",		4, 0, { 0x55, 0x89, 0xe5 },		KIND_ENTRY },
+	{ "push r13",		8, 0, { 0x41, 0x55 },			KIND_FP },
+	{ "mov rsp,rbp",	8, 0, { 0x48, 0x89, 0xe5 },		KIND_PUSHED },
+	{ "mov rsp,rbp (8b)",	8, 0, { 0x48, 0x8b, 0xec },		KIND_PUSHED },
+	{ "mov esp,ebp",	4, 0, { 0x89, 0xe5 },			KIND_PUSHED },
+	{ "mov esp,ebp (8b)",	4, 0, { 0x8b, 0xec },			KIND_PUSHED },
+	{ "mov esp,ebp in 64 bit", 8, 0, { 0x89, 0xe5 },		KIND_FP },
+	{ "pop rbp",		8, 0, { 0x5d, 0xc3 },			KIND_PUSHED },
+	{ "ret",		8, 0, { 0xc3 },				KIND_ENTRY },
+	{ "ret in 32 bit",	4, 0, { 0xc3 },				KIND_ENTRY },
+	{ "ret n",		8, 0, { 0xc2, 0x08, 0x00 },		KIND_ENTRY },
+	{ "rep ret",		8, 0, { 0xf3, 0xc3 },			KIND_ENTRY },
+	{ "bnd ret",		8, 0, { 0xf2, 0xc3 },			KIND_ENTRY },
+	{ "leave",		8, 0, { 0xc9, 0xc3 },			KIND_FP },
+	{ "nop",		8, 0, { 0x90 },				KIND_FP },
+	{ "PLT",		8, 0, { 0xff, 0x25, 1, 2, 3, 0 },	KIND_ENTRY },
+	{ "PLT with bnd",	8, 0, { 0xf2, 0xff, 0x25, 1, 2, 3, 0 },	KIND_ENTRY },
+	{ "jmp after pop",	8, 0x5d, { 0xe9, 1, 2, 3, 4 },		KIND_ENTRY },
+	{ "jmp after leave",	8, 0xc9, { 0xeb, 1 },			KIND_ENTRY },
+	{ "jmp *rax after pop",	8, 0x5d, { 0xff, 0xe0 },		KIND_ENTRY },
+	{ "jmp *r11 after pop",	8, 0x5d, { 0x41, 0xff, 0xe3 },		KIND_ENTRY },
+	{ "notrack jmp after pop", 8, 0x5d, { 0x3e, 0xff, 0xe0 },	KIND_ENTRY },
+	{ "jmp",		8, 0x90, { 0xe9, 1, 2, 3, 4 },		KIND_FP },
+	{ "call *rax after pop", 8, 0x5d, { 0xff, 0xd0 },		KIND_FP },
+	{ "lea 8(rsp),r10",	8, 0, { 0x4c, 0x8d, 0x54, 0x24, 0x08 },	KIND_ENTRY },
+	{ "lea 4(esp),ecx",	4, 0, { 0x8d, 0x4c, 0x24, 0x04 },	KIND_ENTRY },
+	{ "and n,rsp",		8, 0, { 0x48, 0x83, 0xe4, 0xe0 },	KIND_DRAP },
+	{ "and big n,rsp",	8, 0, { 0x48, 0x81, 0xe4, 0, 0xff },	KIND_DRAP },
+	{ "and n,esp",		4, 0, { 0x83, 0xe4, 0xf0 },		KIND_DRAP },
+	{ "push -8(r10)",	8, 0, { 0x41, 0xff, 0x72, 0xf8 },	KIND_DRAP },
+	{ "push -4(ecx)",	4, 0, { 0xff, 0x71, 0xfc },		KIND_DRAP },
+	{ "lea -8(r10),rsp",	8, 0, { 0x49, 0x8d, 0x62, 0xf8 },	KIND_DRAP },
+	{ "lea -4(ecx),esp",	4, 0, { 0x8d, 0x61, 0xfc },		KIND_DRAP },
+};
+
+KUNIT_ARRAY_PARAM_DESC(code, code_cases, desc);
+
+/*
+ * The caller is CALLER(1) where the code says so, and CALLER(2) where the frame
+ * pointer says so; then comes the frame of CALLER(3).
+ */
+static void code_test(struct kunit *test)
+{
+	const struct code_case *c = test->param_value;
+	struct unwind_user_state state = {}, start;
+	unsigned long entries[MAX_ENTRIES];
+	unsigned int ws = c->ws, nr;
+	unsigned long base, last;
+
+	base = frame_map(test);
+	last = base + STACK + 24 * ws;
+	put_word(test, base + CODE - 1, 1, c->before);
+	put_code(test, base + CODE, c->code, sizeof(c->code));
+
+	state.ip = base + CODE;
+	state.sp = base + STACK;
+	state.fp = base + STACK + 16 * ws;
+	state.drap = base + STACK + 8 * ws;
+	state.ws = ws;
+	state.syscall = -1;
+	state.step = UNWIND_STEP_CODE;
+	put_frame(test, state.fp, ws, last, base + CALLER(2));
+	put_frame(test, last, ws, 0, base + CALLER(3));
+
+	switch (c->kind) {
+	case KIND_FP:
+		/* What is not asked for must not be taken. */
+		put_frame(test, state.sp, ws, base + CALLER(1), base + CALLER(1));
+		break;
+	case KIND_ENTRY:
+		put_word(test, state.sp, ws, base + CALLER(1));
+		break;
+	case KIND_PUSHED:
+		put_frame(test, state.sp, ws, last, base + CALLER(1));
+		break;
+	case KIND_DRAP:
+		put_word(test, state.drap - ws, ws, base + CALLER(1));
+		break;
+	}
+
+	start = state;
+	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
+	switch (c->kind) {
+	case KIND_FP:
+		KUNIT_ASSERT_EQ(test, nr, 2);
+		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(2));
+		break;
+	case KIND_PUSHED:
+		KUNIT_ASSERT_EQ(test, nr, 2);
+		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(1));
+		break;
+	default:
+		KUNIT_ASSERT_EQ(test, nr, 3);
+		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(1));
+		KUNIT_EXPECT_EQ(test, entries[1], base + CALLER(2));
+		break;
+	}
+	KUNIT_EXPECT_EQ(test, entries[nr - 1], base + CALLER(3));
+
+	if (c->kind == KIND_FP)
+		return;
+
+	/* The same without a call in front of the caller: not believed. */
+	put_word(test, base + CALLER(1) - 5, 1, 0x90);
+	state = start;
+	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
+	KUNIT_ASSERT_EQ(test, nr, 2);
+	KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(2));
+}
+
+/* A call to an address without code: its return address is on top of the stack. */
+static void no_code_test(struct kunit *test)
+{
+	static const unsigned long ips[] = { 0, 0x1000, TASK_SIZE_MAX - 1 };
+	unsigned long entries[MAX_ENTRIES];
+	struct unwind_user_state state;
+	unsigned long base;
+
+	base = frame_map(test);
+	put_word(test, base + STACK, 8, base + CALLER(1));
+
+	for (int i = 0; i < ARRAY_SIZE(ips); i++) {
+		state = (struct unwind_user_state) {
+			.ip = ips[i], .sp = base + STACK, .ws = 8, .syscall = -1,
+			.step = UNWIND_STEP_CODE,
+		};
+		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 1);
+		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(1));
+	}
+}
+
+static const struct call_case {
+	const char	*desc;
+	bool		is_call;
+	u8		len;
+	u8		code[7];
+} call_cases[] = {
+	{ "call rel32",			true,  5, { 0xe8, 1, 2, 3, 4 } },
+	{ "call *rax",			true,  2, { 0xff, 0xd0 } },
+	{ "call *r11",			true,  3, { 0x41, 0xff, 0xd3 } },
+	{ "call *(rax)",		true,  2, { 0xff, 0x10 } },
+	{ "call *8(rax)",		true,  3, { 0xff, 0x50, 8 } },
+	{ "call *8(rsp)",		true,  4, { 0xff, 0x54, 0x24, 8 } },
+	{ "call *(rax,rcx,8)",		true,  3, { 0xff, 0x14, 0xc8 } },
+	{ "call *n(,rcx,8)",		true,  7, { 0xff, 0x14, 0xcd, 1, 2, 3, 4 } },
+	{ "call *n(rip)",		true,  6, { 0xff, 0x15, 1, 2, 3, 4 } },
+	{ "call *n(rbx)",		true,  6, { 0xff, 0x93, 1, 2, 3, 4 } },
+	{ "call *n(rsp)",		true,  7, { 0xff, 0x94, 0x24, 1, 2, 3, 4 } },
+	{ "jmp rel32",			false, 5, { 0xe9, 1, 2, 3, 4 } },
+	{ "jmp *rax",			false, 2, { 0xff, 0xe0 } },
+	{ "jmp *n(rip)",		false, 6, { 0xff, 0x25, 1, 2, 3, 4 } },
+	{ "push (rax)",			false, 2, { 0xff, 0x30 } },
+	{ "call cut short",		false, 4, { 0xe8, 1, 2, 3 } },
+	{ "call *n(rip) cut short",	false, 5, { 0xff, 0x15, 1, 2, 3 } },
+	{ "nothing",			false, 0, { 0 } },
+};
+
+KUNIT_ARRAY_PARAM_DESC(call, call_cases, desc);
+
+static void call_test(struct kunit *test)
+{
+	const struct call_case *c = test->param_value;
+	unsigned long base = frame_map(test);
+
+	put_code(test, base + CODE - c->len, c->code, c->len);
+	KUNIT_EXPECT_EQ(test, arch_unwind_user_after_call(base + CODE), c->is_call);
+}
+
+/* The first bytes of an address space, and of a mapping, have nothing before them. */
+static void call_edge_test(struct kunit *test)
+{
+	unsigned long base = frame_map(test);
+
+	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(0));
+	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(3));
+	KUNIT_ASSERT_EQ(test, 0, vm_munmap(base, PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(base + PAGE_SIZE + 1));
+}
+
+enum signal_abi { ABI_64, ABI_X32, ABI_IA32, ABI_IA32_RT };
+
+struct signal_case {
+	const char	*desc;
+	enum signal_abi	abi;
+	u8		len;
+	u8		code[9];
+	/* Words of the frame that are popped at the start and at the system call. */
+	u8		before, after;
+	int		nr;
+};
+
+static const struct signal_case signal_cases[] = {
+	{ "64 bit",		ABI_64,	9,
+	  { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, 15 },
+	{ "64 bit, short mov",	ABI_64,	7, { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, 15 },
+#ifdef CONFIG_X86_X32_ABI
+	{ "x32",		ABI_X32, 9,
+	  { 0x48, 0xc7, 0xc0, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1, 0x40000201 },
+#endif
+#ifdef CONFIG_IA32_EMULATION
+	{ "32 bit",		ABI_IA32, 8,
+	  { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 1, 2, 119 },
+	{ "32 bit, rt",		ABI_IA32_RT, 7, { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 }, 1, 1, 173 },
+#endif
+};
+
+KUNIT_ARRAY_PARAM_DESC(signal, signal_cases, desc);
+
+static unsigned int abi_ws(enum signal_abi abi)
+{
+	return abi == ABI_IA32 || abi == ABI_IA32_RT ? 4 : 8;
+}
+
+/* Registers of the interrupted code in a signal frame at @frame. */
+static void put_signal_frame(struct kunit *test, const struct signal_case *c,
+			     unsigned long frame, unsigned long ip, unsigned long sp,
+			     unsigned long fp)
+{
+	struct sigcontext_64 sc = { .ip = ip, .sp = sp, .bp = fp, .cs = __USER_CS };
+	unsigned long at = 0;
+
+#ifdef CONFIG_IA32_EMULATION
+	if (abi_ws(c->abi) == 4) {
+		struct sigcontext_32 sc32 = {
+			.ip = ip, .sp = sp, .bp = fp,
+			.cs = __USER32_CS, .ss = __USER_DS,
+		};
+
+		at = c->abi == ABI_IA32 ? offsetof(struct sigframe_ia32, sc) :
+			offsetof(struct rt_sigframe_ia32, uc.uc_mcontext);
+		KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)(frame + at), &sc32,
+						      sizeof(sc32)));
+		return;
+	}
+#endif
+	at = offsetof(struct rt_sigframe, uc.uc_mcontext);
+#ifdef CONFIG_X86_X32_ABI
+	if (c->abi == ABI_X32)
+		at = offsetof(struct rt_sigframe_x32, uc.uc_mcontext);
+#endif
+	KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)(frame + at), &sc, sizeof(sc)));
+}
+
+/*
+ * The handler runs on a stack above that of the interrupted code, which is about
+ * to push its frame pointer: from the handler, then from each position in the
+ * restorer.
+ */
+static void signal_test(struct kunit *test)
+{
+	const struct signal_case *c = test->param_value;
+	unsigned int ws = abi_ws(c->abi), nr;
+	unsigned long entries[MAX_ENTRIES];
+	struct unwind_user_state state;
+	unsigned long base, frame, fp;
+	const u8 push = 0x55;
+
+	base = frame_map(test);
+	frame = base + ALTSTACK + 1024;
+	fp = base + STACK + 16 * ws;
+
+	put_code(test, base + RESTORER, c->code, c->len);
+	put_code(test, base + CODE, &push, 1);
+	put_signal_frame(test, c, frame, base + CODE, base + STACK, fp);
+	put_word(test, base + STACK, ws, base + CALLER(1));
+	put_frame(test, fp, ws, 0, base + CALLER(2));
+	/* The handler's own frame, right below. */
+	put_frame(test, frame - ws, ws, fp, base + RESTORER);
+
+	state = (struct unwind_user_state) {
+		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
+		.syscall = -1, .step = UNWIND_STEP_FP,
+	};
+	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
+	KUNIT_ASSERT_EQ(test, nr, 4);
+	KUNIT_EXPECT_EQ(test, entries[0], base + RESTORER);
+	KUNIT_EXPECT_EQ(test, entries[1], base + CODE);
+	KUNIT_EXPECT_EQ(test, entries[2], base + CALLER(1));
+	KUNIT_EXPECT_EQ(test, entries[3], base + CALLER(2));
+
+	for (int at = 0; at < 3; at++) {
+		static const char * const where[] = { "start", "call", "in the call" };
+		unsigned int offset = at == 2 ? c->len : at == 1 ? c->len - 2 : 0;
+
+		state = (struct unwind_user_state) {
+			.ip = base + RESTORER + offset,
+			.sp = frame + (at ? c->after : c->before) * ws,
+			.fp = fp, .ws = ws,
+			.syscall = at == 2 ? c->nr : -1,
+			.step = at == 2 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE,
+		};
+		nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
+		KUNIT_EXPECT_EQ_MSG(test, nr, 3, "%s", where[at]);
+		KUNIT_EXPECT_EQ_MSG(test, entries[0], base + CODE, "%s", where[at]);
+	}
+
+	/* One entry at a time comes to the same. */
+	state = (struct unwind_user_state) {
+		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
+		.syscall = -1, .step = UNWIND_STEP_FP,
+	};
+	for (nr = 0; nr < MAX_ENTRIES && unwind_user_walk(&state, &entries[nr], 1); nr++)
+		;
+	KUNIT_EXPECT_EQ(test, nr, 4);
+	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
+}
+
+/* A signal frame that interrupted its own handler: as long as there is room. */
+static void signal_loop_test(struct kunit *test)
+{
+	const struct signal_case *c = &signal_cases[0];
+	struct unwind_user_state state;
+	unsigned long base, frame;
+	unsigned long *entries;
+
+	entries = kunit_kcalloc(test, 1024, sizeof(*entries), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, entries);
+	base = frame_map(test);
+	frame = base + ALTSTACK + 1024;
+	put_code(test, base + RESTORER, c->code, c->len);
+	put_signal_frame(test, c, frame, base + RESTORER, frame + 8, frame - 8);
+
+	state = (struct unwind_user_state) {
+		.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
+		.syscall = -1, .step = UNWIND_STEP_CODE,
+	};
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, 1024), 1024);
+}
+
+/* Frames that say nonsense, and frames that are not there. */
+static void signal_hostile_test(struct kunit *test)
+{
+	const struct signal_case *c = &signal_cases[0];
+	unsigned long entries[MAX_ENTRIES];
+	struct unwind_user_state state;
+	unsigned long base, frame;
+
+	base = frame_map(test);
+	frame = base + ALTSTACK + 1024;
+	put_code(test, base + RESTORER, c->code, c->len);
+
+	/* An ip of the kernel's. */
+	put_signal_frame(test, c, frame, 0xffffffff81000000, base + STACK, 0);
+	state = (struct unwind_user_state) {
+		.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
+		.syscall = -1, .step = UNWIND_STEP_CODE,
+	};
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
+
+	/* A stack that is nowhere. */
+	put_signal_frame(test, c, frame, base + CODE, -8UL, -16UL);
+	state = (struct unwind_user_state) {
+		.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
+		.syscall = -1, .step = UNWIND_STEP_CODE,
+	};
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 1);
+	KUNIT_EXPECT_EQ(test, entries[0], base + CODE);
+
+	/* Half a frame, and none: as any code, with nothing on the stack. */
+	for (int i = 0; i < 2; i++) {
+		state = (struct unwind_user_state) {
+			.ip = base + RESTORER, .ws = 8, .syscall = -1,
+			.sp = i ? TASK_SIZE_MAX - 64 : base + MAP_SIZE - 128,
+			.step = UNWIND_STEP_CODE,
+		};
+		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
+		KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
+	}
+}
+
+/* The number of sigreturn where no system call is: an error code, say. */
+static void no_system_call_test(struct kunit *test)
+{
+	const struct signal_case *c = &signal_cases[0];
+	unsigned long entries[MAX_ENTRIES];
+	struct unwind_user_state state;
+	unsigned long base, frame;
+
+	base = frame_map(test);
+	frame = base + ALTSTACK + 1024;
+	put_signal_frame(test, c, frame, base + CALLER(1), base + STACK, 0);
+	state = (struct unwind_user_state) {
+		.ip = base + CODE + 9, .sp = frame + 8, .ws = 8,
+		.syscall = c->nr, .step = UNWIND_STEP_SIGNAL,
+	};
+	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
+}
+
+static struct kunit_case unwind_user_frame_cases[] = {
+	KUNIT_CASE_PARAM(code_test, code_gen_params),
+	KUNIT_CASE(no_code_test),
+	KUNIT_CASE_PARAM(call_test, call_gen_params),
+	KUNIT_CASE(call_edge_test),
+	KUNIT_CASE_PARAM(signal_test, signal_gen_params),
+	KUNIT_CASE(signal_loop_test),
+	KUNIT_CASE(signal_hostile_test),
+	KUNIT_CASE(no_system_call_test),
+	{}
+};
+
+static struct kunit_suite unwind_user_frame_suite = {
+	.name		= "unwind_user_frame",
+	.test_cases	= unwind_user_frame_cases,
+};
+
+kunit_test_suite(unwind_user_frame_suite);
+
+MODULE_DESCRIPTION("KUnit tests of x86 user frames");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * 32-bit code, with and without segment bases, in a 64-bit program: it jumps to a
+ * code segment of 32 bits and back, and takes a page fault there.
+ */
+#define _GNU_SOURCE
+#include <asm/ldt.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "../kselftest_harness.h"
+
+#define PAGE		4096UL
+#define MAP_SIZE	(256 * 1024UL)
+/* In the map: code, a page to fault on, the top of the stack. */
+#define CODE_AT		0x20000UL
+#define FAULT_AT	0x22000UL
+#define STACK_AT	0x38000UL
+/* What is above this much of a segment is the same as without a base. */
+#define BASE		0x10000UL
+
+/* Selectors of the flat segments of x86-64. */
+#define CS_32		0x23
+#define DS_32		0x2b
+#define LDT_CODE	0
+#define LDT_STACK	1
+#define SELECTOR(entry)	((entry) << 3 | 7)
+
+/* Positions in the code below, which is copied to low memory. */
+extern const char code_start[], code_fault[], code_call[], code_return[], code_end[];
+extern const char code_ret[], code_before[], code_jump[], code_back[];
+
+asm(
+"	.pushsection .rodata\n"
+"	.code32\n"
+"code_start:\n"
+"	push	%ebp\n"
+"	mov	%esp, %ebp\n"
+"	call	1f\n"
+"code_call:\n"
+"	pop	%ebp\n"
+"code_jump:\n"
+"	ljmp	$0x33, $0x12345678\n"
+"1:	push	%ebp\n"
+"	mov	%esp, %ebp\n"
+	/* eax: the address */
+"code_fault:\n"
+"	mov	(%eax), %eax\n"
+"	pop	%ebp\n"
+"	ret\n"
+	/* A leaf without a frame. */
+"code_before:\n"
+"	call	2f\n"
+"code_return:\n"
+"	jmp	code_jump\n"
+"2:\n"
+"code_ret:\n"
+"	mov	(%eax), %eax\n"
+"	ret\n"
+"	.code64\n"
+"code_back:\n"
+"	movabs	$0x123456789abcdef0, %rax\n"
+"	jmp	*%rax\n"
+"code_end:\n"
+"	.popsection\n"
+);
+
+/*
+ * Go to @eip in segment @cs with the stack at @esp in @ss; the code comes back to
+ * compat_back. What 32-bit code leaves of the registers is not relied upon.
+ */
+void compat_enter(unsigned long cs, unsigned long eip, unsigned long ss,
+			 unsigned long esp, unsigned long eax);
+extern const char compat_back[];
+
+asm(
+"	.lcomm	saved_rsp, 8\n"
+"	.lcomm	far_pointer, 8\n"
+"	.pushsection .text\n"
+"	.globl	compat_enter, compat_back\n"
+"	.type	compat_enter, @function\n"
+"compat_enter:\n"
+"	push	%rbp\n"
+"	push	%rbx\n"
+"	push	%r12\n"
+"	push	%r13\n"
+"	push	%r14\n"
+"	push	%r15\n"
+"	mov	%rsp, saved_rsp(%rip)\n"
+"	mov	$0x2b, %eax\n"
+"	mov	%eax, %ds\n"
+"	mov	%r8, %rax\n"
+"	mov	%edx, %ss\n"
+"	mov	%rcx, %rsp\n"
+"	xor	%ebp, %ebp\n"
+	/* QEMU's lret to another segment trips over SMAP. */
+"	mov	%esi, far_pointer(%rip)\n"
+"	mov	%di, far_pointer+4(%rip)\n"
+"	ljmpl	*far_pointer(%rip)\n"
+"compat_back:\n"
+"	mov	$0x2b, %eax\n"
+"	mov	%eax, %ss\n"
+"	mov	saved_rsp(%rip), %rsp\n"
+"	xor	%eax, %eax\n"
+"	mov	%eax, %ds\n"
+"	pop	%r15\n"
+"	pop	%r14\n"
+"	pop	%r13\n"
+"	pop	%r12\n"
+"	pop	%rbx\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.popsection\n"
+);
+
+static int set_segment(unsigned int entry, unsigned long base, bool code)
+{
+	struct user_desc desc = {
+		.entry_number	= entry,
+		.base_addr	= base,
+		.limit		= 0xfffff,
+		.seg_32bit	= 1,
+		.limit_in_pages	= 1,
+		.contents	= code ? MODIFY_LDT_CONTENTS_CODE : MODIFY_LDT_CONTENTS_DATA,
+	};
+
+	return syscall(SYS_modify_ldt, 1, &desc, sizeof(desc)) ? -errno : 0;
+}
+
+FIXTURE(compat) {
+	struct perf_event_attr attr;
+	union record *record;
+	struct ring ring;
+	char *map;
+};
+
+FIXTURE_VARIANT(compat) {
+	unsigned long cs_base, ss_base;
+	bool ldt;
+};
+
+FIXTURE_VARIANT_ADD(compat, flat) { };
+FIXTURE_VARIANT_ADD(compat, ldt) { .ldt = true };
+FIXTURE_VARIANT_ADD(compat, code_base) { .ldt = true, .cs_base = BASE };
+FIXTURE_VARIANT_ADD(compat, stack_base) { .ldt = true, .ss_base = BASE };
+FIXTURE_VARIANT_ADD(compat, both_bases) { .ldt = true, .cs_base = BASE, .ss_base = BASE };
+
+/* The address of a label in the copy. */
+#define COPIED(label)	((unsigned long)self->map + CODE_AT + ((label) - code_start))
+
+FIXTURE_SETUP(compat)
+{
+	unsigned long back;
+	unsigned int offset;
+	int err = 0;
+
+	self->attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+	self->record = malloc(sizeof(*self->record));
+	self->map = mmap(NULL, MAP_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->map);
+	memset(self->map + STACK_AT - 2 * BASE, 0, 2 * BASE);
+	memcpy(self->map + CODE_AT, code_start, code_end - code_start);
+	offset = COPIED(code_back);
+	memcpy(self->map + CODE_AT + (code_jump - code_start) + 1, &offset, 4);
+	back = (unsigned long)compat_back;
+	memcpy(self->map + CODE_AT + (code_back - code_start) + 2, &back, 8);
+
+	if (variant->ldt) {
+		err = set_segment(LDT_CODE, variant->cs_base, true);
+		if (!err)
+			err = set_segment(LDT_STACK, variant->ss_base, false);
+	}
+	if (err == -ENOSYS)
+		SKIP(return, "needs CONFIG_MODIFY_LDT_SYSCALL");
+	ASSERT_EQ(0, err);
+	err = ring_open(&self->ring, &self->attr, 0, -1, 32);
+	if (err == -EACCES || err == -EPERM)
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, err);
+}
+
+FIXTURE_TEARDOWN(compat)
+{
+	free(self->record);
+}
+
+/* Run the copy of the code at @label, which faults; the record is that of the fault. */
+#define FAULT_IN(label) do {							\
+	char *_page = self->map + FAULT_AT;					\
+										\
+	ASSERT_EQ(0, madvise(_page, PAGE, MADV_DONTNEED));			\
+	ring_enable(&self->ring);						\
+	compat_enter(variant->ldt ? SELECTOR(LDT_CODE) : CS_32,		\
+		     COPIED(label) - variant->cs_base,				\
+		     variant->ldt ? SELECTOR(LDT_STACK) : DS_32,		\
+		     (unsigned long)self->map + STACK_AT - variant->ss_base,	\
+		     (unsigned long)_page);					\
+	ring_disable(&self->ring);						\
+	ASSERT_TRUE(ring_next_type(&self->ring, self->record,			\
+				   PERF_RECORD_CALLCHAIN_DEFERRED));		\
+} while (0)
+
+TEST_F(compat, frame_pointers)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+
+	FAULT_IN(code_start);
+	ASSERT_EQ(2, deferred->nr);
+	EXPECT_EQ(COPIED(code_fault), deferred->ips[0]);
+	EXPECT_EQ(COPIED(code_call), deferred->ips[1]);
+}
+
+TEST_F(compat, leaf_without_frame)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+
+	FAULT_IN(code_before);
+	ASSERT_EQ(2, deferred->nr);
+	EXPECT_EQ(COPIED(code_ret), deferred->ips[0]);
+	EXPECT_EQ(COPIED(code_return), deferred->ips[1]);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests from NMI, by the events of the PMU perf_test: what an interrupt cannot
+ * reach is reached, and every cookie gets its record.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define PMU		"/sys/bus/event_source/devices/perf_test/"
+/* Long enough for an emulated CPU to get something else done, too. */
+#define PERIOD_NS	250000
+#define DEPTH		10U
+#define SECONDS		2
+
+enum { REMOTE, SELF };
+
+FIXTURE(nmi) {
+	struct perf_event_attr attr;
+	union record *record;
+	struct ring ring;
+};
+
+FIXTURE_VARIANT(nmi) {
+	int mode;
+};
+
+FIXTURE_VARIANT_ADD(nmi, remote) { .mode = REMOTE };
+FIXTURE_VARIANT_ADD(nmi, self) { .mode = SELF };
+
+FIXTURE_SETUP(nmi)
+{
+	FILE *file = fopen(PMU "type", "r");
+	int type, ret;
+
+	if (!file)
+		SKIP(return, "needs CONFIG_PERF_TEST_PMU");
+	ret = fscanf(file, "%d", &type);
+	fclose(file);
+	ASSERT_EQ(1, ret);
+	self->attr = software_attr(variant->mode);
+	self->attr.type = type;
+	self->attr.sample_period = PERIOD_NS;
+	self->record = malloc(sizeof(*self->record));
+	if (variant->mode == REMOTE && sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	/* The cost of samples under emulation is no reason to throttle. */
+	if (set_sysctl("kernel/perf_cpu_time_max_percent", 0) < 0)
+		SKIP(return, "needs root");
+}
+
+FIXTURE_TEARDOWN(nmi)
+{
+	free(self->record);
+}
+
+static bool time_is_up(time_t end)
+{
+	return time(NULL) >= end;
+}
+
+/* System calls from below @depth callers, each an entry of its own. */
+static void busy(void)
+{
+	time_t end = time(NULL) + SECONDS;
+
+	while (!time_is_up(end)) {
+		for (int i = 0; i < 200; i++)
+			workload_syscall(DEPTH, SYS_getppid);
+	}
+}
+
+#define EXPECT_ALL_MATCHED(tally) do {						\
+	TH_LOG("%u samples, %u deferred, %u records, %u empty, %u lost",	\
+	       (tally).samples, (tally).deferred, (tally).records,		\
+	       (tally).empty, (tally).lost);					\
+	EXPECT_LT(100, (tally).deferred);					\
+	EXPECT_EQ(0, (tally).lost);						\
+	EXPECT_EQ((tally).deferred, (tally).matched);				\
+	EXPECT_EQ(0, (tally).foreign);						\
+	EXPECT_EQ(0, (tally).duplicate);					\
+	EXPECT_EQ(0, (tally).empty);						\
+} while (0)
+
+/* A child that is busy from the byte on that is written to *go. */
+static pid_t fork_busy(int *go)
+{
+	int fds[2];
+	pid_t child;
+	char c;
+
+	if (pipe(fds))
+		return -1;
+	child = fork();
+	if (!child) {
+		if (read(fds[0], &c, 1) == 1)
+			busy();
+		_exit(0);
+	}
+	close(fds[0]);
+	*go = fds[1];
+	return child;
+}
+
+/* It ends before the event does, so that no record is missing. */
+TEST_F(nmi, per_task)
+{
+	struct tally tally;
+	pid_t child;
+	int go;
+
+	child = fork_busy(&go);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, child, -1, 2048));
+	ring_enable(&self->ring);
+	ASSERT_EQ(1, write(go, "", 1));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	tally_rings(&tally, &self->ring, 1, child);
+	EXPECT_ALL_MATCHED(tally);
+	ring_close(&self->ring);
+}
+
+TEST_F(nmi, cpu_wide)
+{
+	struct rings rings = {};
+	struct tally tally;
+	pid_t child;
+	int go;
+
+	for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++)
+		ASSERT_EQ(0, rings_open(&rings, &self->attr, -1, cpu, 2048));
+	child = fork_busy(&go);
+	ASSERT_LT(0, child);
+	rings_enable(&rings);
+	ASSERT_EQ(1, write(go, "", 1));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	rings_disable(&rings);
+	/* The parent has samples in the system calls that end all this. */
+	tally_rings(&tally, rings.ring, rings.nr, child);
+	TH_LOG("%u samples, %u deferred, %u lost", tally.samples, tally.deferred, tally.lost);
+	EXPECT_LT(50, tally.deferred);
+	EXPECT_EQ(0, tally.lost);
+	EXPECT_EQ(tally.deferred, tally.matched);
+	rings_close(&rings);
+}
+
+/*
+ * The whole chain is known: the leaf in a system call, a tail of it in user mode,
+ * and each sample's kernel part is that of an NMI, with interrupts off as well.
+ */
+TEST_F(nmi, right_chains)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+	unsigned int whole = 0, records = 0;
+
+	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 2048));
+	ring_enable(&self->ring);
+	busy();
+	ring_disable(&self->ring);
+	while (ring_next_type(&self->ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED)) {
+		records++;
+		ASSERT_LE(1, deferred->nr);
+		if (!workload_is_leaf(deferred->ips[0]))
+			continue;
+		EXPECT_EQ(-1, workload_check_head(deferred->ips, WORKLOAD_NR(DEPTH), DEPTH));
+		whole++;
+	}
+	TH_LOG("%u records, %u of them in the system call", records, whole);
+	EXPECT_LT(20, whole);
+	ring_close(&self->ring);
+}
+
+TEST_F(nmi, bad_attrs)
+{
+	struct perf_event_attr attr = self->attr;
+
+	attr.config = 2;
+	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
+	attr = self->attr;
+	attr.sample_period = 0;
+	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
+	attr = self->attr;
+	attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+	attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&attr, 0, -1, -1, 0));
+}
+
+/* Events that come and go, more of them than there are slots. */
+TEST_F(nmi, many_events)
+{
+	struct perf_event_attr attr = self->attr;
+	int fd[20];
+
+	attr.disabled = 0;
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 20; i++) {
+			fd[i] = perf_open(&attr, 0, -1, -1, 0);
+			ASSERT_LE(0, fd[i]);
+		}
+		for (int i = 0; i < 500; i++)
+			workload_syscall(DEPTH, SYS_getppid);
+		for (int i = 0; i < 20; i++)
+			close(fd[i]);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -4,7 +4,7 @@
 # Every verb does what it needs first, so any works on a fresh clone. A goal that
 # is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
 
-VERBS := help demo check interop tree kernel perf shell run lint series refresh clean
+VERBS := help demo check bench interop tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -53,6 +53,7 @@ help:
 	@echo 'Verbs; each does what it needs first:'
 	@echo '  demo      record real programs in the VM, show the report and what it cost'
 	@echo '  check     everything that must pass; ends with "N passed, N failed"'
+	@echo '  bench     what a sample costs, in instructions and bytes'
 	@echo '  tree      assemble build/linux from the base and the series'
 	@echo '  kernel    build the kernel of the VM'
 	@echo '  perf      build perf from the tree'
@@ -99,6 +100,9 @@ check: tree perf
 demo: kernel perf
 	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
 
+bench: kernel perf
+	@$(VM)/bench.sh $(KDIR) $(TOP)/build/bench
+
 interop: kernel perf
 	@$(SCRIPTS)/deps.sh debootstrap
 	@$(VM)/interop.sh $(KDIR) $(TOP)/build/interop
@@ -125,7 +129,7 @@ shell: kernel perf
 
 clean:
 	rm -rf build/linux build/linux.tmp build/tree.state build/kernel-* build/perf build/git \
-		build/series build/series.tmp build/check build/demo build/each-commit \
+		build/series build/series.tmp build/check build/demo build/bench build/each-commit \
 		build/base/*.tmp build/base-files build/dl/tmp build/interop/out build/interop/log
 
 # Everything else belongs to the assembled tree.

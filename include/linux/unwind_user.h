@@ -20,7 +20,8 @@ static inline bool arch_perf_user_regs_valid(struct pt_regs *regs)
 
 #ifdef CONFIG_UNWIND_USER
 
-void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs);
+void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
+		       struct unwind_text *text);
 unsigned int unwind_user_walk(struct unwind_user_state *state,
 			      unsigned long *entries, unsigned int max);
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);

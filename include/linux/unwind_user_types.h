@@ -35,16 +35,26 @@ struct unwind_user_frame {
 };
 
 /**
- * struct unwind_user_guess - a frame that the code at the user ip speaks of
- * @cfa:	the CFA; the return address is in the word below
- * @fp_saved:	the caller's frame pointer is in the word below that, else the
- *		register still holds it
- * @signal:	this may be the end of a signal handler; @cfa means nothing
+ * enum unwind_user_says - where the code at an exact ip says the return address is
+ * @UNWIND_SAYS_NOTHING: not known
+ * @UNWIND_SAYS_FP:	in the frame that the frame pointer points to
+ * @UNWIND_SAYS_TOP:	on top of the stack
+ * @UNWIND_SAYS_NO_CODE: likewise, if there is none: a call of nothing
+ * @UNWIND_SAYS_JUMP:	likewise, if the jump that comes leaves the function: the word
+ *			below is the frame pointer, which was restored from there
+ * @UNWIND_SAYS_PUSHED:	above the caller's frame pointer, which is on top of the stack
+ * @UNWIND_SAYS_DRAP:	below the CFA, which is in a register
+ * @UNWIND_SAYS_SIGNAL:	nowhere: this is the end of a signal handler
  */
-struct unwind_user_guess {
-	unsigned long	cfa;
-	bool		fp_saved;
-	bool		signal;
+enum unwind_user_says {
+	UNWIND_SAYS_NOTHING,
+	UNWIND_SAYS_FP,
+	UNWIND_SAYS_TOP,
+	UNWIND_SAYS_NO_CODE,
+	UNWIND_SAYS_JUMP,
+	UNWIND_SAYS_PUSHED,
+	UNWIND_SAYS_DRAP,
+	UNWIND_SAYS_SIGNAL,
 };
 
 /**
@@ -64,8 +74,38 @@ enum unwind_user_step {
 	UNWIND_STEP_SIGNAL,
 };
 
-/* Ranges of text that a walk remembers: the program's and its library's. */
-#define UNWIND_USER_TEXTS	2
+/* Mappings and places in the code that are remembered. */
+#define UNWIND_TEXT_RANGES	2
+#define UNWIND_TEXT_IPS		16
+
+/**
+ * struct unwind_text_range - a mapping
+ * @start:	its first address
+ * @size:	its size, 0 for none
+ */
+struct unwind_text_range {
+	unsigned long	start;
+	unsigned long	size;
+};
+
+/**
+ * struct unwind_text - what walks of a task found out about its code
+ * @seq:	state of the address space that the rest belongs to; odd for none
+ * @next:	counts what was replaced in @code and @data
+ * @code:	executable mappings
+ * @data:	others that addresses on the stack point to
+ * @look:	what the code at an ip said
+ */
+struct unwind_text {
+	unsigned int			seq;
+	unsigned int			next;
+	struct unwind_text_range	code[UNWIND_TEXT_RANGES];
+	struct unwind_text_range	data[UNWIND_TEXT_RANGES];
+	struct {
+		unsigned long		ip;
+		enum unwind_user_says	says;
+	} look[UNWIND_TEXT_IPS];
+};
 
 /**
  * struct unwind_user_state - position of a walk
@@ -81,8 +121,7 @@ enum unwind_user_step {
  * @syscall:	number of the system call that the current frame is in, or -1
  * @ws:		user word size in bytes: 8, or 4 for 32-bit code
  * @step:	what to do next
- * @text_next:	which of @text to replace
- * @text:	executable mappings seen by this walk, @size 0 if none
+ * @text:	what is known about the code, or NULL
  * @uretprobe:	innermost return probe that was not seen on the stack yet
  *
  * All addresses are linear: a segment's base is in them.
@@ -97,11 +136,7 @@ struct unwind_user_state {
 	int			syscall;
 	unsigned int		ws;
 	enum unwind_user_step	step;
-	unsigned int		text_next;
-	struct {
-		unsigned long	start;
-		unsigned long	size;
-	} text[UNWIND_USER_TEXTS];
+	struct unwind_text	*text;
 	struct return_instance	*uretprobe;
 };
 

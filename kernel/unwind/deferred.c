@@ -292,6 +292,7 @@ static struct unwind_cache *unwind_alloc_cache(unsigned int max)
 
 	cache->max = max;
 	cache->nr = 0;
+	cache->text = (struct unwind_text) {};
 	return cache;
 }
 
@@ -305,6 +306,7 @@ static struct unwind_cache *unwind_grow_cache(struct unwind_cache *old,
 		return old;
 
 	cache->nr = old->nr;
+	cache->text = old->text;
 	memcpy(cache->entries, old->entries, flex_array_size(old, entries, old->nr));
 	kvfree(old);
 	return cache;
@@ -331,7 +333,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 		return;
 	}
 
-	unwind_user_start(&state, regs);
+	unwind_user_start(&state, regs, &cache->text);
 	if (state.ws)
 		cache->entries[cache->nr++] = state.ip;
 
@@ -340,6 +342,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 
 		cache = unwind_grow_cache(cache, min(limit, had * 4));
 		info->cache = cache;
+		state.text = &cache->text;
 		if (cache->max == had)
 			break;
 	}
@@ -520,6 +523,9 @@ void unwind_deferred_exec(void)
 	atomic_long_or(UNWIND_EXEC, &info->unwind_mask);
 	unwind_deliver(info);
 	unwind_trim_cache(info);
+	/* Another address space comes. */
+	if (info->cache)
+		info->cache->text = (struct unwind_text) {};
 }
 
 /**

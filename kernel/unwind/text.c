@@ -6,10 +6,13 @@
  * faults disabled nothing here sleeps.
  *
  * A return address is believed only if it is in an executable mapping: what else
- * is on a stack looks like one too easily. The answer is a hint. Mappings come
- * and go under other threads' hands, and a walk that remembers a range for as
- * long as it lasts can be wrong about it, at the price of one wrong address.
+ * is on a stack looks like one too easily. The answer is a hint, and so is what the
+ * code says about its frame. Both are remembered for as long as nobody has changed
+ * the mappings; they may change under a walk that is under way, or a program may
+ * rewrite its code, at the price of a wrong address.
  */
+#include <linux/hash.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
@@ -19,24 +22,68 @@
 
 #include "text.h"
 
-static void unwind_text_remember(struct unwind_user_state *state,
-				 const struct vm_area_struct *vma)
+/* The state of the mappings; odd when it is not known for how long it lasts. */
+static unsigned int unwind_text_seq(struct mm_struct *mm)
 {
-	unsigned int i = state->text_next;
+#ifdef CONFIG_PER_VMA_LOCK
+	/* Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). */
+	return raw_read_seqcount(&mm->mm_lock_seq);
+#else
+	return 1;
+#endif
+}
 
-	state->text[i].start = vma->vm_start;
-	state->text[i].size = vma->vm_end - vma->vm_start;
-	state->text_next = (i + 1) % UNWIND_USER_TEXTS;
+/**
+ * unwind_text_begin - forget what is not true any more
+ * @text:	of current
+ */
+void unwind_text_begin(struct unwind_text *text)
+{
+	unsigned int seq = unwind_text_seq(current->mm);
+
+	if (unlikely((seq & 1) || seq != text->seq))
+		*text = (struct unwind_text) { .seq = seq };
+}
+
+/**
+ * unwind_text_look - see what the code at the ip says, or said before
+ * @state:	the walk
+ * @follow:	see arch_unwind_user_look()
+ */
+enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool follow)
+{
+	unsigned int i = hash_long(state->ip, ilog2(UNWIND_TEXT_IPS));
+	struct unwind_text *text = state->text;
+	enum unwind_user_says says;
+
+	if (text && text->look[i].ip == state->ip && text->look[i].says)
+		return text->look[i].says;
+
+	says = arch_unwind_user_look(state, follow);
+
+	/* Code that is not resident says nothing, but not for good. */
+	if (text && !pagefault_disabled()) {
+		text->look[i].ip = state->ip;
+		text->look[i].says = says;
+	}
+	return says;
 }
 
 static bool unwind_text_vma(struct unwind_user_state *state,
 			    const struct vm_area_struct *vma)
 {
-	if (!vma || !(vma->vm_flags & VM_EXEC))
-		return false;
+	bool code = vma && (vma->vm_flags & VM_EXEC);
+	struct unwind_text_range *range;
+	struct unwind_text *text;
 
-	unwind_text_remember(state, vma);
-	return true;
+	text = state->text;
+	if (vma && text) {
+		range = code ? text->code : text->data;
+		range += text->next++ % UNWIND_TEXT_RANGES;
+		range->start = vma->vm_start;
+		range->size = vma->vm_end - vma->vm_start;
+	}
+	return code;
 }
 
 #ifdef CONFIG_PER_VMA_LOCK
@@ -80,7 +127,9 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 	struct mm_struct *mm = current->mm;
 	bool text;
 
-	if (addr >= TASK_SIZE_MAX || unwind_is_trampoline(state, addr))
+	if (addr < PAGE_SIZE || addr >= TASK_SIZE_MAX || unwind_is_trampoline(state, addr))
+		return false;
+	if (state->text && unwind_text_find(state->text->data, addr))
 		return false;
 	if (unwind_text_fast(state, addr, &text))
 		return text;

@@ -10,16 +10,28 @@
 
 bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr);
 
-/* Is @addr code? Where the walk knows the mapping, this is all it takes. */
+/* The one of these mappings that @addr is in, or NULL. */
+static __always_inline const struct unwind_text_range *
+unwind_text_find(const struct unwind_text_range *range, unsigned long addr)
+{
+	for (int i = 0; i < UNWIND_TEXT_RANGES; i++) {
+		if (addr - range[i].start < range[i].size)
+			return &range[i];
+	}
+	return NULL;
+}
+
+/* Is @addr code? Where the mapping is known, this is all it takes. */
 static __always_inline bool unwind_text(struct unwind_user_state *state,
 					unsigned long addr)
 {
-	for (int i = 0; i < UNWIND_USER_TEXTS; i++) {
-		if (likely(addr - state->text[i].start < state->text[i].size))
-			return true;
-	}
+	if (likely(state->text && unwind_text_find(state->text->code, addr)))
+		return true;
 	return unwind_text_lookup(state, addr);
 }
+
+void unwind_text_begin(struct unwind_text *text);
+enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool follow);
 
 #ifdef CONFIG_UPROBES
 bool unwind_is_trampoline(const struct unwind_user_state *state, unsigned long addr);

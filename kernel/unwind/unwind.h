@@ -9,6 +9,7 @@
 #include <linux/build_bug.h>
 #include <linux/mm_types.h>
 #include <linux/percpu.h>
+#include <linux/unwind_user_types.h>
 
 /* Bits of unwind_task_info::unwind_mask. The rest are tracers. */
 enum {
@@ -37,11 +38,13 @@ static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET) ==
  * struct unwind_cache - a task's latest trace
  * @max:	room in @entries
  * @nr:		entries in use
+ * @text:	what is known about the task's code
  * @entries:	the addresses
  */
 struct unwind_cache {
 	unsigned int	max;
 	unsigned int	nr;
+	struct unwind_text text;
 	unsigned long	entries[] __counted_by(max);
 };
 

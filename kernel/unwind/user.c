@@ -136,6 +136,7 @@ out:
 static unsigned int unwind_user_fp(struct unwind_user_state *state,
 				   unsigned long *entries, unsigned int max)
 {
+	const struct unwind_text_range *range = NULL;
 	unsigned int nr;
 
 	max = min_t(unsigned int, max, UNWIND_USER_BATCH);
@@ -144,8 +145,13 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 		unwind_user_fp_batch(state, entries, max, sizeof(u64));
 
 	for (unsigned int i = 0; i < nr; i++) {
-		if (unlikely(!unwind_text(state, entries[i]) &&
-			     !unwind_uretprobe_address(state, &entries[i]))) {
+		/* Most callers are where the one before is. */
+		if (likely(range && entries[i] - range->start < range->size))
+			continue;
+		if (unwind_text(state, entries[i])) {
+			range = state->text ?
+				unwind_text_find(state->text->code, entries[i]) : NULL;
+		} else if (!unwind_uretprobe_address(state, &entries[i])) {
 			unwind_count(UNWIND_STAT_NO_CODE);
 			state->step = UNWIND_STEP_DONE;
 			return i;
@@ -172,8 +178,8 @@ static bool unwind_user_word(const struct unwind_user_state *state, unsigned lon
 }
 
 /*
- * Read what may be a return address: behind a call, or at first where a return
- * probe put its trampoline. Returns 0 when it is none.
+ * Read what may be a return address: behind a call, where a signal handler returns
+ * to, or where a return probe put its trampoline. Returns 0 when it is none.
  */
 static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
 {
@@ -181,49 +187,86 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 
 	if (!unwind_user_word(state, addr, state->cs_base, &ra))
 		return 0;
-	if (unwind_is_trampoline(state, ra) ||
-	    (unwind_text(state, ra) && arch_unwind_user_after_call(ra)))
+	if (unwind_is_trampoline(state, ra))
+		return ra;
+	if (unwind_text(state, ra) && (arch_unwind_user_after_call(ra) ||
+				       arch_unwind_user_restorer(state, ra)))
 		return ra;
 	return 0;
+}
+
+/* Is this word of the stack the same as the frame pointer? */
+static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long addr)
+{
+	unsigned long word;
+
+	return unwind_user_word(state, addr, state->ss_base, &word) && word == state->fp;
+}
+
+/*
+ * What the code at the ip says. There is no need to follow it, unless one of the
+ * words where a return address may be is one.
+ */
+static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
+{
+	enum unwind_user_says says = unwind_text_look(state, false);
+
+	if (says == UNWIND_SAYS_NOTHING &&
+	    (unwind_user_caller(state, state->sp) ||
+	     unwind_user_caller(state, state->sp + state->ws)))
+		says = unwind_text_look(state, true);
+	return says;
 }
 
 /* The caller by what the code at the ip says, if there is one where it should be. */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
 				     unsigned long *entries)
 {
-	const unsigned int ws = state->ws;
-	unsigned long top, next, ra, fp = state->fp;
-	struct unwind_user_guess guess;
+	enum unwind_user_says says = unwind_user_look(state);
+	unsigned long cfa = state->sp + state->ws;
+	unsigned long ra, fp = state->fp;
 
 	state->step = UNWIND_STEP_FP;
 
-	top = unwind_user_caller(state, state->sp);
-	next = unwind_user_caller(state, state->sp + ws);
-	if (!arch_unwind_user_guess(state, top, next, &guess))
-		return 0;
-	if (guess.signal) {
+	switch (says) {
+	case UNWIND_SAYS_SIGNAL:
 		state->step = UNWIND_STEP_SIGNAL;
+		return 0;
+	case UNWIND_SAYS_PUSHED:
+		/* It is the caller's still, or the stack is all of the frame again. */
+		if ((state->fp != state->sp && !unwind_user_is_fp(state, state->sp)) ||
+		    !unwind_user_word(state, state->sp, state->ss_base, &fp))
+			return 0;
+		cfa += state->ws;
+		break;
+	case UNWIND_SAYS_DRAP:
+		cfa = state->drap;
+		break;
+	case UNWIND_SAYS_JUMP:
+		if (!unwind_user_is_fp(state, state->sp - state->ws))
+			return 0;
+		break;
+	case UNWIND_SAYS_NO_CODE:
+		if (unwind_text(state, state->ip))
+			return 0;
+		break;
+	case UNWIND_SAYS_TOP:
+		break;
+	default:
 		return 0;
 	}
 
-	if (guess.cfa == state->sp + ws)
-		ra = top;
-	else if (guess.cfa == state->sp + 2 * ws)
-		ra = next;
-	else
-		ra = unwind_user_caller(state, guess.cfa - ws);
-	if (!ra || guess.cfa <= state->sp)
-		return 0;
-	if (guess.fp_saved &&
-	    !unwind_user_word(state, guess.cfa - 2 * ws, state->ss_base, &fp))
+	ra = unwind_user_caller(state, cfa - state->ws);
+	if (!ra || cfa <= state->sp)
 		return 0;
 
 	unwind_uretprobe_address(state, &ra);
 	entries[0] = ra;
 	state->ip = ra;
-	state->sp = guess.cfa;
+	state->sp = cfa;
 	state->fp = fp;
-	if (fp - guess.cfa >= ARCH_SIGNAL_FRAME_MIN(ws))
+	/* Whether it is a restorer shows there; most often it cannot be one. */
+	if (fp - cfa >= ARCH_SIGNAL_FRAME_MIN(state->ws) || !arch_unwind_user_after_call(ra))
 		state->step = UNWIND_STEP_SIGNAL;
 	return 1;
 }
@@ -271,12 +314,15 @@ static bool unwind_user_dying(void)
  * unwind_user_start - begin a walk
  * @state:	the position to set up
  * @regs:	user registers to start from
+ * @text:	what walks of this task remember of its code, or NULL; zeroed before
+ *		the first one, and when the task gets another address space
  *
  * Context: task context of the task that owns @regs. No user memory is read.
  */
-void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs)
+void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
+		       struct unwind_text *text)
 {
-	*state = (struct unwind_user_state) {};
+	*state = (struct unwind_user_state) { .text = text };
 	arch_unwind_user_set(state, regs);
 	if (!state->ws)
 		return;
@@ -284,6 +330,8 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs)
 	/* A system call may be sigreturn; anywhere else the code tells. */
 	state->step = state->syscall >= 0 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE;
 	unwind_uretprobe_init(state);
+	if (text)
+		unwind_text_begin(text);
 }
 
 /**
@@ -314,6 +362,8 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 		nr += unwind_user_step(state, entries + nr, max - nr);
 		if (resident_only)
 			pagefault_enable();
+		else if (!pagefault_disabled())
+			cond_resched();
 	}
 
 	return nr;
@@ -333,12 +383,13 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
 	struct pt_regs *regs = task_pt_regs(current);
 	struct unwind_user_state state;
+	struct unwind_text text = {};
 
 	trace->nr = 0;
 	if (!is_user_task(current) || !user_mode(regs))
 		return -EINVAL;
 
-	unwind_user_start(&state, regs);
+	unwind_user_start(&state, regs, &text);
 	if (!state.ws || !max_entries)
 		return state.ws ? 0 : -EINVAL;
 

@@ -369,7 +369,7 @@ static void start_test(struct kunit *test)
 		.cs = __USER_CS, .ss = __USER_DS,
 	};
 
-	unwind_user_start(&state, &regs);
+	unwind_user_start(&state, &regs, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 8);
 	KUNIT_EXPECT_EQ(test, state.ip, 0x401000);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x1234567890);
@@ -378,7 +378,7 @@ static void start_test(struct kunit *test)
 
 	/* What a 32-bit task left in the upper halves is not part of its stack. */
 	regs.cs = __USER32_CS;
-	unwind_user_start(&state, &regs);
+	unwind_user_start(&state, &regs, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 4);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x34567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x34567898);

@@ -22,8 +22,8 @@
  * Invariant: what an NMI reads is written by its own CPU, with the exception of
  * @due and @sent, which are handed over atomically. A slot's event outlives its bit
  * in @active, and a timer that still fires for a slot that was reused costs one
- * early sample of the new event at most. No lock: a timer and its start run on the
- * same CPU one after the other.
+ * early sample of the new event at most. No lock: whoever starts a timer looks at all
+ * slots first.
  */
 #include <linux/bitops.h>
 #include <linux/cpumask.h>
@@ -73,6 +73,7 @@ struct test_pmu_timer {
  * @mode:	of each slot's event
  * @period:	of each slot's event, in ns
  * @next:	when each slot's period is over; the timer's once it is active
+ * @last:	when the latest NMI was sent
  */
 struct test_pmu_cpu {
 	struct test_pmu_timer	timers[TEST_PMU_NR_MODES];
@@ -84,6 +85,7 @@ struct test_pmu_cpu {
 	u8			mode[TEST_PMU_SLOTS];
 	u64			period[TEST_PMU_SLOTS];
 	u64			next[TEST_PMU_SLOTS];
+	u64			last;
 };
 
 static DEFINE_PER_CPU(struct test_pmu_cpu, test_pmu_cpus);
@@ -123,16 +125,16 @@ static enum hrtimer_restart test_pmu_timer(struct hrtimer *timer)
 
 	due = test_pmu_expire(tc, tt->mode, ktime_get_ns(), &wake);
 	if (due) {
+		WRITE_ONCE(tc->last, ktime_get_mono_fast_ns());
 		atomic_long_or(due, &tc->due);
 		atomic_inc(&tc->sent);
 		__apic_send_IPI_mask(cpumask_of(tt->cpu), NMI_VECTOR);
 	}
 
 	/* An event that is started now sends its csd, which runs after this. */
-	if (!wake)
-		return HRTIMER_NORESTART;
-	hrtimer_set_expires(timer, ns_to_ktime(wake));
-	return HRTIMER_RESTART;
+	if (wake)
+		hrtimer_start(timer, ns_to_ktime(wake), HRTIMER_MODE_ABS_PINNED_HARD);
+	return HRTIMER_NORESTART;
 }
 
 /* On the shooting CPU: wake up for the slot that is due first. */
@@ -167,8 +169,10 @@ static int test_pmu_nmi(unsigned int cmd, struct pt_regs *regs)
 	unsigned long due;
 	unsigned int i;
 
+	/* Somebody else's NMI may have done the work of one that comes only now. */
 	if (!sent)
-		return NMI_DONE;
+		return ktime_get_mono_fast_ns() - READ_ONCE(tc->last) < NSEC_PER_SEC ?
+			NMI_HANDLED : NMI_DONE;
 
 	/* Set before @sent was. */
 	due = atomic_long_xchg(&tc->due, 0) & tc->active;
@@ -184,11 +188,14 @@ static void test_pmu_start(struct perf_event *event, int flags)
 	struct test_pmu_cpu *tc = this_cpu_ptr(&test_pmu_cpus);
 	int i = event->hw.idx, mode = event->attr.config;
 	struct test_pmu_timer *tt = &tc->timers[mode];
+	u64 period;
 	int shooter;
 
+	/* An ioctl may have set anything meanwhile. */
+	period = clamp_t(u64, event->hw.sample_period, TEST_PMU_MIN_PERIOD, KTIME_MAX / 4);
 	WRITE_ONCE(tc->mode[i], mode);
-	WRITE_ONCE(tc->period[i], event->hw.sample_period);
-	WRITE_ONCE(tc->next[i], ktime_get_ns() + event->hw.sample_period);
+	WRITE_ONCE(tc->period[i], period);
+	WRITE_ONCE(tc->next[i], ktime_get_ns() + period);
 	event->hw.state = 0;
 	/* Ordered after the slot by the csd, or seen by a timer that runs anyway. */
 	smp_mb__before_atomic();

@@ -13,6 +13,7 @@
 #include <linux/compat.h>
 #include <linux/compiler.h>
 #include <linux/ptrace.h>
+#include <linux/sched/task_stack.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
@@ -23,21 +24,32 @@
 #include <asm/unistd.h>
 #include <asm/unwind_user.h>
 
-static u32 segment_base(unsigned int segment)
+/*
+ * The base of a segment that user space may have. A signal frame may name any
+ * other one, whose base would tell where the kernel keeps its tables.
+ */
+static bool segment_base(unsigned int segment, u32 *base)
 {
-	/* As with a flat segment that user space has no other reason to change. */
+	unsigned int index = segment >> 3;
+
+	*base = 0;
 	if (segment == __USER32_CS || segment == __USER_DS)
-		return 0;
+		return true;
+	if (!(segment & SEGMENT_TI_MASK) &&
+	    (index < GDT_ENTRY_TLS_MIN || index > GDT_ENTRY_TLS_MAX))
+		return false;
 
 	/* The LDT is freed after an IPI. */
 	guard(irqsave)();
-	return get_segment_base(segment);
+	*base = get_segment_base(segment);
+	return true;
 }
 
 /**
  * arch_unwind_user_set - set the position of a walk to that of registers
  * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
- *		is 0 in VM86 mode, which has no walkable stack
+ *		is 0 in VM86 mode, which has no walkable stack, and with segments
+ *		that are not the user's
  * @regs:	user registers
  *
  * Context: any. No user memory is read.
@@ -55,9 +67,10 @@ void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs 
 	if (likely(user_64bit_mode((struct pt_regs *)regs)))
 		return;
 
-	state->ws = regs->flags & X86_VM_MASK ? 0 : sizeof(u32);
-	state->cs_base = segment_base(regs->cs);
-	state->ss_base = segment_base(regs->ss);
+	state->ws = sizeof(u32);
+	if ((regs->flags & X86_VM_MASK) || !segment_base(regs->cs, &state->cs_base) ||
+	    !segment_base(regs->ss, &state->ss_base))
+		state->ws = 0;
 	state->ip = (u32)(state->cs_base + regs->ip);
 	state->sp = (u32)(state->ss_base + regs->sp);
 	state->fp = (u32)(state->ss_base + regs->bp);
@@ -69,8 +82,6 @@ void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs 
 /* Instructions that are looked at, and bytes that are read for them. */
 #define MAX_SCAN	32
 #define SCAN_BYTES	160
-/* No function starts that far before its end; only a sanity check. */
-#define MAX_FUNCTION	0x10000
 
 /* Read what there is of @size bytes; returns how many. */
 static size_t read_text(u8 *buf, unsigned long addr, size_t size)
@@ -85,9 +96,9 @@ static size_t read_code(const struct unwind_user_state *state, u8 *code, size_t 
 #ifdef CONFIG_UPROBES
 	const struct uprobe_task *utask = current->utask;
 
-	if (unlikely(utask && utask->auprobe))
-		memcpy(code, utask->auprobe->insn,
-		       min(len, sizeof(utask->auprobe->insn)));
+	if (unlikely(utask && utask->auprobe) && len && code[0] == 0xcc &&
+	    state->ip == task_pt_regs(current)->ip)
+		code[0] = utask->auprobe->insn[0];
 #endif
 	return len;
 }
@@ -198,20 +209,22 @@ find_restorer(const struct unwind_user_state *state, unsigned int *popped)
  * @signal:	a restorer may start like this; else the CFA is in the DRAP (dynamic
  *		realign argument pointer): r10, or ecx, in functions that align
  *		their stack
+ * @lea:	bytes of the lea that loads the DRAP, if it has to be right before
  */
 struct code_pattern {
 	u8	len;
 	u8	code[4];
 	u8	ws;
 	bool	signal;
+	u8	lea;
 };
 
 static const struct code_pattern code_patterns[] = {
 	/* and $n,%rsp */
-	{ 3, { 0x48, 0x83, 0xe4 },		8 },
-	{ 3, { 0x48, 0x81, 0xe4 },		8 },
-	{ 2, { 0x83, 0xe4 },			4 },
-	{ 2, { 0x81, 0xe4 },			4 },
+	{ 3, { 0x48, 0x83, 0xe4 },		8, .lea = 5 },
+	{ 3, { 0x48, 0x81, 0xe4 },		8, .lea = 5 },
+	{ 2, { 0x83, 0xe4 },			4, .lea = 4 },
+	{ 2, { 0x81, 0xe4 },			4, .lea = 4 },
 	/* push -8(%r10); push -4(%ecx) */
 	{ 4, { 0x41, 0xff, 0x72, 0xf8 },	8 },
 	{ 3, { 0xff, 0x71, 0xfc },		4 },
@@ -240,20 +253,20 @@ find_pattern(const u8 *code, size_t len, unsigned int ws)
 	return NULL;
 }
 
-/* Where the return address is, as far as the code tells. */
-enum code_says {
-	/* Nowhere in particular: the frame pointer knows. */
-	SAYS_FP,
-	/* On top of the stack. */
-	SAYS_TOP,
-	/* Below it the caller's frame pointer was pushed. */
-	SAYS_PUSHED,
-	/* On top of the stack, if this jump leaves the function. */
-	SAYS_JUMP,
-	/* Not known yet: ask the next instruction, or the target of a jump. */
-	SAYS_NEXT,
-	SAYS_TARGET,
-};
+/* Not known yet: ask the next instruction, or the target of a jump. */
+#define SAYS_NEXT	UNWIND_SAYS_NOTHING
+#define SAYS_TARGET	UNWIND_SAYS_SIGNAL
+
+/* lea 8(%rsp),%r10 or lea 4(%esp),%ecx right before: other code aligns its stack, too. */
+static bool is_after_lea(unsigned long ip, unsigned int len)
+{
+	static const u8 lea_64[] = { 0x4c, 0x8d, 0x54, 0x24, 0x08 };
+	static const u8 lea_32[] = { 0x8d, 0x4c, 0x24, 0x04 };
+	u8 code[sizeof(lea_64)];
+
+	return read_text(code, ip - len, len) == len &&
+	       !memcmp(code, len == sizeof(lea_64) ? lea_64 : lea_32, len);
+}
 
 /* ModRM names the stack pointer: as register, as operand. */
 static bool is_sp_reg(const struct insn *insn)
@@ -279,7 +292,7 @@ static bool is_bp_rm(const struct insn *insn)
 }
 
 /* push, call and jmp through an operand */
-static enum code_says ask_group5(const struct insn *insn)
+static enum unwind_user_says ask_group5(const struct insn *insn)
 {
 	switch (X86_MODRM_REG(insn->modrm.value)) {
 	case 0:
@@ -288,22 +301,19 @@ static enum code_says ask_group5(const struct insn *insn)
 	case 4:
 		/* Relative to the ip: a PLT, or a tail call by its means. */
 		return insn->x86_64 && insn_rip_relative((struct insn *)insn) ?
-			SAYS_TOP : SAYS_JUMP;
+			UNWIND_SAYS_TOP : UNWIND_SAYS_JUMP;
 	default:
-		return SAYS_FP;
+		return UNWIND_SAYS_FP;
 	}
 }
 
-static enum code_says ask_two_bytes(const struct insn *insn)
+static enum unwind_user_says ask_two_bytes(const struct insn *insn)
 {
 	switch (insn->opcode.bytes[1]) {
-	case 0x1e:		/* endbr64, endbr32 */
-		return insn->modrm.value == (insn->x86_64 ? 0xfa : 0xfb) ?
-			SAYS_TOP : SAYS_NEXT;
-	case 0x0b:		/* ud2 */
+	case 0x0b: case 0xb9: case 0xff:	/* ud2, ud1, ud0 */
 	case 0xa0: case 0xa1:	/* push and pop of segments */
 	case 0xa8: case 0xa9:
-		return SAYS_FP;
+		return UNWIND_SAYS_FP;
 	default:
 		return SAYS_NEXT;
 	}
@@ -331,70 +341,85 @@ static bool is_drap_set(const struct insn *insn)
  * wherever it calls, and moves the stack pointer in no other way than to set up
  * that frame, to use it and to leave it.
  */
-static enum code_says ask(const struct insn *insn)
+static enum unwind_user_says ask(const struct insn *insn)
 {
 	u8 opcode = insn->opcode.bytes[0];
+
+	/* Their opcodes are of another map. */
+	if (insn_is_avx((struct insn *)insn))
+		return SAYS_NEXT;
 
 	switch (opcode) {
 	case 0x0f:
 		return ask_two_bytes(insn);
 	case 0x50 ... 0x5f:
 		if (opcode == 0x55 && !X86_REX_B(insn->rex_prefix.value))
-			return SAYS_TOP;
+			return UNWIND_SAYS_TOP;
 		if (opcode == 0x5d && !X86_REX_B(insn->rex_prefix.value))
-			return SAYS_PUSHED;
-		return SAYS_FP;
+			return UNWIND_SAYS_PUSHED;
+		return UNWIND_SAYS_FP;
 	case 0x89:		/* mov to operand */
 		if (is_sp_reg(insn) && is_bp_rm(insn))
-			return is_whole(insn) ? SAYS_PUSHED : SAYS_FP;
-		return is_sp_rm(insn) ? SAYS_FP : SAYS_NEXT;
+			return is_whole(insn) ? UNWIND_SAYS_PUSHED : UNWIND_SAYS_FP;
+		return is_sp_rm(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0x8b:		/* mov from operand */
 		if (is_sp_rm(insn) && is_bp_reg(insn))
-			return is_whole(insn) ? SAYS_PUSHED : SAYS_FP;
-		return is_sp_reg(insn) ? SAYS_FP : SAYS_NEXT;
+			return is_whole(insn) ? UNWIND_SAYS_PUSHED : UNWIND_SAYS_FP;
+		return is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0x8d:		/* lea */
 		if (is_drap_set(insn))
-			return SAYS_TOP;
+			return UNWIND_SAYS_TOP;
 		fallthrough;
 	case 0x03: case 0x23: case 0x2b: case 0x33:
-		return is_sp_reg(insn) ? SAYS_FP : SAYS_NEXT;
+		return is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0x01: case 0x21: case 0x29: case 0x31:
-	case 0x81: case 0x83: case 0x87:
-		return is_sp_rm(insn) ? SAYS_FP : SAYS_NEXT;
+	case 0x81: case 0x83:
+		return is_sp_rm(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
+	case 0x87:		/* xchg */
+		return is_sp_rm(insn) || is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0xc2: case 0xc3:	/* ret */
-		return SAYS_TOP;
+		return UNWIND_SAYS_TOP;
 	case 0xe9: case 0xeb:	/* jmp */
 		return SAYS_TARGET;
 	case 0xff:
 		return ask_group5(insn);
 	case 0x06: case 0x07: case 0x0e: case 0x16: case 0x17: case 0x1e: case 0x1f:
 	case 0x60: case 0x61: case 0x68: case 0x6a: case 0x8f: case 0x94:
-	case 0x9a: case 0x9c: case 0x9d: case 0xc8: case 0xc9: case 0xcc:
-	case 0xcf: case 0xe8: case 0xf4:
-		return SAYS_FP;
+	case 0x9a: case 0x9c: case 0x9d: case 0xbc: case 0xc8: case 0xc9: case 0xca:
+	case 0xcb: case 0xcc: case 0xcf: case 0xe8: case 0xea: case 0xf4:
+		return UNWIND_SAYS_FP;
 	default:
 		/* Where a conditional jump goes, the stack is the same. */
 		return SAYS_NEXT;
 	}
 }
 
+static bool is_endbr_insn(const struct insn *insn)
+{
+	return insn->opcode.bytes[0] == 0x0f && insn->opcode.bytes[1] == 0x1e &&
+	       insn->modrm.value == (insn->x86_64 ? 0xfa : 0xfb);
+}
+
 /*
  * Follow the code from the ip until an instruction says where the return address
  * is; @code holds the first @len bytes.
  */
-static enum code_says scan_code(const struct unwind_user_state *state, u8 *code, size_t len)
+static enum unwind_user_says scan_code(const struct unwind_user_state *state, u8 *code, size_t len)
 {
 	enum insn_mode mode = state->ws == sizeof(u64) ? INSN_MODE_64 : INSN_MODE_32;
 	unsigned long ip = state->ip;
-	enum code_says says;
+	enum unwind_user_says says;
 	struct insn insn;
 	size_t at = 0;
 
 	for (int i = 0; i < MAX_SCAN; i++) {
 		if (at >= len || insn_decode(&insn, code + at, len - at, mode))
-			return SAYS_FP;
+			return UNWIND_SAYS_FP;
 
-		/* jmp *n(%rip) of a PLT is the first one, or behind endbr64. */
+		/* Further on it is a label that is jumped to. */
+		if (!i && is_endbr_insn(&insn))
+			return UNWIND_SAYS_TOP;
+
 		says = ask(&insn);
 		at += insn.length;
 		ip += insn.length;
@@ -408,93 +433,39 @@ static enum code_says scan_code(const struct unwind_user_state *state, u8 *code,
 			return says;
 		}
 	}
-	return SAYS_FP;
-}
-
-/* A jump right behind the end of the frame leaves the function. */
-static bool is_tail_jump(const u8 *code, size_t len, unsigned long ip)
-{
-	u8 before;
-
-	/* notrack, bnd, and REX.B of a register */
-	while (len > 1 && (*code == 0x3e || *code == 0xf2 || *code == 0x41)) {
-		code++;
-		len--;
-	}
-
-	if (!len || !(*code == 0xe9 || *code == 0xeb ||
-		      (len > 1 && *code == 0xff && (code[1] & 0x38) == 0x20)))
-		return false;
-
-	/* pop %rbp or leave */
-	return read_text(&before, ip - 1, 1) && (before == 0x5d || before == 0xc9);
-}
-
-/* Was the function that @ip is in called directly from before @ra? */
-static bool calls_here(unsigned long ra, unsigned long ip)
-{
-	u8 code[5];
-	s32 offset;
-
-	if (read_text(code, ra - sizeof(code), sizeof(code)) != sizeof(code) ||
-	    code[0] != 0xe8)
-		return false;
-
-	memcpy(&offset, code + 1, sizeof(offset));
-	return ip - (ra + offset) < MAX_FUNCTION;
+	return UNWIND_SAYS_FP;
 }
 
 /**
- * arch_unwind_user_guess - find a frame in the code at the user ip
+ * arch_unwind_user_look - see what the code at the user ip says about the frame
  * @state:	a walk whose ip is exact: the next instruction to run
- * @top:	the word on top of the stack, if it may be a return address, else 0
- * @next:	the word above it, likewise
- * @guess:	set to what the code says
+ * @follow:	look at more than the first instruction
  *
- * Return: false when the frame pointer is the answer.
+ * Return: what it says; nothing, if only more instructions could tell.
  */
-bool arch_unwind_user_guess(const struct unwind_user_state *state, unsigned long top,
-			    unsigned long next, struct unwind_user_guess *guess)
+enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
+					    bool follow)
 {
 	const struct code_pattern *pattern;
-	enum code_says says;
 	unsigned int popped;
 	u8 code[SCAN_BYTES];
 	size_t len;
 
 	/* Most often nothing but the first few bytes is of interest. */
-	len = read_code(state, code, top || next ? sizeof(code) : sizeof(pattern->code));
-
-	*guess = (struct unwind_user_guess) { .cfa = state->sp + state->ws };
-
-	/* A call to where no code is has pushed its return address. */
+	len = read_code(state, code, follow ? sizeof(code) : sizeof(pattern->code));
 	if (!len)
-		return top;
+		return UNWIND_SAYS_NO_CODE;
 
 	pattern = find_pattern(code, len, state->ws);
-	if (pattern && !pattern->signal) {
-		guess->cfa = state->drap;
-		return true;
-	}
-	if (pattern && find_restorer(state, &popped)) {
-		guess->signal = true;
-		return true;
-	}
-	if (!top && !next)
-		return false;
+	if (pattern && !pattern->signal &&
+	    (!pattern->lea || is_after_lea(state->ip, pattern->lea)))
+		return UNWIND_SAYS_DRAP;
+	if (pattern && pattern->signal && find_restorer(state, &popped))
+		return UNWIND_SAYS_SIGNAL;
 
-	if (top && is_tail_jump(code, len, state->ip))
-		return true;
-
-	says = scan_code(state, code, len);
-	if (says == SAYS_JUMP)
-		return top && calls_here(top, state->ip);
-	if (says == SAYS_PUSHED) {
-		guess->cfa += state->ws;
-		guess->fp_saved = true;
-		return next;
-	}
-	return says == SAYS_TOP && top;
+	if (!follow)
+		return UNWIND_SAYS_NOTHING;
+	return scan_code(state, code, len);
 }
 
 /* ff /2 with its ModRM byte at @modrm: does it end after @rest more bytes? */
@@ -523,18 +494,19 @@ static bool is_indirect_call(const u8 *modrm, unsigned int rest)
  */
 bool arch_unwind_user_after_call(unsigned long addr)
 {
-	u8 code[MAX_CALL];
+	u8 code[MAX_CALL + 1], *call = code + 1;
+	u64 word;
 
-	if (addr < MAX_CALL ||
-	    read_text(code, addr - MAX_CALL, MAX_CALL) != MAX_CALL)
+	if (addr < sizeof(word) || get_user(word, (u64 __user *)(addr - sizeof(word))))
 		return false;
+	memcpy(code, &word, sizeof(code));
 
 	/* call rel32 */
-	if (code[MAX_CALL - 5] == 0xe8)
+	if (call[MAX_CALL - 5] == 0xe8)
 		return true;
 
 	for (int rest = 0; rest <= MAX_CALL - 2; rest++) {
-		if (is_indirect_call(&code[MAX_CALL - 1 - rest], rest))
+		if (is_indirect_call(&call[MAX_CALL - 1 - rest], rest))
 			return true;
 	}
 	return false;
@@ -568,6 +540,19 @@ static bool load_signal_regs_64(struct unwind_user_state *state, unsigned long a
 		.cs = sc.cs | 3, .ss = sc.ss | 3, .orig_ax = -1,
 	});
 	return true;
+}
+
+/**
+ * arch_unwind_user_restorer - is this what a signal handler returns to?
+ * @state:	the walk
+ * @addr:	a return address
+ */
+bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr)
+{
+	struct unwind_user_state at = { .ip = addr, .ws = state->ws, .syscall = -1 };
+	unsigned int popped;
+
+	return find_restorer(&at, &popped);
 }
 
 /**

@@ -64,8 +64,12 @@ enum frame_kind {
 	KIND_ENTRY,
 	/* Below it the caller's frame pointer was pushed. */
 	KIND_PUSHED,
-	/* r10 or ecx holds the CFA. */
+	/* r10 or ecx holds the CFA, for the second if it was loaded right before. */
 	KIND_DRAP,
+	KIND_LEA_DRAP,
+	/* The word on top, or below it, is not the frame pointer: it is right. */
+	KIND_NOT_PUSHED,
+	KIND_NOT_LEFT,
 };
 
 struct code_case {
@@ -98,8 +102,6 @@ static const struct code_case code_cases[] = {
 	{ "nop",		8, 0, { 0x90 },				KIND_FP },
 	{ "PLT",		8, 0, { 0xff, 0x25, 1, 2, 3, 0 },	KIND_ENTRY },
 	{ "PLT with bnd",	8, 0, { 0xf2, 0xff, 0x25, 1, 2, 3, 0 },	KIND_ENTRY },
-	{ "jmp after pop",	8, 0x5d, { 0xe9, 1, 2, 3, 4 },		KIND_ENTRY },
-	{ "jmp after leave",	8, 0xc9, { 0xeb, 1 },			KIND_ENTRY },
 	{ "jmp *rax after pop",	8, 0x5d, { 0xff, 0xe0 },		KIND_ENTRY },
 	{ "jmp *r11 after pop",	8, 0x5d, { 0x41, 0xff, 0xe3 },		KIND_ENTRY },
 	{ "notrack jmp after pop", 8, 0x5d, { 0x3e, 0xff, 0xe0 },	KIND_ENTRY },
@@ -107,9 +109,16 @@ static const struct code_case code_cases[] = {
 	{ "call *rax after pop", 8, 0x5d, { 0xff, 0xd0 },		KIND_FP },
 	{ "lea 8(rsp),r10",	8, 0, { 0x4c, 0x8d, 0x54, 0x24, 0x08 },	KIND_ENTRY },
 	{ "lea 4(esp),ecx",	4, 0, { 0x8d, 0x4c, 0x24, 0x04 },	KIND_ENTRY },
-	{ "and n,rsp",		8, 0, { 0x48, 0x83, 0xe4, 0xe0 },	KIND_DRAP },
-	{ "and big n,rsp",	8, 0, { 0x48, 0x81, 0xe4, 0, 0xff },	KIND_DRAP },
-	{ "and n,esp",		4, 0, { 0x83, 0xe4, 0xf0 },		KIND_DRAP },
+	{ "and n,rsp",		8, 0, { 0x48, 0x83, 0xe4, 0xe0 },	KIND_LEA_DRAP },
+	{ "and big n,rsp",	8, 0, { 0x48, 0x81, 0xe4, 0, 0xff },	KIND_LEA_DRAP },
+	{ "and n,esp",		4, 0, { 0x83, 0xe4, 0xf0 },		KIND_LEA_DRAP },
+	{ "and n,rsp of others", 8, 0, { 0x48, 0x83, 0xe4, 0xe0 },	KIND_FP },
+	{ "vandnps",		8, 0, { 0xc5, 0xf8, 0x55, 0xc1, 0xc9 },	KIND_FP },
+	{ "vminps",		8, 0, { 0xc5, 0xf8, 0x5d, 0xc1, 0xc9 },	KIND_FP },
+	{ "vcmpps",		8, 0, { 0xc5, 0xf8, 0xc2, 0xc1, 0, 0xc9 }, KIND_FP },
+	{ "endbr64 further on",	8, 0, { 0x90, 0xf3, 0x0f, 0x1e, 0xfa, 0xc9 }, KIND_FP },
+	{ "mov of other code",	8, 0, { 0x48, 0x89, 0xe5 },		KIND_NOT_PUSHED },
+	{ "jmp *rax of a switch", 8, 0, { 0xff, 0xe0 },			KIND_NOT_LEFT },
 	{ "push -8(r10)",	8, 0, { 0x41, 0xff, 0x72, 0xf8 },	KIND_DRAP },
 	{ "push -4(ecx)",	4, 0, { 0xff, 0x71, 0xfc },		KIND_DRAP },
 	{ "lea -8(r10),rsp",	8, 0, { 0x49, 0x8d, 0x62, 0xf8 },	KIND_DRAP },
@@ -127,8 +136,11 @@ static void code_test(struct kunit *test)
 	const struct code_case *c = test->param_value;
 	struct unwind_user_state state = {}, start;
 	unsigned long entries[MAX_ENTRIES];
+	static const u8 lea_64[] = { 0x4c, 0x8d, 0x54, 0x24, 0x08 };
+	static const u8 lea_32[] = { 0x8d, 0x4c, 0x24, 0x04 };
 	unsigned int ws = c->ws, nr;
 	unsigned long base, last;
+	bool fp_only;
 
 	base = frame_map(test);
 	last = base + STACK + 24 * ws;
@@ -145,8 +157,13 @@ static void code_test(struct kunit *test)
 	put_frame(test, state.fp, ws, last, base + CALLER(2));
 	put_frame(test, last, ws, 0, base + CALLER(3));
 
+	if (c->kind != KIND_NOT_LEFT)
+		put_word(test, state.sp - ws, ws, state.fp);
+
 	switch (c->kind) {
 	case KIND_FP:
+	case KIND_NOT_PUSHED:
+	case KIND_NOT_LEFT:
 		/* What is not asked for must not be taken. */
 		put_frame(test, state.sp, ws, base + CALLER(1), base + CALLER(1));
 		break;
@@ -154,8 +171,14 @@ static void code_test(struct kunit *test)
 		put_word(test, state.sp, ws, base + CALLER(1));
 		break;
 	case KIND_PUSHED:
-		put_frame(test, state.sp, ws, last, base + CALLER(1));
+		put_frame(test, state.sp, ws, state.fp, base + CALLER(1));
 		break;
+	case KIND_LEA_DRAP:
+		if (ws == sizeof(u64))
+			put_code(test, base + CODE - sizeof(lea_64), lea_64, sizeof(lea_64));
+		else
+			put_code(test, base + CODE - sizeof(lea_32), lea_32, sizeof(lea_32));
+		fallthrough;
 	case KIND_DRAP:
 		put_word(test, state.drap - ws, ws, base + CALLER(1));
 		break;
@@ -163,24 +186,13 @@ static void code_test(struct kunit *test)
 
 	start = state;
 	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
-	switch (c->kind) {
-	case KIND_FP:
-		KUNIT_ASSERT_EQ(test, nr, 2);
-		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(2));
-		break;
-	case KIND_PUSHED:
-		KUNIT_ASSERT_EQ(test, nr, 2);
-		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(1));
-		break;
-	default:
-		KUNIT_ASSERT_EQ(test, nr, 3);
-		KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(1));
-		KUNIT_EXPECT_EQ(test, entries[1], base + CALLER(2));
-		break;
-	}
+	fp_only = c->kind == KIND_FP || c->kind == KIND_NOT_PUSHED || c->kind == KIND_NOT_LEFT;
+	KUNIT_ASSERT_EQ(test, nr, fp_only ? 2 : 3);
+	KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(fp_only ? 2 : 1));
+	KUNIT_EXPECT_EQ(test, entries[1], base + CALLER(fp_only ? 3 : 2));
 	KUNIT_EXPECT_EQ(test, entries[nr - 1], base + CALLER(3));
 
-	if (c->kind == KIND_FP)
+	if (fp_only)
 		return;
 
 	/* The same without a call in front of the caller: not believed. */
@@ -451,6 +463,36 @@ static void signal_hostile_test(struct kunit *test)
 	}
 }
 
+/* Segments of the kernel's, which only a made-up signal frame can name. */
+static void signal_segments_test(struct kunit *test)
+{
+	static const u16 selectors[] = { 0x43, 0x4b, 0x53, 0x7b, 0x03, 0x13 };
+	const struct signal_case *c = &signal_cases[0];
+	unsigned long entries[MAX_ENTRIES];
+	struct unwind_user_state state;
+	unsigned long base, frame;
+
+	base = frame_map(test);
+	frame = base + ALTSTACK + 1024;
+	put_code(test, base + RESTORER, c->code, c->len);
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(selectors); i++) {
+		struct sigcontext_64 sc = {
+			.ip = base + CODE, .sp = base + STACK,
+			.cs = i & 1 ? selectors[i / 2] : __USER32_CS,
+			.ss = i & 1 ? __USER_DS : selectors[i / 2],
+		};
+
+		put_code(test, frame + offsetof(struct rt_sigframe, uc.uc_mcontext),
+			 (u8 *)&sc, sizeof(sc));
+		state = (struct unwind_user_state) {
+			.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
+			.syscall = -1, .step = UNWIND_STEP_CODE,
+		};
+		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
+	}
+}
+
 /* The number of sigreturn where no system call is: an error code, say. */
 static void no_system_call_test(struct kunit *test)
 {
@@ -477,6 +519,7 @@ static struct kunit_case unwind_user_frame_cases[] = {
 	KUNIT_CASE_PARAM(signal_test, signal_gen_params),
 	KUNIT_CASE(signal_loop_test),
 	KUNIT_CASE(signal_hostile_test),
+	KUNIT_CASE(signal_segments_test),
 	KUNIT_CASE(no_system_call_test),
 	{}
 };

@@ -5,10 +5,8 @@
 #ifndef _ASM_X86_UNWIND_USER_H
 #define _ASM_X86_UNWIND_USER_H
 
+#include <linux/unwind_user_types.h>
 #include <asm/ptrace.h>
-
-struct unwind_user_guess;
-struct unwind_user_state;
 
 /* arch/x86/events/core.c, for the in-place walker of perf as well. */
 unsigned long get_segment_base(unsigned int segment);
@@ -25,8 +23,9 @@ unsigned long get_segment_base(unsigned int segment);
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
 
 void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs);
-bool arch_unwind_user_guess(const struct unwind_user_state *state, unsigned long top,
-			    unsigned long next, struct unwind_user_guess *guess);
+enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
+					    bool follow);
+bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);
 bool arch_unwind_user_after_call(unsigned long addr);
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
 

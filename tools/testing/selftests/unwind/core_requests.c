@@ -700,7 +700,7 @@ TEST_F(pair, long_trace_is_given_back)
 		/* For the task work that was run in mid entry it is over already. */
 		if (i != 1) {
 			EXPECT_EQ(WORKLOAD_NR(1700), ops[i][0].arg);
-			EXPECT_EQ(2000, ops[i][2].ret);
+			EXPECT_LE(WORKLOAD_NR(1700), ops[i][2].ret);
 		}
 		ASSERT_EQ(0, tracer_run(self->fd, &room, 1));
 		EXPECT_EQ(0, room.ret);

@@ -28,6 +28,21 @@ static struct {
 	unsigned int	nested, levels;
 } seen;
 
+/* A handler that has no frame. */
+void leaf_handler(int sig);
+extern const char leaf_handler_called[];
+
+asm(
+"	.pushsection .text\n"
+"	.type	leaf_handler, @function\n"
+"leaf_handler:\n"
+"	mov	$110, %eax\n"	/* getppid() */
+"	syscall\n"
+"leaf_handler_called:\n"
+"	ret\n"
+"	.popsection\n"
+);
+
 /* From here on the chain is that of whoever called. */
 static __attribute__((noinline)) void sample_here(void)
 {
@@ -146,6 +161,21 @@ TEST_F(frame, interrupted_code_follows)
 	ASSERT_EQ(at + 1 + WORKLOAD_NR(DEPTH), self->nr);
 	EXPECT_EQ(seen.interrupted[0], self->ips[at + 1]);
 	EXPECT_EQ(-1, workload_check(self->ips + at + 1, self->nr - at - 1, DEPTH));
+}
+
+TEST_F(frame, handler_without_frame)
+{
+	struct sigaction action = { .sa_handler = leaf_handler, .sa_flags = variant->flags };
+	long call[7] = { SYS_tkill, gettid(), SIGUSR2 };
+
+	ASSERT_EQ(0, sigaction(SIGUSR2, &action, NULL));
+	ASSERT_EQ(0, workload_call_on(top(self, variant), DEPTH, call));
+	ASSERT_TRUE(ring_next_type(&self->ring, self->record,
+				   PERF_RECORD_CALLCHAIN_DEFERRED));
+	self->ips = as_deferred(self->record)->ips;
+	ASSERT_EQ(2 + WORKLOAD_NR(DEPTH), as_deferred(self->record)->nr);
+	EXPECT_EQ((uintptr_t)leaf_handler_called, self->ips[0]);
+	EXPECT_EQ(-1, workload_check(self->ips + 2, WORKLOAD_NR(DEPTH), DEPTH));
 }
 
 TEST_F(frame, nested)

@@ -14,7 +14,8 @@
 # Environment: OUT=dir collects /out, LOG=dir keeps console.log and status (else a
 # temporary directory), MEM, TIMEOUT in seconds, LEAK=1 checks with kmemleak,
 # APPEND adds to the kernel command line, CHECK=1 panics at the first warning,
-# GUEST_PATH goes in front of PATH, QEMU names the emulator.
+# GUEST_PATH goes in front of PATH, QEMU names the emulator, ICOUNT=1 makes the time
+# of the guest, which has one CPU then, the number of instructions that it ran.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -110,7 +111,7 @@ append+=" ${APPEND-}"
 
 # shellcheck disable=SC2054	# the commas are QEMU's
 args=(
-	-accel "${ACCEL:-tcg,thread=multi}" -cpu max -smp 2 -m "${MEM:-1G}"
+	-cpu max -m "${MEM:-1G}"
 	-nodefaults -display none -monitor none -no-reboot
 	-kernel "$kernel" -initrd "$work/initramfs" -append "$append"
 	-serial "file:$log/console.log"
@@ -121,6 +122,12 @@ args=(
 	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
 	-virtfs "local,path=$out,mount_tag=out,security_model=none"
 )
+# shellcheck disable=SC2054	# the commas are QEMU's
+if [ -n "${ICOUNT-}" ]; then
+	args+=(-accel tcg,thread=single -icount shift=0,sleep=off -smp 1)
+else
+	args+=(-accel "${ACCEL:-tcg,thread=multi}" -smp 2)
+fi
 limit=(timeout --foreground -k 5 "${TIMEOUT:-1200}")
 if [ "$mode" = shell ]; then
 	limit=()

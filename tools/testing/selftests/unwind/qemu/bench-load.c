@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fixed work for make bench: how long it takes is what its profiler costs.
+ *
+ *   bench-load read|user|getppid DEPTH COUNT
+ *
+ * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
+ * the nanoseconds of it: instructions, where the machine counts time in these.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int zero;
+static volatile unsigned int sink;
+
+static __attribute__((noinline)) void read_once(void)
+{
+	char byte;
+
+	if (read(zero, &byte, 1) != 1)
+		exit(1);
+}
+
+static __attribute__((noinline)) void compute_once(void)
+{
+	for (unsigned int i = 0; i < 100; i++)
+		sink = sink * 5 + i;
+}
+
+static __attribute__((noinline)) void getppid_once(void)
+{
+	syscall(SYS_getppid);
+}
+
+static unsigned long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000UL + ts.tv_nsec;
+}
+
+static __attribute__((noinline)) unsigned long work(void (*once)(void), long count)
+{
+	unsigned long begin;
+
+	/* What is done for the first time costs more. */
+	for (int i = 0; i < 100; i++)
+		once();
+	begin = now();
+	while (count--)
+		once();
+	return now() - begin;
+}
+
+static __attribute__((noinline)) unsigned long below(int depth, void (*once)(void), long count)
+{
+	unsigned long ns;
+
+	if (!depth)
+		return work(once, count);
+	ns = below(depth - 1, once, count);
+	/* No tail call. */
+	sink++;
+	return ns;
+}
+
+int main(int argc, char **argv)
+{
+	void (*once)(void);
+
+	if (argc != 4)
+		return 2;
+	zero = open("/dev/zero", O_RDONLY);
+	if (!strcmp(argv[1], "read"))
+		once = read_once;
+	else if (!strcmp(argv[1], "user"))
+		once = compute_once;
+	else
+		once = getppid_once;
+	printf("%lu\n", below(atoi(argv[2]), once, atol(argv[3])));
+	return 0;
+}

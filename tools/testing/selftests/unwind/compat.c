@@ -76,7 +76,7 @@ asm(
  * compat_back. What 32-bit code leaves of the registers is not relied upon.
  */
 void compat_enter(unsigned long cs, unsigned long eip, unsigned long ss,
-			 unsigned long esp, unsigned long eax);
+		  unsigned long esp, unsigned long eax);
 extern const char compat_back[];
 
 asm(

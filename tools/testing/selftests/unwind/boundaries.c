@@ -669,6 +669,25 @@ TEST_F(boundary, ptrace_sets_result)
 	ptrace_test(_metadata, self, false);
 }
 
+/* Move a child that stopped after its one sample: the trace is withheld, and counted. */
+static void expect_withheld(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self,
+			    pid_t child, struct user_regs_struct *regs)
+{
+	long moved = unwind_stat("empty_moved");
+	struct seen seen;
+
+	move_registers(regs);
+	EXPECT_EQ(42, finish_tracee(child, regs));
+
+	collect(&seen, &self->rings, self->record);
+	ASSERT_EQ(1, seen.samples);
+	ASSERT_EQ(1, seen.records);
+	EXPECT_NE(0, seen.sample[0].cookie);
+	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
+	EXPECT_EQ(0, seen.record[0].nr);
+	EXPECT_EQ(moved + 1, unwind_stat("empty_moved"));
+}
+
 /* What sched_switch says of a task that stops for its tracer. */
 #define TRACED	8
 
@@ -679,9 +698,7 @@ TEST_F(boundary, ptrace_sets_result)
  */
 TEST_F(boundary, ptrace_after_sample)
 {
-	long moved = unwind_stat("empty_moved");
 	struct user_regs_struct regs;
-	struct seen seen;
 	pid_t child;
 
 	self->attr = tracepoint_attr("sched/sched_switch");
@@ -695,24 +712,13 @@ TEST_F(boundary, ptrace_after_sample)
 	/* From here on: a sample in the stop at the entry would be told at the exit. */
 	rings_enable(&self->rings);
 	ASSERT_EQ(0, stop_child(child, &regs));
-	move_registers(&regs);
-	EXPECT_EQ(42, finish_tracee(child, &regs));
-
-	collect(&seen, &self->rings, self->record);
-	ASSERT_EQ(1, seen.samples);
-	ASSERT_EQ(1, seen.records);
-	EXPECT_NE(0, seen.sample[0].cookie);
-	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
-	EXPECT_EQ(0, seen.record[0].nr);
-	EXPECT_EQ(moved + 1, unwind_stat("empty_moved"));
+	expect_withheld(_metadata, self, child, &regs);
 }
 
 /* The same in a stop for a signal, from which the task goes on without a handler. */
 TEST_F(boundary, ptrace_after_sample_in_signal_stop)
 {
-	long moved = unwind_stat("empty_moved");
 	struct user_regs_struct regs;
-	struct seen seen;
 	pid_t child;
 	int status;
 
@@ -730,16 +736,7 @@ TEST_F(boundary, ptrace_after_sample_in_signal_stop)
 	ASSERT_EQ(0, ptrace(PTRACE_GETREGS, child, 0, &regs));
 	/* In tkill(), of raise(). */
 	ASSERT_LE(0, (long)regs.orig_rax);
-	move_registers(&regs);
-	EXPECT_EQ(42, finish_tracee(child, &regs));
-
-	collect(&seen, &self->rings, self->record);
-	ASSERT_EQ(1, seen.samples);
-	ASSERT_EQ(1, seen.records);
-	EXPECT_NE(0, seen.sample[0].cookie);
-	EXPECT_EQ(seen.sample[0].cookie, seen.record[0].cookie);
-	EXPECT_EQ(0, seen.record[0].nr);
-	EXPECT_EQ(moved + 1, unwind_stat("empty_moved"));
+	expect_withheld(_metadata, self, child, &regs);
 }
 
 TEST_HARNESS_MAIN

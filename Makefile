@@ -4,13 +4,13 @@
 # Every verb does what it needs first, so any works on a fresh clone. A goal that
 # is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
 
-VERBS := help demo check bench interop tree kernel perf shell run lint series refresh clean
+VERBS := help demo check check-long bench interop tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 KERNEL ?= plain
-ifeq ($(filter $(KERNEL),plain debug kcsan),)
-$(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan)
+ifeq ($(filter $(KERNEL),plain debug kcsan bench base),)
+$(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan, bench, base)
 endif
 
 TOP	:= $(CURDIR)
@@ -35,9 +35,15 @@ export KCC			:= ccache gcc
 export KHOSTCC			:= ccache gcc
 export BASE
 
-FRAGMENTS_plain	:= $(VM)/kernel.config
-FRAGMENTS_debug	:= $(VM)/kernel.config $(VM)/debug.config
-FRAGMENTS_kcsan	:= $(VM)/kernel.config $(VM)/kcsan.config
+FRAGMENTS_base	:= $(VM)/kernel.config
+FRAGMENTS_bench	:= $(FRAGMENTS_base) $(VM)/unwind.config
+FRAGMENTS_plain	:= $(FRAGMENTS_bench) $(VM)/test.config
+FRAGMENTS_debug	:= $(FRAGMENTS_plain) $(VM)/debug.config
+FRAGMENTS_kcsan	:= $(FRAGMENTS_plain) $(VM)/kcsan.config
+# The base is measured next to the series, and has a tree of its own.
+SOURCE		= $(if $(filter base,$(KERNEL)),$$($(SCRIPTS)/base.sh tree),$(LINUX))
+MEM_base	:= 1G
+MEM_bench	:= 1G
 MEM_plain	:= 1G
 MEM_debug	:= 2G
 MEM_kcsan	:= 2G
@@ -53,6 +59,7 @@ help:
 	@echo 'Verbs; each does what it needs first:'
 	@echo '  demo      record real programs in the VM, show the report and what it cost'
 	@echo '  check     everything that must pass; ends with "N passed, N failed"'
+	@echo '  check-long  storms and fuzzers for MINUTES=30, the data-race kernel'
 	@echo '  bench     what a sample costs, in instructions and bytes'
 	@echo '  tree      assemble build/linux from the base and the series'
 	@echo '  kernel    build the kernel of the VM'
@@ -65,7 +72,7 @@ help:
 	@echo '  refresh   edits of base files in build/linux go to their patch [PATCH=name]'
 	@echo '  clean     remove what was built; downloads stay'
 	@echo 'Any other goal is passed to the assembled tree: make menuconfig.'
-	@echo 'KERNEL=plain|debug|kcsan picks the kernel, BASE=version the base.'
+	@echo 'KERNEL=plain|debug|kcsan|bench|base picks the kernel, BASE=version the base.'
 
 deps:
 	@$(SCRIPTS)/deps.sh
@@ -87,21 +94,31 @@ lint: kernel
 	@$(SCRIPTS)/lint.sh $(LINUX) $(KDIR)
 
 kernel: tree
-	@$(VM)/build-kernel.sh $(LINUX) $(KDIR) $(FRAGMENTS_$(KERNEL))
+	@$(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))
 
-# The plain kernel, or the one that KERNEL names. The debug kernel takes longer than
-# an edit is worth: make check KERNEL=debug.
-CHECKED := $(KERNEL)
+# Both kernels, or the one that KERNEL names: KERNEL=plain is for edits.
+CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug,$(KERNEL))
 check: tree perf
-	@for k in $(CHECKED); do $(MAKE) KERNEL=$$k kernel || exit 1; \
-		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done
-	@BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(CHECKED)
+	@$(VM_CHECK)
+
+# Storms and fuzzers for MINUTES, and what the other kernels have no time for.
+MINUTES ?= 30
+check-long: CHECKED := debug kcsan
+check-long: tree perf
+	@$(SCRIPTS)/deps.sh clang
+	@MINUTES=$(MINUTES); export MINUTES; $(VM_CHECK)
+
+VM_CHECK = for k in $(CHECKED); do $(MAKE) KERNEL=$$k kernel || exit 1; \
+		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done; \
+	BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(CHECKED)
 
 demo: kernel perf
 	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
 
-bench: kernel perf
-	@$(VM)/bench.sh $(KDIR) $(TOP)/build/bench
+# On kernels without test options: the series', and the base.
+bench: perf
+	@for k in base bench; do $(MAKE) KERNEL=$$k kernel || exit 1; done
+	@$(VM)/bench.sh $(TOP)/build/kernel-base $(TOP)/build/kernel-bench $(TOP)/build/bench
 
 interop: kernel perf
 	@$(SCRIPTS)/deps.sh debootstrap

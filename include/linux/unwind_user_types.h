@@ -74,6 +74,9 @@ enum unwind_user_step {
 	UNWIND_STEP_SIGNAL,
 };
 
+/* Signal handlers of one stack that were interrupted by the next one. */
+#define UNWIND_USER_SIGNALS	32
+
 /* Mappings and places in the code that are remembered. */
 #define UNWIND_TEXT_RANGES	2
 #define UNWIND_TEXT_IPS		16
@@ -118,11 +121,14 @@ struct unwind_text {
  *		only where @ip is exact
  * @cs_base:	base of the code segment, 0 for 64-bit code
  * @ss_base:	base of the stack segment, likewise
- * @syscall:	number of the system call that the current frame is in, or -1
+ * @syscall:	number of the system call that the current frame is in, if it may be
+ *		sigreturn, or -1
  * @ws:		user word size in bytes: 8, or 4 for 32-bit code
+ * @signals:	signal frames that were passed
  * @step:	what to do next
+ * @code:	the mapping that the latest caller is in
  * @text:	what is known about the code, or NULL
- * @uretprobe:	innermost return probe that was not seen on the stack yet
+ * @uretprobe:	the task's return probes, or NULL
  *
  * All addresses are linear: a segment's base is in them.
  */
@@ -135,7 +141,9 @@ struct unwind_user_state {
 	u32			ss_base;
 	int			syscall;
 	unsigned int		ws;
+	unsigned int		signals;
 	enum unwind_user_step	step;
+	struct unwind_text_range code;
 	struct unwind_text	*text;
 	struct return_instance	*uretprobe;
 };

@@ -35,14 +35,17 @@ static unsigned int unwind_text_seq(struct mm_struct *mm)
 
 /**
  * unwind_text_begin - forget what is not true any more
- * @text:	of current
+ * @state:	a walk that starts
  */
-void unwind_text_begin(struct unwind_text *text)
+void unwind_text_begin(struct unwind_user_state *state)
 {
 	unsigned int seq = unwind_text_seq(current->mm);
+	struct unwind_text *text = state->text;
 
 	if (unlikely((seq & 1) || seq != text->seq))
 		*text = (struct unwind_text) { .seq = seq };
+	/* The first caller is likely to be where one was before. */
+	state->code = text->code[0];
 }
 
 /**
@@ -69,49 +72,79 @@ enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool fol
 	return says;
 }
 
-static bool unwind_text_vma(struct unwind_user_state *state,
-			    const struct vm_area_struct *vma)
+/* The one of these mappings that @addr is in, or NULL. */
+static const struct unwind_text_range *
+unwind_text_find(const struct unwind_text_range *range, unsigned long addr)
 {
-	bool code = vma && (vma->vm_flags & VM_EXEC);
-	struct unwind_text_range *range;
-	struct unwind_text *text;
-
-	text = state->text;
-	if (vma && text) {
-		range = code ? text->code : text->data;
-		range += text->next++ % UNWIND_TEXT_RANGES;
-		range->start = vma->vm_start;
-		range->size = vma->vm_end - vma->vm_start;
+	for (int i = 0; i < UNWIND_TEXT_RANGES; i++) {
+		if (unwind_text_in(&range[i], addr))
+			return &range[i];
 	}
-	return code;
+	return NULL;
+}
+
+/**
+ * struct unwind_text_vma - what is asked about a mapping
+ * @range:	where it is; of size 0 when there is none
+ * @code:	it is executable
+ */
+struct unwind_text_vma {
+	struct unwind_text_range	range;
+	bool				code;
+};
+
+static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_struct *vma)
+{
+	*copy = (struct unwind_text_vma) {};
+	if (!vma)
+		return;
+
+	/* May be about to change, which unwind_text_fast() notices. */
+	copy->range.start = data_race(vma->vm_start);
+	copy->range.size = data_race(vma->vm_end) - copy->range.start;
+	copy->code = data_race(vma->vm_flags) & VM_EXEC;
 }
 
 #ifdef CONFIG_PER_VMA_LOCK
-/* Returns false when the mapping is busy or not there: ask again under the lock. */
-static bool unwind_text_fast(struct unwind_user_state *state, unsigned long addr,
-			     bool *text)
+/* Returns false while somebody changes mappings: ask again under the lock. */
+static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
+			     struct unwind_text_vma *copy)
 {
-	struct vm_area_struct *vma = lock_vma_under_rcu(current->mm, addr);
+	unsigned int seq = unwind_text_seq(mm);
+	MA_STATE(mas, &mm->mm_mt, addr, addr);
 
-	if (!vma)
+	if (seq & 1)
 		return false;
 
-	*text = unwind_text_vma(state, vma);
-	vma_end_read(vma);
-	return true;
+	/* Pairs with call_rcu() in vm_area_free(). */
+	scoped_guard(rcu)
+		unwind_text_copy(copy, mas_walk(&mas));
+	return !read_seqcount_retry(&mm->mm_lock_seq, seq);
 }
 #else
-static bool unwind_text_fast(struct unwind_user_state *state, unsigned long addr,
-			     bool *text)
+static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
+			     struct unwind_text_vma *copy)
 {
 	return false;
 }
 #endif
 
-static bool unwind_text_lock(struct mm_struct *mm)
+static bool unwind_text_slow(struct mm_struct *mm, unsigned long addr,
+			     struct unwind_text_vma *copy)
 {
-	return pagefault_disabled() ? mmap_read_trylock(mm) :
-				      !mmap_read_lock_killable(mm);
+	if (pagefault_disabled() ? !mmap_read_trylock(mm) : mmap_read_lock_killable(mm))
+		return false;
+
+	unwind_text_copy(copy, vma_lookup(mm, addr));
+	mmap_read_unlock(mm);
+	return true;
+}
+
+static void unwind_text_remember(struct unwind_text *text, const struct unwind_text_vma *vma)
+{
+	struct unwind_text_range *range = vma->code ? text->code : text->data;
+
+	range[text->next++ % UNWIND_TEXT_RANGES] = vma->range;
 }
 
 /**
@@ -125,20 +158,28 @@ static bool unwind_text_lock(struct mm_struct *mm)
 bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 {
 	struct mm_struct *mm = current->mm;
-	bool text;
+	struct unwind_text *text = state->text;
+	const struct unwind_text_range *range;
+	struct unwind_text_vma vma;
 
 	if (addr < PAGE_SIZE || addr >= TASK_SIZE_MAX || unwind_is_trampoline(state, addr))
 		return false;
-	if (state->text && unwind_text_find(state->text->data, addr))
-		return false;
-	if (unwind_text_fast(state, addr, &text))
-		return text;
-	if (!unwind_text_lock(mm))
-		return true;
 
-	text = unwind_text_vma(state, vma_lookup(mm, addr));
-	mmap_read_unlock(mm);
-	return text;
+	range = text ? unwind_text_find(text->code, addr) : NULL;
+	if (range) {
+		state->code = *range;
+		return true;
+	}
+	if (text && unwind_text_find(text->data, addr))
+		return false;
+
+	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
+		return true;
+	if (text && vma.range.size)
+		unwind_text_remember(text, &vma);
+	if (vma.code)
+		state->code = vma.range;
+	return vma.code;
 }
 
 #ifdef CONFIG_UPROBES
@@ -153,7 +194,7 @@ bool unwind_is_trampoline(const struct unwind_user_state *state, unsigned long a
 }
 
 /**
- * unwind_uretprobe_init - start a walk above all return probes
+ * unwind_uretprobe_init - let a walk see through return probes
  * @state:	the walk
  */
 void unwind_uretprobe_init(struct unwind_user_state *state)
@@ -163,23 +204,27 @@ void unwind_uretprobe_init(struct unwind_user_state *state)
 
 /**
  * unwind_uretprobe_address - undo what a return probe did to the stack
- * @state:	the walk, whose innermost return probe this has to be
+ * @state:	the walk
  * @addr:	a return address; becomes the real one
+ * @slot:	where on the stack it is
  *
- * Return: true when @addr was the trampoline.
+ * By place and not by order: longjmp() leaves probes behind, and coroutines take
+ * turns. The latest one of a place is the one that counts.
+ *
+ * Return: true when @addr was the trampoline, and @slot that of a return probe.
  */
-bool unwind_uretprobe_address(struct unwind_user_state *state, unsigned long *addr)
+bool unwind_uretprobe_address(const struct unwind_user_state *state, unsigned long *addr,
+			      unsigned long slot)
 {
-	struct return_instance *ri = state->uretprobe;
-
 	if (!unwind_is_trampoline(state, *addr))
 		return false;
 
-	*addr = ri->orig_ret_vaddr;
-	/* Functions that were tail called share one return address. */
-	while (ri && ri->chained)
-		ri = ri->next;
-	state->uretprobe = ri ? ri->next : NULL;
-	return true;
+	for (const struct return_instance *ri = state->uretprobe; ri; ri = ri->next) {
+		if (ri->stack == slot) {
+			*addr = ri->orig_ret_vaddr;
+			return true;
+		}
+	}
+	return false;
 }
 #endif

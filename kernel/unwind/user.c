@@ -19,7 +19,8 @@
  * that was interrupted, on whatever stack; a return address that is no code ends
  * the walk and is not shown.
  */
-#include <linux/export.h>
+#include <linux/bitops.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -46,6 +47,16 @@ unwind_user_base_ok(unsigned long base, unsigned long sp, unsigned int ws)
 	return base >= sp && !(base & (ws - 1));
 }
 
+/*
+ * The same, and too near for a signal frame to be in between. In one comparison:
+ * what is misaligned becomes large.
+ */
+static __always_inline bool
+unwind_user_base_near(unsigned long base, unsigned long sp, unsigned int ws)
+{
+	return ror64(base - sp, ilog2(ws)) < ARCH_SIGNAL_FRAME_MIN(ws) / ws;
+}
+
 #define unwind_user_load(dst, addr, ws, label)					\
 do {										\
 	if ((ws) == sizeof(u32)) {						\
@@ -58,11 +69,9 @@ do {										\
 } while (0)
 
 /*
- * Follow saved frame pointers for up to @max frames. @ws is a constant in each
- * caller, which makes the frame layout one too.
- *
- * A caller's frame that is below this one or far above it ends the batch: a
- * signal frame may be in between.
+ * Follow saved frame pointers for up to @max frames, as long as one caller is in
+ * the same mapping as the one before: only the last address may be none of code.
+ * @ws is a constant in each caller, which makes the frame layout one too.
  *
  * Where the architecture can mask user pointers, one access window serves the
  * whole batch: a masked pointer needs neither a check nor a speculation barrier
@@ -75,17 +84,21 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(ws) };
 	const s32 low = frame.cfa_off + min(frame.ra_off, frame.fp_off);
 	const s32 high = frame.cfa_off + max(frame.ra_off, frame.fp_off);
-	unsigned long fp = state->fp, sp = state->sp, ra;
+	const unsigned long start = state->code.start, size = state->code.size;
+	unsigned long *entry = entries, *end = entries + max;
+	unsigned long fp = state->fp, sp = state->sp;
 	const bool masked = can_do_masked_user_access();
-	enum unwind_user_step step = UNWIND_STEP_DONE;
-	unsigned int nr = 0;
 	void __user *win;
+
+	state->step = UNWIND_STEP_DONE;
+	if (!unwind_user_base_ok(fp, sp, ws))
+		return 0;
 
 	if (masked)
 		win = masked_user_access_begin((void __user *)(fp + low));
 
-	while (unwind_user_base_ok(fp, sp, ws)) {
-		unsigned long next;
+	do {
+		unsigned long ra, next;
 
 		win = (void __user *)(fp + low);
 		if (masked)
@@ -104,60 +117,62 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 			next = (u32)(next + state->ss_base);
 		}
 
-		entries[nr++] = ra;
 		sp = fp + frame.cfa_off;
 		fp = next;
-
-		if (unlikely(next - sp >= ARCH_SIGNAL_FRAME_MIN(ws))) {
-			step = UNWIND_STEP_SIGNAL;
+		*entry++ = ra;
+		if (unlikely(ra - start >= size))
 			break;
-		}
-		if (nr == max) {
-			step = UNWIND_STEP_FP;
-			break;
-		}
-	}
+	} while (likely(unwind_user_base_near(fp, sp, ws)) && entry != end);
 
 	if (masked)
 		user_read_access_end();
+	state->step = fp - sp < ARCH_SIGNAL_FRAME_MIN(ws) ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
 	goto out;
 
 fault:
 	user_read_access_end();
 out:
-	if (nr)
-		state->ip = entries[nr - 1];
+	if (entry != entries)
+		state->ip = entry[-1];
 	state->sp = sp;
 	state->fp = fp;
-	state->step = step;
-	return nr;
+	return entry - entries;
+}
+
+/* Not inlined: the loop needs all registers. */
+static noinline unsigned int
+unwind_user_fp_32(struct unwind_user_state *state, unsigned long *entries, unsigned int max)
+{
+	return unwind_user_fp_batch(state, entries, max, sizeof(u32));
+}
+
+static noinline unsigned int
+unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsigned int max)
+{
+	return unwind_user_fp_batch(state, entries, max, sizeof(u64));
 }
 
 static unsigned int unwind_user_fp(struct unwind_user_state *state,
 				   unsigned long *entries, unsigned int max)
 {
-	const struct unwind_text_range *range = NULL;
+	unsigned long *last;
 	unsigned int nr;
 
 	max = min_t(unsigned int, max, UNWIND_USER_BATCH);
-	nr = state->ws == sizeof(u32) ?
-		unwind_user_fp_batch(state, entries, max, sizeof(u32)) :
-		unwind_user_fp_batch(state, entries, max, sizeof(u64));
+	nr = state->ws == sizeof(u32) ? unwind_user_fp_32(state, entries, max) :
+					unwind_user_fp_64(state, entries, max);
+	if (!nr)
+		return 0;
 
-	for (unsigned int i = 0; i < nr; i++) {
-		/* Most callers are where the one before is. */
-		if (likely(range && entries[i] - range->start < range->size))
-			continue;
-		if (unwind_text(state, entries[i])) {
-			range = state->text ?
-				unwind_text_find(state->text->code, entries[i]) : NULL;
-		} else if (!unwind_uretprobe_address(state, &entries[i])) {
-			unwind_count(UNWIND_STAT_NO_CODE);
-			state->step = UNWIND_STEP_DONE;
-			return i;
-		}
-	}
-	return nr;
+	/* All others are where the first was expected. */
+	last = &entries[nr - 1];
+	if (unwind_text(state, *last) ||
+	    unwind_uretprobe_address(state, last, state->sp - state->ws))
+		return nr;
+
+	unwind_count(UNWIND_STAT_NO_CODE);
+	state->step = UNWIND_STEP_DONE;
+	return nr - 1;
 }
 
 /* Read an address; one of 32-bit code is relative to its segment's base. */
@@ -260,7 +275,7 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 	if (!ra || cfa <= state->sp)
 		return 0;
 
-	unwind_uretprobe_address(state, &ra);
+	unwind_uretprobe_address(state, &ra, cfa - state->ws);
 	entries[0] = ra;
 	state->ip = ra;
 	state->sp = cfa;
@@ -271,7 +286,10 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 	return 1;
 }
 
-/* The code that a signal interrupted, if this is the end of its handler. */
+/*
+ * The code that a signal interrupted, if this is the end of its handler. Each takes
+ * a look at the code, and may lead to the next one: a walk passes a few only.
+ */
 static unsigned int unwind_user_signal(struct unwind_user_state *state,
 				       unsigned long *entries)
 {
@@ -281,7 +299,8 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 		state->syscall = -1;
 		return 0;
 	}
-	if (!state->ws || state->ip >= TASK_SIZE_MAX) {
+	if (!state->ws || state->ip >= TASK_SIZE_MAX ||
+	    ++state->signals > UNWIND_USER_SIGNALS) {
 		state->step = UNWIND_STEP_DONE;
 		return 0;
 	}
@@ -331,7 +350,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 	state->step = state->syscall >= 0 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE;
 	unwind_uretprobe_init(state);
 	if (text)
-		unwind_text_begin(text);
+		unwind_text_begin(state);
 }
 
 /**

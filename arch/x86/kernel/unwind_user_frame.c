@@ -16,6 +16,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/unaligned.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
 
@@ -45,6 +46,17 @@ static bool segment_base(unsigned int segment, u32 *base)
 	return true;
 }
 
+/* Not all kernels have names for these. */
+#define X32_NR		(__X32_SYSCALL_BIT | 513)
+#define IA32_NR		119
+#define IA32_RT_NR	173
+
+/* By the number alone, which is another system call's in the other ABI. */
+static bool maybe_sigreturn(unsigned long nr)
+{
+	return nr == __NR_rt_sigreturn || nr == X32_NR || nr == IA32_NR || nr == IA32_RT_NR;
+}
+
 /**
  * arch_unwind_user_set - set the position of a walk to that of registers
  * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
@@ -62,7 +74,7 @@ void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs 
 	state->drap = regs->r10;
 	state->cs_base = 0;
 	state->ss_base = 0;
-	state->syscall = regs->orig_ax;
+	state->syscall = maybe_sigreturn(regs->orig_ax) ? regs->orig_ax : -1;
 	state->ws = sizeof(u64);
 	if (likely(user_64bit_mode((struct pt_regs *)regs)))
 		return;
@@ -124,8 +136,6 @@ struct sigreturn_code {
 
 #define RT_REGS		offsetof(struct rt_sigframe, uc.uc_mcontext)
 #define X32_REGS	offsetof(struct rt_sigframe_x32, uc.uc_mcontext)
-#define X32_NR		(__X32_SYSCALL_BIT | 513)
-
 /* mov $nr,%eax in two encodings; syscall */
 static const struct sigreturn_code sigreturn_64[] = {
 	{ 9, { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, __NR_rt_sigreturn, RT_REGS },
@@ -137,9 +147,7 @@ static const struct sigreturn_code sigreturn_64[] = {
 };
 
 #ifdef CONFIG_IA32_EMULATION
-#define IA32_NR		__NR_ia32_sigreturn
 #define IA32_REGS	offsetof(struct sigframe_ia32, sc)
-#define IA32_RT_NR	__NR_ia32_rt_sigreturn
 #define IA32_RT_REGS	offsetof(struct rt_sigframe_ia32, uc.uc_mcontext)
 
 /* pop %eax, if the signal number has to go; mov $nr,%eax; int $0x80 */
@@ -163,8 +171,7 @@ static const struct sigreturn_code *
 find_sigreturn(const struct unwind_user_state *state, const struct sigreturn_code *known,
 	       int nr, unsigned int *popped)
 {
-	u8 code[2];
-	bool call;
+	u16 start;
 
 	if (state->syscall >= 0) {
 		for (int i = 0; i < nr; i++) {
@@ -177,14 +184,16 @@ find_sigreturn(const struct unwind_user_state *state, const struct sigreturn_cod
 		return NULL;
 	}
 
-	if (read_text(code, state->ip, sizeof(code)) != sizeof(code))
+	if (get_user(start, (u16 __user *)state->ip))
 		return NULL;
 
 	for (int i = 0; i < nr; i++, known++) {
-		call = !memcmp(code, &known->code[known->len - 2], 2);
+		bool call = start == get_unaligned_le16(&known->code[known->len - 2]);
+
+		if (!call && start != get_unaligned_le16(known->code))
+			continue;
 		*popped = call ? known->after : known->before;
-		if ((call || !memcmp(code, known->code, 2)) &&
-		    is_sigreturn(known, state->ip - (call ? known->len - 2 : 0)))
+		if (is_sigreturn(known, state->ip - (call ? known->len - 2 : 0)))
 			return known;
 	}
 	return NULL;
@@ -468,12 +477,18 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 	return scan_code(state, code, len);
 }
 
+/* A probe on the call itself hides the first byte of it. */
+static bool is_probed(u8 opcode)
+{
+	return opcode == 0xcc && test_bit(MMF_HAS_UPROBES, &current->mm->flags);
+}
+
 /* ff /2 with its ModRM byte at @modrm: does it end after @rest more bytes? */
 static bool is_indirect_call(const u8 *modrm, unsigned int rest)
 {
 	unsigned int mod = *modrm >> 6, rm = *modrm & 7, size;
 
-	if (modrm[-1] != 0xff || (*modrm & 0x38) != 0x10)
+	if ((*modrm & 0x38) != 0x10)
 		return false;
 
 	size = mod == 1 ? 1 : mod == 2 ? 4 : 0;
@@ -485,7 +500,7 @@ static bool is_indirect_call(const u8 *modrm, unsigned int rest)
 	} else if (!mod && rm == 5) {
 		size += 4;
 	}
-	return size == rest;
+	return size == rest && (modrm[-1] == 0xff || is_probed(modrm[-1]));
 }
 
 /**
@@ -502,7 +517,7 @@ bool arch_unwind_user_after_call(unsigned long addr)
 	memcpy(code, &word, sizeof(code));
 
 	/* call rel32 */
-	if (call[MAX_CALL - 5] == 0xe8)
+	if (call[MAX_CALL - 5] == 0xe8 || is_probed(call[MAX_CALL - 5]))
 		return true;
 
 	for (int rest = 0; rest <= MAX_CALL - 2; rest++) {

@@ -400,26 +400,39 @@ static void signal_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
 }
 
-/* A signal frame that interrupted its own handler: as long as there is room. */
-static void signal_loop_test(struct kunit *test)
+/* A mapping with the restorer of the case below in it. */
+static unsigned long restorer_map(struct kunit *test, unsigned long *frame)
 {
-	const struct signal_case *c = &signal_cases[0];
-	struct unwind_user_state state;
-	unsigned long base, frame;
-	unsigned long *entries;
+	unsigned long base = frame_map(test);
 
-	entries = kunit_kcalloc(test, 1024, sizeof(*entries), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, entries);
-	base = frame_map(test);
-	frame = base + ALTSTACK + 1024;
-	put_code(test, base + RESTORER, c->code, c->len);
-	put_signal_frame(test, c, frame, base + RESTORER, frame + 8, frame - 8);
+	*frame = base + ALTSTACK + 1024;
+	put_code(test, base + RESTORER, signal_cases[0].code, signal_cases[0].len);
+	return base;
+}
 
-	state = (struct unwind_user_state) {
-		.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
+/* Walk from the start of the restorer, with the frame's return address off the stack. */
+static unsigned int walk_restorer(unsigned long base, unsigned long sp,
+				  unsigned long *entries, unsigned int max)
+{
+	struct unwind_user_state state = {
+		.ip = base + RESTORER, .sp = sp, .ws = 8,
 		.syscall = -1, .step = UNWIND_STEP_CODE,
 	};
-	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, 1024), 1024);
+	unsigned int nr = unwind_user_walk(&state, entries, max);
+
+	return state.step == UNWIND_STEP_DONE ? nr : max + 1;
+}
+
+/* A signal frame that interrupted its own handler. */
+static void signal_loop_test(struct kunit *test)
+{
+	unsigned long entries[UNWIND_USER_SIGNALS + 2];
+	unsigned long base, frame;
+
+	base = restorer_map(test, &frame);
+	put_signal_frame(test, &signal_cases[0], frame, base + RESTORER, frame + 8, frame - 8);
+	KUNIT_EXPECT_EQ(test, walk_restorer(base, frame + 8, entries, ARRAY_SIZE(entries)),
+			UNWIND_USER_SIGNALS);
 }
 
 /* Frames that say nonsense, and frames that are not there. */
@@ -427,39 +440,23 @@ static void signal_hostile_test(struct kunit *test)
 {
 	const struct signal_case *c = &signal_cases[0];
 	unsigned long entries[MAX_ENTRIES];
-	struct unwind_user_state state;
-	unsigned long base, frame;
+	unsigned long base, frame, sp;
 
-	base = frame_map(test);
-	frame = base + ALTSTACK + 1024;
-	put_code(test, base + RESTORER, c->code, c->len);
+	base = restorer_map(test, &frame);
 
 	/* An ip of the kernel's. */
 	put_signal_frame(test, c, frame, 0xffffffff81000000, base + STACK, 0);
-	state = (struct unwind_user_state) {
-		.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
-		.syscall = -1, .step = UNWIND_STEP_CODE,
-	};
-	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
+	KUNIT_EXPECT_EQ(test, walk_restorer(base, frame + 8, entries, MAX_ENTRIES), 0);
 
 	/* A stack that is nowhere. */
 	put_signal_frame(test, c, frame, base + CODE, -8UL, -16UL);
-	state = (struct unwind_user_state) {
-		.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
-		.syscall = -1, .step = UNWIND_STEP_CODE,
-	};
-	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 1);
+	KUNIT_EXPECT_EQ(test, walk_restorer(base, frame + 8, entries, MAX_ENTRIES), 1);
 	KUNIT_EXPECT_EQ(test, entries[0], base + CODE);
 
 	/* Half a frame, and none: as any code, with nothing on the stack. */
 	for (int i = 0; i < 2; i++) {
-		state = (struct unwind_user_state) {
-			.ip = base + RESTORER, .ws = 8, .syscall = -1,
-			.sp = i ? TASK_SIZE_MAX - 64 : base + MAP_SIZE - 128,
-			.step = UNWIND_STEP_CODE,
-		};
-		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
-		KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
+		sp = i ? TASK_SIZE_MAX - 64 : base + MAP_SIZE - 128;
+		KUNIT_EXPECT_EQ(test, walk_restorer(base, sp, entries, MAX_ENTRIES), 0);
 	}
 }
 
@@ -467,14 +464,10 @@ static void signal_hostile_test(struct kunit *test)
 static void signal_segments_test(struct kunit *test)
 {
 	static const u16 selectors[] = { 0x43, 0x4b, 0x53, 0x7b, 0x03, 0x13 };
-	const struct signal_case *c = &signal_cases[0];
 	unsigned long entries[MAX_ENTRIES];
-	struct unwind_user_state state;
 	unsigned long base, frame;
 
-	base = frame_map(test);
-	frame = base + ALTSTACK + 1024;
-	put_code(test, base + RESTORER, c->code, c->len);
+	base = restorer_map(test, &frame);
 
 	for (int i = 0; i < 2 * ARRAY_SIZE(selectors); i++) {
 		struct sigcontext_64 sc = {
@@ -485,11 +478,7 @@ static void signal_segments_test(struct kunit *test)
 
 		put_code(test, frame + offsetof(struct rt_sigframe, uc.uc_mcontext),
 			 (u8 *)&sc, sizeof(sc));
-		state = (struct unwind_user_state) {
-			.ip = base + RESTORER, .sp = frame + 8, .ws = 8,
-			.syscall = -1, .step = UNWIND_STEP_CODE,
-		};
-		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
+		KUNIT_EXPECT_EQ(test, walk_restorer(base, frame + 8, entries, MAX_ENTRIES), 0);
 	}
 }
 

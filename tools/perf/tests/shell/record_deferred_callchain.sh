@@ -241,6 +241,17 @@ test_modes() {
 	done
 }
 
+# The PMU for tests, where the kernel has it: its events sample in NMI.
+test_nmi() {
+	echo "In NMI"
+
+	[ -d /sys/bus/event_source/devices/perf_test ] || return 0
+	perf list --raw-dump pmu 2> /dev/null | grep -q "perf_test/remote/" || fail "perf list"
+	# shellcheck disable=SC2086
+	record -e perf_test/remote/ --call-graph deferred -- ${kernel}
+	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "No sample merged"
+}
+
 test_refused() {
 	echo "Refused"
 
@@ -263,6 +274,7 @@ test_inject
 test_pipe
 test_compressed
 test_modes
+test_nmi
 test_refused
 
 cleanup

@@ -4,12 +4,14 @@
  * reach is reached, and every cookie gets its record.
  */
 #define _GNU_SOURCE
+#include <asm/perf_regs.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,6 +26,7 @@
 #define PERIOD_NS	250000
 #define DEPTH		10U
 #define SECONDS		2
+#define BIT_OF(reg)	(1ULL << (reg))
 
 enum { REMOTE, SELF };
 
@@ -182,11 +185,78 @@ TEST_F(nmi, right_chains)
 	ring_close(&self->ring);
 }
 
+extern const char __executable_start[], etext[];
+
+/* User registers, of a program that is in user mode: in this program, on its stack. */
+TEST_F(nmi, user_registers)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	unsigned int samples = 0, in_program = 0;
+	time_t end = time(NULL) + SECONDS;
+	const __u64 *regs;
+	struct sample sample;
+
+	/* The timer of the other mode is in the kernel, wherever it came from. */
+	self->attr.exclude_kernel = variant->mode == REMOTE;
+	self->attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	self->attr.sample_regs_user = BIT_OF(PERF_REG_X86_IP) | BIT_OF(PERF_REG_X86_SP);
+	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 2048));
+	ring_enable(&self->ring);
+	while (!time_is_up(end)) {
+		for (volatile int i = 0; i < 1000000; i++)
+			;
+	}
+	ring_disable(&self->ring);
+
+	while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
+		parse_sample(self->record, &sample);
+		/* The ABI, then what the mask names, lowest first: sp, ip. */
+		regs = sample.ips + sample.nr;
+		ASSERT_EQ(PERF_SAMPLE_REGS_ABI_64, regs[0]);
+		EXPECT_GT(1 << 20, labs((long)(here - regs[1])));
+		in_program += regs[2] >= (uintptr_t)__executable_start &&
+			      regs[2] < (uintptr_t)etext;
+		samples++;
+	}
+	TH_LOG("%u samples, %u of them in the program", samples, in_program);
+	EXPECT_LT(20, samples);
+	/* The rest is in the vDSO or the C library. */
+	EXPECT_LT(samples / 2, in_program);
+	ring_close(&self->ring);
+}
+
+/* Whatever an ioctl sets: not so short that nothing else gets done, nor so long. */
+TEST_F(nmi, any_period)
+{
+	static const __u64 periods[] = { 1, PERIOD_NS, 1ULL << 62 };
+	struct tally tally;
+
+	for (unsigned int i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
+		ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 64));
+		ASSERT_EQ(0, ioctl(self->ring.fd, PERF_EVENT_IOC_PERIOD, &periods[i]));
+		ring_enable(&self->ring);
+		/* The shortest one leaves little time. */
+		for (int round = 0; round < (i ? 2000 : 20); round++)
+			workload_syscall(DEPTH, SYS_getppid);
+		ring_disable(&self->ring);
+		tally_rings(&tally, &self->ring, 1, 0);
+		if (periods[i] == PERIOD_NS) {
+			EXPECT_LT(0, tally.samples);
+		} else if (periods[i] > PERIOD_NS) {
+			EXPECT_EQ(0, tally.samples);
+		}
+		ring_close(&self->ring);
+	}
+}
+
 TEST_F(nmi, bad_attrs)
 {
 	struct perf_event_attr attr = self->attr;
 
 	attr.config = 2;
+	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
+	attr = self->attr;
+	attr.config1 = 1;
 	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
 	attr = self->attr;
 	attr.sample_period = 0;

@@ -29,9 +29,12 @@ extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];
 extern const char probe_hanging[];
 extern const char probe_getppid[], probe_after_getppid[], probe_getppid_caller[];
 extern const char probe_getppid_second[], probe_getppid_outermost[];
+extern const char probe_call_site[];
+extern const char probe_jumps[], probe_after_jump[], probe_jumps_outermost[];
 
 void probe_top(void);
 void probe_getppid_top(void);
+void probe_jumps_top(void);
 void probe_with_fp(unsigned long fp);
 
 asm(
@@ -63,6 +66,8 @@ asm(
 "probe_caller:\n"
 "	push	%rbp\n"
 "	mov	%rsp, %rbp\n"
+"	.globl	probe_call_site\n"
+"probe_call_site:\n"
 "	call	probe_entry_push\n"
 "	.globl	probe_push_caller\n"
 "probe_push_caller:\n"
@@ -116,6 +121,37 @@ asm(
 "	xor	%ebp, %ebp\n"
 "	call	probe_getppid_middle\n"
 "probe_getppid_outermost:\n"
+"	pop	%rbp\n"
+"	ret\n"
+
+	/*
+	 * Calls itself once, and the inner one jumps back, as longjmp() does: a
+	 * return probe on it stays behind.
+	 */
+"	.globl	probe_jumps, probe_after_jump\n"
+"	.type	probe_jumps, @function\n"
+"probe_jumps:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	dec	%rdi\n"
+"	jz	1f\n"
+"	mov	%rsp, %rsi\n"
+"	call	probe_jumps\n"
+"1:	mov	%rsi, %rsp\n"
+"	mov	%rsi, %rbp\n"
+"	mov	$110, %eax\n"
+"	syscall\n"
+"probe_after_jump:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.globl	probe_jumps_top, probe_jumps_outermost\n"
+"	.type	probe_jumps_top, @function\n"
+"probe_jumps_top:\n"
+"	push	%rbp\n"
+"	xor	%ebp, %ebp\n"
+"	mov	$2, %edi\n"
+"	call	probe_jumps\n"
+"probe_jumps_outermost:\n"
 "	pop	%rbp\n"
 "	ret\n"
 
@@ -410,39 +446,103 @@ TEST(walk_delays_no_removal)
 	free(record);
 }
 
-/* A sample in functions whose return is probed: the real callers, no trampoline. */
-TEST(return_addresses_behind_trampolines)
-{
-	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid"), probed;
-	union record *record = malloc(sizeof(*record));
-	const struct deferred *deferred = as_deferred(record);
+FIXTURE(behind) {
+	struct perf_event_attr attr, probed;
 	struct ring ring, probe;
+	union record *record;
 	char file[4096];
-	int err;
+};
 
-	err = uprobe_attr(&probed, probe_getppid, file, sizeof(file));
-	if (err == -ENOENT || attr.type == ~0U)
+FIXTURE_VARIANT(behind) {
+	const char *at;
+	void (*top)(void);
+	const char *ips[4];
+};
+
+/* In functions whose return is probed: the real callers, no trampoline. */
+FIXTURE_VARIANT_ADD(behind, trampolines) {
+	.at = probe_getppid, .top = probe_getppid_top,
+	.ips = { probe_after_getppid, probe_getppid_caller, probe_getppid_second,
+		 probe_getppid_outermost },
+};
+
+/* The latest return probe is not on the stack any more. */
+FIXTURE_VARIANT_ADD(behind, a_jump) {
+	.at = probe_jumps, .top = probe_jumps_top,
+	.ips = { probe_after_jump, probe_jumps_outermost },
+};
+
+FIXTURE_SETUP(behind)
+{
+	int err = uprobe_attr(&self->probed, variant->at, self->file, sizeof(self->file));
+
+	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	if (err == -ENOENT || self->attr.type == ~0U)
 		SKIP(return, "no uprobe event source, or no CONFIG_FTRACE_SYSCALLS");
 	ASSERT_EQ(0, err);
-	probed.config = 1;
-	err = ring_open(&probe, &probed, 0, -1, 32);
+	self->probed.config = 1;
+	err = ring_open(&self->probe, &self->probed, 0, -1, 32);
+	if (err == -EACCES || err == -EPERM)
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 32));
+	self->record = malloc(sizeof(*self->record));
+	ring_enable(&self->probe);
+	ring_enable(&self->ring);
+}
+
+FIXTURE_TEARDOWN(behind)
+{
+	free(self->record);
+}
+
+TEST_F(behind, return_addresses)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+	unsigned int nr = variant->ips[2] ? 4 : 2;
+
+	variant->top();
+	ring_disable(&self->ring);
+	ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_EQ(nr, deferred->nr);
+	for (unsigned int i = 0; i < nr; i++)
+		EXPECT_EQ((uintptr_t)variant->ips[i], deferred->ips[i]);
+	ring_close(&self->ring);
+	ring_close(&self->probe);
+}
+
+/* The call that leads to the probed function is hidden by a probe of its own. */
+TEST(caller_behind_a_probed_call)
+{
+	union record *record = malloc(sizeof(*record));
+	struct perf_event_attr attr, site;
+	struct ring ring, site_ring;
+	char file[2][4096];
+	int err;
+
+	err = uprobe_attr(&attr, probe_entry_push, file[0], sizeof(file[0]));
+	if (err == -ENOENT)
+		SKIP(return, "no uprobe event source");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, uprobe_attr(&site, probe_call_site, file[1], sizeof(file[1])));
+	site.defer_callchain = 0;
+	site.defer_output = 0;
+	err = ring_open(&site_ring, &site, 0, -1, 32);
 	if (err == -EACCES || err == -EPERM)
 		SKIP(return, "needs root");
 	ASSERT_EQ(0, err);
 	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
-	ring_enable(&probe);
+	ring_enable(&site_ring);
 	ring_enable(&ring);
-	probe_getppid_top();
+	probe_top();
 	ring_disable(&ring);
 
 	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
-	ASSERT_EQ(4, deferred->nr);
-	EXPECT_EQ((uintptr_t)probe_after_getppid, deferred->ips[0]);
-	EXPECT_EQ((uintptr_t)probe_getppid_caller, deferred->ips[1]);
-	EXPECT_EQ((uintptr_t)probe_getppid_second, deferred->ips[2]);
-	EXPECT_EQ((uintptr_t)probe_getppid_outermost, deferred->ips[3]);
+	ASSERT_LE(2, as_deferred(record)->nr);
+	EXPECT_EQ((uintptr_t)probe_entry_push, as_deferred(record)->ips[0]);
+	EXPECT_EQ((uintptr_t)probe_push_caller, as_deferred(record)->ips[1]);
 	ring_close(&ring);
-	ring_close(&probe);
+	ring_close(&site_ring);
 	free(record);
 }
 

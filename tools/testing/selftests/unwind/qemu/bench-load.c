@@ -2,7 +2,7 @@
 /*
  * Fixed work for make bench: how long it takes is what its profiler costs.
  *
- *   bench-load read|user|getppid DEPTH COUNT
+ *   bench-load read|bulk|user|getppid DEPTH COUNT
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
  * the nanoseconds of it: instructions, where the machine counts time in these.
@@ -12,8 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 static int zero;
 static volatile unsigned int sink;
@@ -23,6 +26,18 @@ static __attribute__((noinline)) void read_once(void)
 	char byte;
 
 	if (read(zero, &byte, 1) != 1)
+		exit(1);
+}
+
+/* Long enough for many samples in one kernel entry. */
+static __attribute__((noinline)) void bulk_once(void)
+{
+	static char buf[1 << 20];
+	struct iovec iov[16];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(iov); i++)
+		iov[i] = (struct iovec) { .iov_base = buf, .iov_len = sizeof(buf) };
+	if (readv(zero, iov, ARRAY_SIZE(iov)) != sizeof(buf) * ARRAY_SIZE(iov))
 		exit(1);
 }
 
@@ -50,7 +65,7 @@ static __attribute__((noinline)) unsigned long work(void (*once)(void), long cou
 	unsigned long begin;
 
 	/* What is done for the first time costs more. */
-	for (int i = 0; i < 100; i++)
+	for (long i = 0; i < 100 && i < count; i++)
 		once();
 	begin = now();
 	while (count--)
@@ -79,6 +94,8 @@ int main(int argc, char **argv)
 	zero = open("/dev/zero", O_RDONLY);
 	if (!strcmp(argv[1], "read"))
 		once = read_once;
+	else if (!strcmp(argv[1], "bulk"))
+		once = bulk_once;
 	else if (!strcmp(argv[1], "user"))
 		once = compute_once;
 	else

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table of make bench: bench-table.py DIRECTORY
 
-Reads "times" and the recordings that guest-bench.sh left. The cost of a sample is
-what the work took longer than without a profiler, divided by the samples. Each
-figure is the median of the rounds; behind it is half the range.
+Reads "times", "chains" and the recordings that guest-bench.sh left. The cost of a
+sample is what the work took longer than without a profiler, divided by the
+samples. Each figure is the median of the rounds; behind it is half the range.
 """
 
 import os
@@ -13,6 +13,7 @@ import sys
 from perfdata import PerfData
 
 WAYS = ("fp", "deferred", "dwarf,8192")
+CALLS = 100000
 
 
 def figure(values, digits=0):
@@ -22,41 +23,82 @@ def figure(values, digits=0):
     return f"{values[len(values) // 2]:,.{digits}f} ±{spread:,.{digits}f}"
 
 
-def read_times(path):
-    """{(work, depth, way): [nanoseconds of each round]}"""
-    times = {}
-    with open(path, encoding="ascii") as file:
-        for line in file:
-            work, depth, way, _, ns = line.split()
-            times.setdefault((work, int(depth), way), []).append(int(ns))
-    return times
+def median(values):
+    """The middle one."""
+    return sorted(values)[len(values) // 2]
+
+
+class Bench:
+    """What was measured."""
+
+    def __init__(self, out):
+        self.out = out
+        self.times = {}
+        with open(os.path.join(out, "times"), encoding="ascii") as file:
+            for line in file:
+                work, depth, way, _, ns = line.split()
+                self.times.setdefault((work, int(depth), way), []).append(int(ns))
+        with open(os.path.join(out, "chains"), encoding="ascii") as file:
+            self.chains = {f[0]: tuple(map(int, f[1:])) for f in map(str.split, file)}
+        self.rounds = len(self.times[("getppid", 5, "none")])
+
+    def data(self, work, depth, way):
+        """The recording of each round."""
+        return [PerfData(os.path.join(self.out, f"{work}-{depth}-{way}-{r}.data"))
+                for r in range(1, self.rounds + 1)]
+
+    def costs(self, work, depth, way, data):
+        """Instructions per sample in each round."""
+        base = median(self.times[(work, depth, "none")])
+        return [(ns - base) / len(d.samples)
+                for ns, d in zip(self.times[(work, depth, way)], data)]
+
+    def reach(self, work, depth, way, column):
+        """Share of the samples whose chain reaches main (1) or _start (2)."""
+        chains = self.chains[f"{work}-{depth}-{way}-1"]
+        return f"{100 * chains[column] / chains[0]:.1f} %"
+
+
+def row(name, label, cells):
+    """Print a line of the table."""
+    print(f"{name:24}{label:24}".ljust(48) + "".join(f"{cell:>17}" for cell in cells))
+
+
+def totals(bench):
+    """A sample for each kernel entry, or none: all that it costs."""
+    for work in ("read", "user"):
+        for depth in (5, 100):
+            data = {way: bench.data(work, depth, way) for way in WAYS}
+            row(f"{work}, {depth} frames below", "instructions",
+                [figure(bench.costs(work, depth, way, data[way])) for way in WAYS])
+            row("", "bytes", [figure([d.bytes / len(d.samples) for d in data[way]])
+                              for way in WAYS])
+            row("", "samples lost",
+                [figure([d.lost_samples for d in data[way]]) for way in WAYS])
+            for label, column in (("chain reaches main", 1), ("chain reaches _start", 2)):
+                row("", label, [bench.reach(work, depth, way, column) for way in WAYS])
+
+
+def interrupts(bench):
+    """Some 80 samples in each kernel entry: interrupt and NMI are all that counts."""
+    for depth in (5, 30, 120, 500):
+        row(f"{depth} frames below", "instructions",
+            [figure(bench.costs("bulk", depth, way, bench.data("bulk", depth, way)))
+             for way in WAYS])
 
 
 def main(out):
-    times = read_times(os.path.join(out, "times"))
-    rounds = len(times[("getppid", 5, "none")])
-    print(f"{'instructions, bytes':44}" + "".join(f"{way:>18}" for way in WAYS))
-    for work in ("read", "user"):
-        for depth in (5, 100):
-            data = {way: [PerfData(os.path.join(out, f"{work}-{depth}-{way}-{r}.data"))
-                          for r in range(1, rounds + 1)] for way in WAYS}
-            base = sorted(times[(work, depth, "none")])[rounds // 2]
-            name = f"{work}, {depth} frames below:"
-            rows = {
-                "instructions per sample": lambda way: figure(
-                    [(ns - base) / len(d.samples)
-                     for ns, d in zip(times[(work, depth, way)], data[way])]),
-                "bytes per sample": lambda way: figure(
-                    [d.bytes / len(d.samples) for d in data[way]]),
-                "samples lost": lambda way: figure([d.lost_samples for d in data[way]]),
-            }
-            for row, value in rows.items():
-                print(f"{name:24}{row:20}".ljust(44) + "".join(f"{value(way):>18}" for way in WAYS))
-                name = ""
-    ns = [value / 100000 for value in times[("getppid", 5, "none")]]
-    print(f"\ngetppid(), nobody profiles: {figure(ns, 2)} instructions a round trip")
-    print("A figure is the median of "
-          f"{rounds} rounds, and half of the range between them.")
+    bench = Bench(out)
+    row("per sample", "", WAYS)
+    totals(bench)
+    print("\nin interrupt and NMI, per sample:")
+    interrupts(bench)
+    print("\ngetppid() when nobody profiles, instructions a round trip:")
+    for name, way in (("unpatched base", "base"), ("this kernel", "none")):
+        print(f"  {name:16}"
+              + figure([ns / CALLS for ns in bench.times[("getppid", 5, way)]], 2))
+    print(f"\nA figure is the median of {bench.rounds} rounds, and half of the range "
+          "between them.")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,36 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # make bench: what a sample costs in instructions and bytes, for each way to get
-# user callchains, side by side in one boot.
+# user callchains, side by side in one boot; and what a system call costs when
+# nobody samples, on the base and with the series.
 #
-#   bench.sh KERNEL-BUILD-DIR OUTPUT-DIR
+#   bench.sh BASE-BUILD-DIR KERNEL-BUILD-DIR OUTPUT-DIR
 #
 # The machine has one CPU, whose time is the number of instructions that it ran
 # (-icount shift=0). So figures do not depend on the host, and repeat.
+#
+# Environment: ROUNDS, 3 if not set.
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-kernel=$1
-out=$2
+base=$1
+kernel=$2
+out=$3
 begin=$SECONDS
+
+# guest KERNEL-BUILD-DIR WHAT: one boot, see guest-bench.sh
+guest() {
+	ICOUNT=1 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-2400} \
+		"$here/vm.sh" run "$1" "'$here/guest-bench.sh' $2 '$out/bench-load' ${ROUNDS:-3}"
+}
 
 rm -rf "$out"
 mkdir -p "$out"
-gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -static -o "$out/bench-load" "$here/bench-load.c"
+gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -static \
+	-o "$out/bench-load" "$here/bench-load.c"
 
-ICOUNT=1 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-1200} \
-	"$here/vm.sh" run "$kernel" "'$here/guest-bench.sh' '$out/bench-load' ${ROUNDS:-3}"
+guest "$base" base
+guest "$kernel" all
 echo
 "$here/bench-table.py" "$out"
 echo

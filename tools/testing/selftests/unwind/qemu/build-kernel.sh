@@ -57,9 +57,10 @@ fi
 [ -e "$dir/arch/x86/boot/bzImage" ] ||
 	echo "$name: building (5 to 10 minutes on two CPUs, less with a warm ccache)"
 kmake -j"$(nproc)" bzImage < /dev/null || die "the kernel build failed"
-init=$source/tools/testing/selftests/unwind/qemu/init.c
+init=$here/init.c
 if [ ! -e "$dir/vm-init" ] || [ "$init" -nt "$dir/vm-init" ]; then
-	gcc -static -O2 -Wall -Wextra -Werror -o "$dir/vm-init.tmp" "$init" ||
+	gcc -static -O2 -Wall -Wextra -Werror -I"$source/tools/testing/selftests" \
+		-o "$dir/vm-init.tmp" "$init" ||
 		die "PID 1 of the VM did not compile"
 	mv "$dir/vm-init.tmp" "$dir/vm-init"
 fi

@@ -8,7 +8,14 @@
 # any, and as the last line "N passed, N failed". A part that could not run is a
 # failure.
 #
-# Environment: BUILD (the build directory), LINUX, PERF_BIN.
+# The debug kernel runs the same kselftests; what goes on for as long as it is told,
+# storm and fuzzers, takes seconds on the plain kernel, a minute each on others.
+# MINUTES=n is make check-long instead: the debug kernel has the storm for n minutes,
+# each fuzzer for a third of that, and the whole test matrix; all others have the
+# kselftests.
+#
+# Environment: BUILD (the build directory), LINUX, PERF_BIN, MINUTES, and UNWIND_SEED,
+# with which storm and fuzzers do again what they did.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,6 +24,9 @@ table=
 passed=0
 failed=0
 skipped=0
+built=
+install=$dir/kselftest
+fuzz=$LINUX/tools/testing/selftests/unwind/fuzz/fuzz.sh
 
 # timed FILE COMMAND...: leaves status and seconds in FILE
 timed() {
@@ -29,33 +39,74 @@ timed() {
 # guest KERNEL PART ARGUMENT...: one boot
 # shellcheck disable=SC2317	# called by timed
 guest() {
-	local kernel=$1 part=$2 leak=""
-	local log=$dir/$kernel-$part
+	local kernel=$1 part=$2 leak="" limit=900 memory=1G vars
 	shift 2
 	[ "$kernel" != debug ] || leak=1
-	MEM=$([ "$kernel" = plain ] && echo 1G || echo 2G) LEAK=$leak CHECK=1 LOG=$log \
-		TIMEOUT=$([ "$kernel" = plain ] && echo 900 || echo 1800) \
+	[ "$kernel" = plain ] || { limit=1800 memory=2G; }
+	limit=$((limit + 60 * ${MINUTES:-0}))
+	vars="UNWIND_SEED=${UNWIND_SEED-} UNWIND_SECONDS=${seconds-} UNWIND_FULL=${full-}"
+	MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$part TIMEOUT=$limit \
 		APPEND=$([ "$part" = kunit ] && echo kunit.enable=1) GUEST_PATH=$PERF_BIN \
-		"$here/vm.sh" run "$BUILD/kernel-$kernel" "sh $here/guest-check.sh ${part%-*} $*" \
-		> "$log/output" 2> "$log/errors"
+		"$here/vm.sh" run "$BUILD/kernel-$kernel" \
+		"$vars sh $here/guest-check.sh ${part%%-*} $*"
 }
 
-# part KERNEL PART ARGUMENT...: start it when a CPU is free
+# part KERNEL PART COMMAND...: start it when a CPU is free
 part() {
-	local kernel=$1 name=$2
-	echo "check: $name $kernel"
-	rm -rf "${dir:?}/$kernel-$name"
-	mkdir -p "$dir/$kernel-$name"
+	local name=$1-$2 log=$dir/$1-$2
+	echo "check: $2 $1"
+	rm -rf "${log:?}"
+	mkdir -p "$log"
 	while [ "$(jobs -rp | wc -l)" -gt "$(nproc)" ]; do
 		wait -n
 	done
-	if [ "$name" = harness ]; then
-		timed "$dir/$kernel-$name/result" "$here/selftest.sh" "$BUILD/kernel-$kernel" \
-			> "$dir/$kernel-$name/output" 2> "$dir/$kernel-$name/errors" &
-	else
-		timed "$dir/$kernel-$name/result" guest "$@" &
-	fi
-	parts+=("$kernel-$name")
+	shift 2
+	timed "$log/result" "$@" > "$log/output" 2> "$log/errors" &
+	parts+=("$name")
+}
+
+# vm KERNEL PART ARGUMENT...: a part that is one boot
+vm() {
+	part "$1" "$2" guest "$@"
+}
+
+# Build the kselftests, for all kernels: their headers are the same.
+build_kselftests() {
+	make -s -C "$LINUX/tools/testing/selftests" TARGETS=unwind O="$dir/obj" \
+		KHDR_INCLUDES="-isystem $BUILD/kernel-$1/usr/include" \
+		INSTALL_PATH="$install" install > "$install.log" 2>&1 < /dev/null && return
+	tail -n 20 "$install.log"
+	broken kselftest "the tests did not build, see $install.log"
+	return 1
+}
+
+# kselftests KERNEL: start them, some in boots of their own, so that all CPUs are busy
+kselftests() {
+	local kernel=$1 tests="" name seconds=""
+	while IFS=: read -r _ name; do
+		case $name in
+		core_* | storm | fuzz_*) ;;
+		*) tests+=" $name" ;;
+		esac
+	done < "$install/kselftest-list.txt"
+	[ "$kernel" != plain ] || seconds=5
+	vm "$kernel" kselftest-random "$install" storm fuzz_attr fuzz_stack
+	# shellcheck disable=SC2086	# a list of names
+	vm "$kernel" kselftest "$install" $tests
+	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests
+}
+
+# What takes as long as it is told.
+long() {
+	local seconds=$((MINUTES * 60)) full=""
+	vm "$1" kselftest-storm "$install" storm
+	seconds=$((MINUTES * 20))
+	part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" $seconds
+	vm "$1" kselftest-fuzz_attr "$install" fuzz_attr
+	vm "$1" kselftest-fuzz_stack "$install" fuzz_stack
+	seconds=""
+	full=1
+	vm "$1" kselftest-matrix "$install" matrix
 }
 
 # broken PART REASON: a part that could not run to its end is one failure more
@@ -87,23 +138,22 @@ settle() {
 {
 mkdir -p "$dir"
 parts=()
+build_kselftests "$1" && built=1
 for kernel; do
 	# The long ones first.
 	if [ "$kernel" = plain ]; then
 		for list in "$here"/perf-tests.*; do
-			part "$kernel" "perf-${list##*.}" "$list"
+			vm "$kernel" "perf-${list##*.}" "$list"
 		done
+		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
+		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
 	fi
-	[ "$kernel" != "$1" ] || part "$kernel" harness
-	if make -s -C "$LINUX/tools/testing/selftests" TARGETS=unwind O="$dir/obj" \
-		KHDR_INCLUDES="-isystem $BUILD/kernel-$kernel/usr/include" \
-		INSTALL_PATH="$dir/kselftest" install > "$dir/kselftest.log" 2>&1 < /dev/null; then
-		part "$kernel" kselftest "$dir/kselftest"
+	if [ "${MINUTES-}" ] && [ "$kernel" = debug ]; then
+		[ ! "$built" ] || long "$kernel"
 	else
-		tail -n 20 "$dir/kselftest.log"
-		broken "$kernel-kselftest" "the tests did not build, see $dir/kselftest.log"
+		[ ! "$built" ] || kselftests "$kernel"
+		vm "$kernel" kunit
 	fi
-	part "$kernel" kunit
 done
 wait
 for name in "${parts[@]}"; do

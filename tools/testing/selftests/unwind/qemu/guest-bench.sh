@@ -1,47 +1,87 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: the measurements of make bench, see bench.sh. Recordings and the
-# file "times" go to /out: work, depth, way, round, nanoseconds.
+# In the guest: the measurements of make bench, see bench.sh. To /out go recordings
+# and two files: "times" (work, depth, way, round, nanoseconds) and "chains"
+# (recording, samples, those that reach main, those that reach _start).
 #
-#   guest-bench.sh LOAD ROUNDS
+#   guest-bench.sh base|all LOAD ROUNDS
 set -u
 
 cd /tmp || exit 1
-load=$1
-rounds=$2
+what=$1
+load=$2
+rounds=$3
 
 die() { echo "bench: $*" >&2; exit 1; }
 
-# measure WORK DEPTH COUNT WAY ROUND
+# idle NAME ROUND
+idle() {
+	local ns
+	ns=$("$load" getppid 5 100000) || die "$load failed"
+	echo "getppid 5 $1 $2 $ns" >> /out/times
+}
+
+# record EVENT WAY FILE LOAD-ARGUMENTS: prints nanoseconds
+record() {
+	local event=$1 way=$2 file=$3
+	shift 3
+	perf record -B -N --no-bpf-event -e "$event" -c 200000 --call-graph "$way" \
+		-o "$file" -- "$load" "$@" 2> log < /dev/null ||
+		{ cat log >&2; die "perf record failed"; }
+}
+
+# measure EVENT WORK DEPTH COUNT WAY ROUND
 measure() {
-	local name=$1-$2-$4-$5 ns
-	case $4 in
+	local name=$2-$3-$5-$6 ns
+	case $5 in
 	none)
-		ns=$("$load" "$1" "$2" "$3") || die "$load failed"
+		ns=$("$load" "$2" "$3" "$4") || die "$load failed"
 		;;
 	*)
-		perf record -B -N --no-bpf-event -e cpu-clock -c 200000 --call-graph "$4" \
-			-o "$name.data" -- "$load" "$1" "$2" "$3" > ns 2> log < /dev/null ||
-			{ cat log; die "perf record failed"; }
-		ns=$(cat ns)
+		ns=$(record "$1" "$5" "$name.data" "$2" "$3" "$4") || exit
 		mv "$name.data" /out/ || die "no room for $name.data"
 		;;
 	esac
-	echo "$1 $2 $4 $5 $ns" >> /out/times
+	echo "$2 $3 $5 $6 $ns" >> /out/times
 }
 
+# chains NAME: how far up they reach
+chains() {
+	perf script -F ip,sym -i "/out/$1.data" 2> /dev/null | awk -v name="$1" '
+		function sample() { if (lines) { n++; m += main; s += last == "_start" } lines = main = 0 }
+		NF == 0 { sample(); next }
+		{ lines++; last = $2; main = main || $2 == "main" }
+		END { sample(); print name, n + 0, m + 0, s + 0 }' >> /out/chains
+}
+
+if [ "$what" = base ]; then
+	for round in $(seq "$rounds"); do
+		idle base "$round"
+	done
+	exit
+fi
+
 # Once for the page cache.
-perf record -B -N --no-bpf-event -e cpu-clock -c 200000 --call-graph deferred -o warm \
-	-- "$load" read 5 1000 > /dev/null 2>&1
+record cpu-clock deferred warm read 5 1000 > /dev/null
+echo 1024 > /proc/sys/kernel/perf_event_max_stack
 
 for round in $(seq "$rounds"); do
 	echo "bench: round $round of $rounds"
-	measure getppid 5 100000 none "$round"
-	for depth in 5 100; do
-		for way in none fp deferred dwarf,8192; do
-			measure read "$depth" 150000 "$way" "$round"
-			measure user "$depth" 150000 "$way" "$round"
+	idle none "$round"
+	for way in none fp deferred dwarf,8192; do
+		for depth in 5 100; do
+			measure cpu-clock read $depth 150000 $way "$round"
+			measure cpu-clock user $depth 150000 $way "$round"
 		done
+		for depth in 5 30 120 500; do
+			measure perf_test/self/ bulk $depth 6 $way "$round"
+		done
+	done
+done
+for way in fp deferred dwarf,8192; do
+	for depth in 5 100; do
+		chains read-$depth-$way-1
+		chains user-$depth-$way-1
 	done
 done
 cp /sys/kernel/debug/unwind/stats /out/

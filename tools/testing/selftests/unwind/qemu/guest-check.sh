@@ -3,7 +3,7 @@
 # In the guest: one part of make check, results on stdout. A test of this series
 # that perf skips has tested nothing here, which is a failure.
 #
-#   guest-check.sh kunit | kselftest DIR | perf LIST
+#   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST
 set -u
 
 case $1 in
@@ -11,7 +11,14 @@ kunit)
 	# The suites ran at boot; their results are in the kernel log.
 	;;
 kselftest)
-	"$2/run_kselftest.sh" 2>&1
+	run=$2/run_kselftest.sh
+	shift 2
+	for name; do
+		set -- "$@" -t "unwind:$name"
+		shift
+	done
+	# What is told how long to run knows when to end.
+	"$run" ${UNWIND_SECONDS:+-o $((UNWIND_SECONDS + 600))} "$@" 2>&1
 	;;
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do

@@ -38,7 +38,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../kselftest.h"
+#include "kselftest.h"
 
 #define MSIZE		"msize=512000"
 #define KMEMLEAK	"/sys/kernel/debug/kmemleak"

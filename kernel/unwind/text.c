@@ -59,7 +59,9 @@ enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool fol
 	struct unwind_text *text = state->text;
 	enum unwind_user_says says;
 
-	if (text && text->look[i].ip == state->ip && text->look[i].says)
+	/* If it said nothing, more of it may tell. No code is at 0, seen or not. */
+	if (text && state->ip && text->look[i].ip == state->ip &&
+	    (text->look[i].says || !follow))
 		return text->look[i].says;
 
 	says = arch_unwind_user_look(state, follow);

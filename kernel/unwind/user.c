@@ -280,9 +280,8 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 	state->ip = ra;
 	state->sp = cfa;
 	state->fp = fp;
-	/* Whether it is a restorer shows there; most often it cannot be one. */
-	if (fp - cfa >= ARCH_SIGNAL_FRAME_MIN(state->ws) || !arch_unwind_user_after_call(ra))
-		state->step = UNWIND_STEP_SIGNAL;
+	/* It may be a restorer. */
+	state->step = UNWIND_STEP_SIGNAL;
 	return 1;
 }
 
@@ -293,6 +292,12 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 static unsigned int unwind_user_signal(struct unwind_user_state *state,
 				       unsigned long *entries)
 {
+	/* At a return address it shows in the code, which was seen before most often. */
+	if (state->syscall < 0 && unwind_text_look(state, false) != UNWIND_SAYS_SIGNAL) {
+		state->step = unwind_user_base_ok(state->fp, state->sp, state->ws) ?
+			UNWIND_STEP_FP : UNWIND_STEP_DONE;
+		return 0;
+	}
 	if (!arch_unwind_user_signal_frame(state)) {
 		/* In the innermost frame the code was not looked at yet. */
 		state->step = state->syscall >= 0 ? UNWIND_STEP_CODE : UNWIND_STEP_FP;

@@ -587,19 +587,6 @@ static void __attribute__((noreturn)) ptrace_landing(void)
 	__builtin_unreachable();
 }
 
-/* Let a child run to the entry, or from there to the exit, of its getppid(). */
-static int stop_child(pid_t child, struct user_regs_struct *regs)
-{
-	int status;
-
-	do {
-		if (ptrace(PTRACE_SYSCALL, child, 0, 0) || waitpid(child, &status, 0) != child ||
-		    !WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, child, 0, regs))
-			return -1;
-	} while (regs->orig_rax != SYS_getppid);
-	return 0;
-}
-
 /* A child that has stopped itself, before its getppid() under DEPTH known callers. */
 static pid_t start_tracee(bool stops_again)
 {
@@ -643,8 +630,8 @@ static void ptrace_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary
 	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
 	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
 	rings_enable(&self->rings);
-	ASSERT_EQ(0, stop_child(child, &regs));
-	ASSERT_EQ(0, stop_child(child, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
 	if (move)
 		move_registers(&regs);
 	else
@@ -708,10 +695,10 @@ TEST_F(boundary, ptrace_after_sample)
 	ASSERT_LT(0, child);
 	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
 	ASSERT_EQ(0, ring_filter(&self->rings.ring[0], "prev_state", TRACED));
-	ASSERT_EQ(0, stop_child(child, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
 	/* From here on: a sample in the stop at the entry would be told at the exit. */
 	rings_enable(&self->rings);
-	ASSERT_EQ(0, stop_child(child, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
 	expect_withheld(_metadata, self, child, &regs);
 }
 

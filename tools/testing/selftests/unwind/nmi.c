@@ -21,7 +21,6 @@
 #include "workload.h"
 #include "../kselftest_harness.h"
 
-#define PMU		"/sys/bus/event_source/devices/perf_test/"
 /* Long enough for an emulated CPU to get something else done, too. */
 #define PERIOD_NS	250000
 #define DEPTH		10U
@@ -45,14 +44,10 @@ FIXTURE_VARIANT_ADD(nmi, self) { .mode = SELF };
 
 FIXTURE_SETUP(nmi)
 {
-	FILE *file = fopen(PMU "type", "r");
-	int type, ret;
+	int type = pmu_type("perf_test");
 
-	if (!file)
+	if (type < 0)
 		SKIP(return, "needs CONFIG_PERF_TEST_PMU");
-	ret = fscanf(file, "%d", &type);
-	fclose(file);
-	ASSERT_EQ(1, ret);
 	self->attr = software_attr(variant->mode);
 	self->attr.type = type;
 	self->attr.sample_period = PERIOD_NS;

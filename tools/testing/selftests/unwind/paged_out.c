@@ -19,49 +19,15 @@
 #include <unistd.h>
 
 #include "perf_ring.h"
+#include "swap.h"
 #include "workload.h"
 #include "../kselftest_harness.h"
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT	21
-#endif
 
 #define PAGE		4096UL
 #define STACK_PAGES	8
 /* 16 bytes a frame: seven pages of them. */
 #define DEPTH		1700U
 #define MAX_STACK	2000
-
-#define PAGEMAP_SWAPPED	(1ULL << 62)
-#define PAGEMAP_PRESENT	(1ULL << 63)
-
-static bool have_swap(void)
-{
-	FILE *file = fopen("/proc/swaps", "r");
-	char line[256];
-	int lines = 0;
-
-	if (!file)
-		return false;
-	while (fgets(line, sizeof(line), file))
-		lines++;
-	fclose(file);
-	return lines > 1;
-}
-
-/* How many of @pages at @addr are on the swap device. */
-static int pages_out(int pagemap, const void *addr, int pages)
-{
-	uint64_t entry;
-	int out = 0;
-
-	for (int i = 0; i < pages; i++) {
-		if (pread(pagemap, &entry, 8, ((uintptr_t)addr / PAGE + i) * 8) != 8)
-			return -1;
-		out += (entry & (PAGEMAP_SWAPPED | PAGEMAP_PRESENT)) == PAGEMAP_SWAPPED;
-	}
-	return out;
-}
 
 struct sleeper {
 	char	*stack;
@@ -104,7 +70,7 @@ TEST(deferred_is_whole)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_exit_read");
 	union record *record = malloc(sizeof(*record));
-	int old_max, pagemap, out = 0;
+	int old_max, out;
 	struct ring deferred, in_place;
 	struct sleeper sleeper = {};
 	struct sample sample;
@@ -116,9 +82,6 @@ TEST(deferred_is_whole)
 		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
 	if (!have_swap())
 		SKIP(return, "no swap device is active");
-	pagemap = open("/proc/self/pagemap", O_RDONLY);
-	if (pagemap < 0)
-		SKIP(return, "no /proc/self/pagemap");
 	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
 	if (old_max < 0)
 		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old_max));
@@ -144,11 +107,8 @@ TEST(deferred_is_whole)
 	ring_enable(&deferred);
 	ring_enable(&in_place);
 
-	for (int try = 0; try < 20 && out < STACK_PAGES - 1; try++) {
-		ASSERT_EQ(0, madvise(sleeper.stack, STACK_PAGES * PAGE, MADV_PAGEOUT));
-		out = pages_out(pagemap, sleeper.stack, STACK_PAGES);
-	}
-	if (out < STACK_PAGES - 1)
+	out = page_out(sleeper.stack, STACK_PAGES, STACK_PAGES - 1);
+	if (out < (int)STACK_PAGES - 1)
 		SKIP(return, "only %d of %lu pages went to swap", out, (unsigned long)STACK_PAGES);
 
 	ASSERT_EQ(1, write(sleeper.pipe[1], "x", 1));
@@ -173,7 +133,7 @@ TEST(deferred_is_whole)
 }
 
 /* A page with one frame that is on the swap device; NULL if it does not get there. */
-static char *paged_out_frame(int pagemap)
+static char *paged_out_frame(void)
 {
 	char *map = mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -183,13 +143,7 @@ static char *paged_out_frame(int pagemap)
 		return NULL;
 	frame[0] = 0;
 	frame[1] = (unsigned long)paged_out_frame;
-	for (int try = 0; try < 20; try++) {
-		if (madvise(frame, PAGE, MADV_PAGEOUT))
-			return NULL;
-		if (pages_out(pagemap, frame, 1) == 1)
-			return (char *)frame;
-	}
-	return NULL;
+	return page_out(frame, 1, 1) == 1 ? (char *)frame : NULL;
 }
 
 /*
@@ -203,7 +157,6 @@ TEST(exit_reads_what_is_resident)
 	};
 	static const long calls[] = { SYS_getppid, SYS_exit };
 	union record *record = malloc(sizeof(*record));
-	int pagemap;
 
 	if (!have_swap())
 		SKIP(return, "no swap device is active");
@@ -222,8 +175,7 @@ TEST(exit_reads_what_is_resident)
 			long call[7] = { calls[i] };
 			char *frame;
 
-			pagemap = open("/proc/self/pagemap", O_RDONLY);
-			frame = paged_out_frame(pagemap);
+			frame = paged_out_frame();
 			if (!frame || read(go[0], &c, 1) != 1)
 				_exit(4);
 			workload_call_fp(frame, (unsigned long)frame, call);

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +82,51 @@ struct perf_event_attr tracepoint_attr(const char *name)
 struct perf_event_attr software_attr(__u64 config)
 {
 	return deferring_attr(PERF_TYPE_SOFTWARE, config);
+}
+
+int pmu_type(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", name);
+	return read_number(path);
+}
+
+/* Where in its file an address of this program is; -1 if it is nowhere. */
+static long file_offset(const void *addr, char *file, size_t size)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	uintptr_t start, end, offset;
+	char line[4096], path[4096];
+	long ret = -1;
+
+	if (!maps)
+		return -1;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNxPTR " %*s %*s %4095s",
+			   &start, &end, &offset, path) != 4)
+			continue;
+		if ((uintptr_t)addr < start || (uintptr_t)addr >= end)
+			continue;
+		snprintf(file, size, "%s", path);
+		ret = (uintptr_t)addr - start + offset;
+	}
+	fclose(maps);
+	return ret;
+}
+
+int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size)
+{
+	int type = pmu_type("uprobe");
+
+	if (type < 0)
+		return -ENOENT;
+
+	*attr = software_attr(0);
+	attr->type = type;
+	attr->uprobe_path = (uintptr_t)file;
+	attr->probe_offset = file_offset(at, file, size);
+	return (long)attr->probe_offset < 0 ? -EINVAL : 0;
 }
 
 int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
@@ -193,12 +240,17 @@ void rings_close(struct rings *rings)
 	rings->nr = 0;
 }
 
-int ring_filter(struct ring *ring, const char *field, long value)
+int event_filter(int fd, const char *field, long value)
 {
 	char filter[64];
 
 	snprintf(filter, sizeof(filter), "%s == %ld", field, value);
-	return ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, filter) ? -errno : 0;
+	return ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter) ? -errno : 0;
+}
+
+int ring_filter(struct ring *ring, const char *field, long value)
+{
+	return event_filter(ring->fd, field, value);
 }
 
 static void ring_copy(const struct ring *ring, __u64 from, void *to, size_t size)

@@ -62,6 +62,15 @@ struct perf_event_attr tracepoint_attr(const char *name);
 /* The same for a software event. */
 struct perf_event_attr software_attr(__u64 config);
 
+/* The type of the events of a PMU, or -1. */
+int pmu_type(const char *name);
+
+/*
+ * The same for a uprobe at an address of this program, whose name goes to @file; -ENOENT
+ * when there are no such events.
+ */
+int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size);
+
 /* 0 or -errno; @pages of data, a power of two. */
 int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
 	      unsigned int pages);
@@ -89,6 +98,7 @@ void rings_disable(struct rings *rings);
 void rings_close(struct rings *rings);
 
 /* Let a tracepoint event sample only when a field has this value; 0 or -errno. */
+int event_filter(int fd, const char *field, long value);
 int ring_filter(struct ring *ring, const char *field, long value);
 
 /* Take the oldest record; false when there is none. */

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,8 +18,6 @@
 #include "perf_ring.h"
 #include "workload.h"
 #include "../kselftest_harness.h"
-
-#define UPROBE_TYPE	"/sys/bus/event_source/devices/uprobe/type"
 
 /* Labels of the assembly below; a trace ends in probe_outermost. */
 extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
@@ -171,54 +168,10 @@ asm(
 "	.popsection\n"
 );
 
-/* Where in its file an address of this program is; -1 if it is nowhere. */
-static long file_offset(const void *addr, char *file, size_t size)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	uintptr_t start, end, offset;
-	char line[4096], path[4096];
-	long ret = -1;
-
-	if (!maps)
-		return -1;
-	while (fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNxPTR " %*s %*s %4095s",
-			   &start, &end, &offset, path) != 4)
-			continue;
-		if ((uintptr_t)addr < start || (uintptr_t)addr >= end)
-			continue;
-		snprintf(file, size, "%s", path);
-		ret = (uintptr_t)addr - start + offset;
-	}
-	fclose(maps);
-	return ret;
-}
-
 /* Is it known that the kernel can tell endbr64 from a nop? */
 static bool kernel_has_ibt(void)
 {
 	return !system("zcat /proc/config.gz 2>/dev/null | grep -qx CONFIG_X86_KERNEL_IBT=y");
-}
-
-/* An event at this address, with its file's name; -errno when there is none. */
-static int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size)
-{
-	FILE *type_file = fopen(UPROBE_TYPE, "r");
-	unsigned int type;
-	int ret;
-
-	if (!type_file)
-		return -ENOENT;
-	ret = fscanf(type_file, "%u", &type);
-	fclose(type_file);
-	if (ret != 1)
-		return -EINVAL;
-
-	*attr = software_attr(0);
-	attr->type = type;
-	attr->uprobe_path = (uintptr_t)file;
-	attr->probe_offset = file_offset(at, file, size);
-	return (long)attr->probe_offset < 0 ? -EINVAL : 0;
 }
 
 FIXTURE(uprobe) {

@@ -18,43 +18,54 @@ static void *map_ring(int ring, size_t size, off_t what)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, what);
 }
 
-static int submit(int ring, const struct io_uring_params *params, const struct io_uring_sqe *sqe)
+int uring_prepare(struct uring *uring, const struct io_uring_sqe *sqe)
 {
-	char *sq = map_ring(ring, RING_SIZE, IORING_OFF_SQ_RING);
-	struct io_uring_sqe *sqes = map_ring(ring, SQES_SIZE, IORING_OFF_SQES);
+	const struct io_sqring_offsets *off = &uring->params.sq_off;
 	unsigned int *tail;
-	int ret;
 
-	if (sq == MAP_FAILED || sqes == MAP_FAILED)
+	*uring = (struct uring) {};
+	uring->fd = syscall(SYS_io_uring_setup, 4, &uring->params);
+	if (uring->fd < 0)
 		return -errno;
 
-	sqes[0] = *sqe;
-	sqes[0].flags |= IOSQE_ASYNC;
-	*(unsigned int *)(sq + params->sq_off.array) = 0;
-	tail = (unsigned int *)(sq + params->sq_off.tail);
+	uring->sq = map_ring(uring->fd, RING_SIZE, IORING_OFF_SQ_RING);
+	uring->sqes = map_ring(uring->fd, SQES_SIZE, IORING_OFF_SQES);
+	if (uring->sq == MAP_FAILED || (void *)uring->sqes == MAP_FAILED)
+		return -errno;
+
+	uring->sqes[0] = *sqe;
+	uring->sqes[0].flags |= IOSQE_ASYNC;
+	*(unsigned int *)(uring->sq + off->array) = 0;
+	tail = (unsigned int *)(uring->sq + off->tail);
 	/* Pairs with the kernel's reading of the tail. */
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	return 0;
+}
 
-	ret = syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
-	if (ret != 1)
-		ret = ret < 0 ? -errno : -EIO;
-	else
-		ret = ((struct io_uring_cqe *)(sq + params->cq_off.cqes))->res;
+int uring_result(const struct uring *uring)
+{
+	return ((struct io_uring_cqe *)(uring->sq + uring->params.cq_off.cqes))->res;
+}
 
-	munmap(sqes, SQES_SIZE);
-	munmap(sq, RING_SIZE);
-	return ret;
+void uring_close(struct uring *uring)
+{
+	munmap(uring->sqes, SQES_SIZE);
+	munmap(uring->sq, RING_SIZE);
+	close(uring->fd);
 }
 
 int uring_run_async(const struct io_uring_sqe *sqe)
 {
-	struct io_uring_params params = {};
-	int ring = syscall(SYS_io_uring_setup, 4, &params);
-	int ret;
+	struct uring uring;
+	int ret = uring_prepare(&uring, sqe);
 
-	if (ring < 0)
-		return -errno;
-	ret = submit(ring, &params, sqe);
-	close(ring);
+	if (ret)
+		return ret;
+	ret = syscall(SYS_io_uring_enter, uring.fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+	if (ret != 1)
+		ret = ret < 0 ? -errno : -EIO;
+	else
+		ret = uring_result(&uring);
+	uring_close(&uring);
 	return ret;
 }

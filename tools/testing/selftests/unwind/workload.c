@@ -4,7 +4,10 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include "workload.h"
 
@@ -131,6 +134,23 @@ int workload_check(const __u64 *ips, __u64 nr, unsigned int depth)
 	if (wrong < 0 && nr != WORKLOAD_NR(depth))
 		return nr;
 	return wrong;
+}
+
+int stop_at_syscall(pid_t child, long nr, struct user_regs_struct *regs)
+{
+	int status, sig = 0;
+
+	do {
+		if (ptrace(PTRACE_SYSCALL, child, 0, sig) || waitpid(child, &status, 0) != child)
+			return -1;
+		if (!WIFSTOPPED(status))
+			return status ?: -1;
+		/* Signals are the child's. */
+		sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+		if (ptrace(PTRACE_GETREGS, child, 0, regs))
+			return -1;
+	} while ((long)regs->orig_rax != nr);
+	return 0;
 }
 
 int pin_to(int cpu)

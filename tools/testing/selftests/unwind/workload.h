@@ -12,6 +12,8 @@
 
 #include <linux/types.h>
 #include <stdbool.h>
+#include <sys/types.h>
+#include <sys/user.h>
 
 /* Entries of a complete trace. */
 #define WORKLOAD_NR(depth)	((depth) + 2)
@@ -41,6 +43,12 @@ int workload_check_head(const __u64 *ips, __u64 nr, unsigned int depth);
 /* Is @ip the address after the system call, of workload_call_fp() for the second? */
 bool workload_is_leaf(__u64 ip);
 bool workload_is_leaf_fp(__u64 ip);
+
+/*
+ * Let a traced child run to the entry, or from there to the exit, of a system call.
+ * Returns 0; the child's status, when it ended before; or -1.
+ */
+int stop_at_syscall(pid_t child, long nr, struct user_regs_struct *regs);
 
 /* Run on this CPU only. */
 int pin_to(int cpu);

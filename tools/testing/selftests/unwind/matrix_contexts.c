@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The rows of the test matrix: from where a deferred callchain is asked for.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "matrix.h"
+#include "tracer.h"
+#include "uring.h"
+
+/* Of the events that come from timers; long enough for an emulated CPU. */
+#define PERIOD_NS	250000
+/* What a system call writes that is interrupted. */
+#define BUFFER		(256 * 1024UL)
+
+static int tracepoint(const char *name, struct perf_event_attr *attr)
+{
+	*attr = tracepoint_attr(name);
+	return attr->type == ~0U ? -ENOENT : 0;
+}
+
+/* Events of system calls are of the context's own one only. */
+static int syscall_event(const char *name, struct perf_event_attr *attr)
+{
+	return tracepoint(name, attr) ?: 1;
+}
+
+static int on_enter(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return syscall_event("raw_syscalls/sys_enter", attr);
+}
+
+static int on_exit_of_call(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return syscall_event("raw_syscalls/sys_exit", attr);
+}
+
+static int on_both(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return i ? on_enter(run, i, attr) : on_exit_of_call(run, i, attr);
+}
+
+/* The second one comes when there is no user stack any more. */
+static int on_task_exit(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return i ? tracepoint("sched/sched_process_exit", attr) : on_enter(run, i, attr);
+}
+
+static int on_exec(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return i ? tracepoint("sched/sched_process_exec", attr) : on_enter(run, i, attr);
+}
+
+static int on_page_fault(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	*attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+	return 0;
+}
+
+static int on_timer_in_user(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	*attr = software_attr(PERF_COUNT_SW_CPU_CLOCK);
+	attr->sample_period = PERIOD_NS;
+	attr->exclude_kernel = 1;
+	return 0;
+}
+
+static int on_timer_in_kernel(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	*attr = software_attr(PERF_COUNT_SW_CPU_CLOCK);
+	attr->sample_period = PERIOD_NS;
+	attr->exclude_user = 1;
+	return 0;
+}
+
+static int on_ipi(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return tracepoint("csd/csd_function_entry", attr);
+}
+
+static int on_nmi(struct run *run, struct perf_event_attr *attr)
+{
+	int type = pmu_type("perf_test");
+
+	if (type < 0)
+		return -ENOENT;
+	/* 0 is "remote": the timer of another CPU sends the NMI. */
+	*attr = software_attr(0);
+	attr->type = type;
+	attr->sample_period = PERIOD_NS;
+	return 0;
+}
+
+static int on_nmi_in_user(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	int err = on_nmi(run, attr);
+
+	attr->exclude_kernel = 1;
+	return err;
+}
+
+static int on_nmi_in_kernel(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	int err = on_nmi(run, attr);
+
+	attr->exclude_user = 1;
+	return err;
+}
+
+static int on_probe(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return uprobe_attr(attr, (const void *)run->leaf->first, run->file, sizeof(run->file));
+}
+
+static int on_return(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	int err = uprobe_attr(attr, matrix_inner, run->file, sizeof(run->file));
+
+	attr->config = 1;
+	return err;
+}
+
+static void exec_args(struct run *run, __u64 *args)
+{
+	/* In memory that 32-bit code can name. */
+	static const char path[] = "/bin/true";
+	static __u32 argv32[2];
+	static __u64 argv[2];
+
+	argv[0] = (uintptr_t)path;
+	argv32[0] = argv[0];
+	args[0] = AT_FDCWD;
+	args[1] = (uintptr_t)path;
+	args[2] = run_is_compat(run) ? (uintptr_t)argv32 : (uintptr_t)argv;
+}
+
+/* The new thread runs on the lowest part of the stack, and to its end at once. */
+static void thread_args(struct run *run, __u64 *args)
+{
+	__u64 *sp = (__u64 *)(run->map + MATRIX_PAGE + MATRIX_HALF + 1024);
+
+	for (int i = 0; i < 8; i++)
+		sp[i] = (uintptr_t)matrix_exit;
+	args[0] = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+		  CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+	args[1] = (uintptr_t)sp;
+	args[3] = (uintptr_t)&run->shared->thread;
+	run->shared->thread = 1;
+}
+
+/* A signal whose handler does nothing. */
+static void signal_args(struct run *run, __u64 *args)
+{
+	struct {
+		const char *handler;
+		unsigned long flags;
+		const char *restorer;
+		unsigned long mask;
+	} action = {
+		/* SA_RESTORER, which the C library hides. */
+		.handler = matrix_returns, .restorer = matrix_restorer,
+		.flags = 0x04000000 | SA_SIGINFO,
+	};
+
+	syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8);
+	args[0] = gettid();
+	args[1] = SIGUSR1;
+}
+
+/* Zeroes from /dev/zero, which take the kernel some time. */
+static int zeroes_setup(struct run *run)
+{
+	run->poke_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	run->buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT | MAP_POPULATE, -1, 0);
+	return run->poke_fd < 0 || run->buffer == MAP_FAILED ? -errno : 0;
+}
+
+static void zeroes_args(struct run *run, __u64 *args)
+{
+	args[0] = run->poke_fd;
+	args[1] = (uintptr_t)run->buffer;
+	args[2] = BUFFER;
+}
+
+/* An event of the child: the CPU that the child runs on has to be told to start it. */
+static void ipi_poke(struct run *run)
+{
+	struct perf_event_attr attr = software_attr(PERF_COUNT_SW_DUMMY);
+
+	if (run->poke_fd < 0)
+		run->poke_fd = perf_open(&attr, run->child, -1, -1, 0);
+	ioctl(run->poke_fd, PERF_EVENT_IOC_ENABLE, 0);
+	ioctl(run->poke_fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+/* A request by an ioctl of the test tracer, from where @where says. */
+static int tracer_setup_op(struct run *run, unsigned int where)
+{
+	struct shared *shared = run->shared;
+	const char *why;
+
+	run->tracer = tracer_open(&why);
+	if (run->tracer < 0)
+		return -ENOENT;
+	shared->op = (struct unwind_test_op)OP_REQUEST(0, where);
+	shared->op.ret = 1;
+	shared->ops = (struct unwind_test_ops) { .nr = 1, .ops = (uintptr_t)&shared->op };
+	return tracer_op(run->tracer, (struct unwind_test_op)OP_INIT(0));
+}
+
+static int kthread_setup(struct run *run)
+{
+	return tracer_setup_op(run, UNWIND_TEST_KTHREAD);
+}
+
+static void ioctl_args(struct run *run, __u64 *args)
+{
+	args[0] = run->tracer;
+	args[1] = UNWIND_TEST_RUN;
+	args[2] = (uintptr_t)&run->shared->ops;
+}
+
+static struct uring uring;
+
+static int uring_setup(struct run *run)
+{
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_URING_CMD, .cmd_op = UNWIND_TEST_RUN };
+	int err = tracer_setup_op(run, UNWIND_TEST_TASK);
+
+	if (err)
+		return err;
+	sqe.fd = run->tracer;
+	memcpy(sqe.cmd, &run->shared->ops, sizeof(run->shared->ops));
+	return uring_prepare(&uring, &sqe);
+}
+
+static void uring_args(struct run *run, __u64 *args)
+{
+	args[0] = uring.fd;
+	args[1] = 1;
+	args[2] = 1;
+	args[3] = IORING_ENTER_GETEVENTS;
+}
+
+#define CALLS(call, call32)	.trigger = TRIGGER_SYSCALL, .nr = SYS_##call, .nr32 = (call32)
+
+const struct context matrix_contexts[] = {
+	{ 1, "system call", on_enter, 1, CALLS(getppid, 64), .flags = CONTEXT_TWICE,
+	  .samples = 2, .traces = 2 },
+	{ 2, "page fault", on_page_fault, 1, .trigger = TRIGGER_LOAD,
+	  .flags = CONTEXT_TWICE | CONTEXT_ALONE, .traces = 2 },
+	{ 3, "timer in user mode", on_timer_in_user, 1, .trigger = TRIGGER_SPIN,
+	  .flags = CONTEXT_REPEATS },
+	{ 3, "timer in kernel mode", on_timer_in_kernel, 1, CALLS(read, 3),
+	  .setup = zeroes_setup, .args = zeroes_args, .flags = CONTEXT_REPEATS },
+	{ 4, "IPI", on_ipi, 1, .trigger = TRIGGER_SPIN, .poke = ipi_poke,
+	  .flags = CONTEXT_REPEATS | CONTEXT_PINNED },
+	{ 5, "NMI in user mode", on_nmi_in_user, 1, .trigger = TRIGGER_SPIN,
+	  .flags = CONTEXT_REPEATS | CONTEXT_PINNED },
+	{ 5, "NMI in kernel mode", on_nmi_in_kernel, 1, CALLS(read, 3),
+	  .setup = zeroes_setup, .args = zeroes_args,
+	  .flags = CONTEXT_REPEATS | CONTEXT_PINNED },
+	{ 6, "uprobe", on_probe, 1, .trigger = TRIGGER_PROBE, .flags = CONTEXT_TWICE,
+	  .samples = 2, .traces = 2 },
+	{ 7, "uretprobe", on_return, 1, .trigger = TRIGGER_CALL, .flags = CONTEXT_TWICE,
+	  .samples = 2, .traces = 2 },
+	/* Two samples in each entry, one cookie. */
+	{ 8, "system call exit", on_both, 2, CALLS(getppid, 64), .flags = CONTEXT_TWICE,
+	  .samples = 4, .traces = 2 },
+	{ 9, "exit", on_enter, 1, CALLS(exit, 1), .flags = CONTEXT_RESIDENT,
+	  .samples = 1, .traces = 1 },
+	{ 9, "exit, on CPUs", on_task_exit, 2, CALLS(exit, 1),
+	  .flags = CONTEXT_RESIDENT | CONTEXT_CPU_WIDE,
+	  .samples = 2, .bare = 1, .traces = 1 },
+	{ 10, "exec", on_exec, 2, CALLS(execveat, 358), .args = exec_args,
+	  .samples = 2, .bare = 1, .traces = 1 },
+	{ 11, "fork", on_exit_of_call, 1, CALLS(fork, 2),
+	  .flags = CONTEXT_INHERITS | CONTEXT_COPIES, .samples = 2, .traces = 2 },
+	{ 11, "vfork", on_exit_of_call, 1, CALLS(vfork, 190), .flags = CONTEXT_INHERITS,
+	  .samples = 2, .traces = 2 },
+	{ 11, "thread", on_exit_of_call, 1, CALLS(clone, 120), .args = thread_args,
+	  .flags = CONTEXT_INHERITS | CONTEXT_PLAIN, .samples = 2, .traces = 2 },
+	{ 12, "ptrace stop", on_enter, 1, CALLS(getppid, 64), .flags = CONTEXT_PTRACE,
+	  .samples = 1, .traces = 1 },
+	{ 12, "sigreturn", on_enter, 1, CALLS(tkill, 238), .args = signal_args,
+	  .flags = CONTEXT_TWICE | CONTEXT_SIGRETURN | CONTEXT_NOT_IN_PLACE,
+	  .samples = 2, .traces = 2 },
+	{ 13, "kernel thread", CALLS(ioctl, 54), .setup = kthread_setup, .args = ioctl_args,
+	  .flags = CONTEXT_REFUSED },
+	{ 14, "io worker", CALLS(io_uring_enter, 426), .setup = uring_setup, .args = uring_args,
+	  .flags = CONTEXT_REFUSED },
+};
+
+const unsigned int matrix_nr_contexts = ARRAY_SIZE(matrix_contexts);

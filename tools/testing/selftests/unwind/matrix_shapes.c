@@ -1,0 +1,762 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The columns of the test matrix: stacks with known answers.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "hang.h"
+#include "matrix.h"
+#include "swap.h"
+
+#ifndef __x86_64__
+#error "matrix_shapes.c has no assembly for this architecture"
+#endif
+
+/*
+ * The triggers. r13 points to the struct enter; the context's event is seen at the
+ * instructions between the two labels.
+ */
+asm(
+"	.macro	TRIGGER_syscall first, last\n"
+"	mov	48(%r13), %rax\n"
+"	mov	56(%r13), %rdi\n"
+"	mov	64(%r13), %rsi\n"
+"	mov	72(%r13), %rdx\n"
+"	mov	80(%r13), %r10\n"
+"	mov	88(%r13), %r8\n"
+"	mov	96(%r13), %r9\n"
+"	syscall\n"
+"\\first:\n"
+"\\last:\n"
+"	.endm\n"
+"	.macro	TRIGGER_load first, last\n"
+"	mov	40(%r13), %rax\n"
+"\\first:\n"
+"\\last:\n"
+"	mov	(%rax), %rax\n"
+"	.endm\n"
+"	.macro	TRIGGER_spin first, last\n"
+"	mov	40(%r13), %rax\n"
+"\\first:\n"
+"	pause\n"
+"	cmpl	$0, (%rax)\n"
+"\\last:\n"
+"	je	\\first\n"
+"	.endm\n"
+"	.macro	TRIGGER_probe first, last\n"
+"\\first:\n"
+"\\last:\n"
+"	nop\n"
+"	.endm\n"
+"	.macro	TRIGGER_call first, last\n"
+"	call	matrix_inner\n"
+"\\first:\n"
+"\\last:\n"
+"	.endm\n"
+
+	/* The same in 32-bit code, with esi. */
+"	.macro	COMPAT_syscall first, last\n"
+"	mov	48(%esi), %eax\n"
+"	mov	56(%esi), %ebx\n"
+"	mov	64(%esi), %ecx\n"
+"	mov	72(%esi), %edx\n"
+"	mov	88(%esi), %edi\n"
+"	mov	80(%esi), %esi\n"
+"	int	$0x80\n"
+"\\first:\n"
+"\\last:\n"
+"	.endm\n"
+"	.macro	COMPAT_load first, last\n"
+"	mov	40(%esi), %eax\n"
+"\\first:\n"
+"\\last:\n"
+"	mov	(%eax), %eax\n"
+"	.endm\n"
+"	.macro	COMPAT_spin first, last\n"
+"	mov	40(%esi), %eax\n"
+"\\first:\n"
+"	pause\n"
+"	cmpl	$0, (%eax)\n"
+"\\last:\n"
+"	je	\\first\n"
+"	.endm\n"
+"	.macro	COMPAT_probe first, last\n"
+"	TRIGGER_probe \\first, \\last\n"
+"	.endm\n"
+"	.macro	COMPAT_call first, last\n"
+"	TRIGGER_call \\first, \\last\n"
+"	.endm\n"
+);
+
+/* The forms. At the entry and the exit it is the push and the ret that are probed. */
+asm(
+"	.macro	FORM_frame trigger, first, last, caller\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	TRIGGER_\\trigger \\first, \\last\n"
+"	pop	%rbp\n"
+"	ret\n"
+"\\caller:\n"
+"	.endm\n"
+"	.macro	FORM_outer trigger, first, last, caller\n"
+"	FORM_frame \\trigger, \\first, \\last, \\caller\n"
+"	.endm\n"
+"	.macro	FORM_leaf trigger, first, last, caller\n"
+"	TRIGGER_\\trigger \\first, \\last\n"
+"	xor	%ecx, %ecx\n"
+"	ret\n"
+"\\caller:\n"
+"	.endm\n"
+"	.macro	FORM_locals trigger, first, last, caller\n"
+"	sub	$24, %rsp\n"
+"	TRIGGER_\\trigger \\first, \\last\n"
+"	add	$24, %rsp\n"
+"	ret\n"
+"\\caller:\n"
+"	.endm\n"
+"	.macro	FORM_entry trigger, first, last, caller\n"
+"	.ifc	\\trigger, probe\n"
+"\\first:\n"
+"\\last:\n"
+"	.else\n"
+"	TRIGGER_\\trigger \\first, \\last\n"
+"	.endif\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	pop	%rbp\n"
+"	ret\n"
+"\\caller:\n"
+"	.endm\n"
+"	.macro	FORM_exit trigger, first, last, caller\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	pop	%rbp\n"
+"	.ifc	\\trigger, probe\n"
+"\\first:\n"
+"\\last:\n"
+"	.else\n"
+"	TRIGGER_\\trigger \\first, \\last\n"
+"	.endif\n"
+"	ret\n"
+"\\caller:\n"
+"	.endm\n"
+"	.macro	FORM_raw trigger, first, last, caller\n"
+"	TRIGGER_\\trigger \\first, \\last\n"
+"	jmp	matrix_left\n"
+"\\caller:\n"
+"	.endm\n"
+	/* SMAP and QEMU's lret are no friends. */
+"	.macro	FORM_compat trigger, first, last, caller\n"
+"	mov	$0x2b, %eax\n"
+"	mov	%eax, %ds\n"
+"	mov	%r13, %rsi\n"
+"	ljmpl	*.Lfar_\\trigger(%rip)\n"
+"	.code32\n"
+".Lcode32_\\trigger:\n"
+"	push	%ebp\n"
+"	mov	%esp, %ebp\n"
+"	call	.Linner32_\\trigger\n"
+"\\caller:\n"
+"	pop	%ebp\n"
+"	ljmp	$0x33, $matrix_left_compat\n"
+".Linner32_\\trigger:\n"
+"	push	%ebp\n"
+"	mov	%esp, %ebp\n"
+"	COMPAT_\\trigger \\first, \\last\n"
+"	pop	%ebp\n"
+"	ret\n"
+"	.code64\n"
+"	.pushsection .data\n"
+".Lfar_\\trigger:\n"
+"	.long	.Lcode32_\\trigger, 0x23\n"
+"	.popsection\n"
+"	.endm\n"
+
+	/* A leaf, and its line in the table. */
+"	.macro	MATRIX_LEAF form, trigger\n"
+"	.type	matrix_\\form\\()_\\trigger, @function\n"
+"matrix_\\form\\()_\\trigger:\n"
+"	FORM_\\form \\trigger, .Lfirst_\\form\\()_\\trigger, .Llast_\\form\\()_\\trigger, .Lcaller_\\form\\()_\\trigger\n"
+"	.pushsection .rodata\n"
+"	.quad	matrix_\\form\\()_\\trigger\n"
+"	.quad	.Lfirst_\\form\\()_\\trigger, .Llast_\\form\\()_\\trigger\n"
+"	.quad	.Lcaller_\\form\\()_\\trigger\n"
+"	.popsection\n"
+"	.endm\n"
+"	.macro	MATRIX_LEAVES form\n"
+"	.irp	trigger, syscall, load, spin, probe, call\n"
+"	MATRIX_LEAF \\form, \\trigger\n"
+"	.endr\n"
+"	.endm\n"
+);
+
+/* In the order of enum form and enum trigger. */
+asm(
+"	.pushsection .rodata\n"
+"	.balign	8\n"
+"	.globl	matrix_leaves\n"
+"matrix_leaves:\n"
+"	.popsection\n"
+"	.pushsection .text\n"
+"	MATRIX_LEAVES frame\n"
+"	MATRIX_LEAVES leaf\n"
+"	MATRIX_LEAVES locals\n"
+"	MATRIX_LEAVES entry\n"
+"	MATRIX_LEAVES exit\n"
+"	MATRIX_LEAVES raw\n"
+"	MATRIX_LEAVES compat\n"
+"	MATRIX_LEAVES outer\n"
+"	.popsection\n"
+);
+
+asm(
+"	.lcomm	matrix_arg, 8\n"
+"	.lcomm	matrix_rsp, 8\n"
+"	.pushsection .text\n"
+"	.globl	matrix_enter, matrix_entered, matrix_caller, matrix_recursed\n"
+"	.type	matrix_enter, @function\n"
+"matrix_enter:\n"
+"	push	%rbp\n"
+"	push	%rbx\n"
+"	push	%r12\n"
+"	push	%r13\n"
+"	push	%r14\n"
+"	push	%r15\n"
+"	mov	%rsp, matrix_rsp(%rip)\n"
+"	mov	%rdi, matrix_arg(%rip)\n"
+"	mov	%rdi, %r13\n"
+"	mov	(%r13), %rsp\n"
+"	mov	8(%r13), %rbp\n"
+"	mov	16(%r13), %r12\n"
+"	cmpq	$0, 32(%r13)\n"
+"	je	1f\n"
+"	jmp	*24(%r13)\n"
+"1:	call	matrix_recurse\n"
+"matrix_entered:\n"
+"	jmp	matrix_left\n"
+"matrix_left_compat:\n"
+"	xor	%eax, %eax\n"
+"	mov	%eax, %ds\n"
+"	mov	matrix_arg(%rip), %r13\n"
+"matrix_left:\n"
+"	mov	matrix_rsp(%rip), %rsp\n"
+	/* Nothing is pushed here: after vfork() this is somebody else's stack, too. */
+"	mov	$186, %eax\n"		/* gettid() */
+"	syscall\n"
+"	cmp	104(%r13), %rax\n"
+"	jne	matrix_exit\n"
+"	pop	%r15\n"
+"	pop	%r14\n"
+"	pop	%r13\n"
+"	pop	%r12\n"
+"	pop	%rbx\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.size	matrix_enter, . - matrix_enter\n"
+"	.type	matrix_recurse, @function\n"
+"matrix_recurse:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	test	%r12, %r12\n"
+"	jz	1f\n"
+"	dec	%r12\n"
+"	call	matrix_recurse\n"
+"matrix_recursed:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"1:	call	*24(%r13)\n"
+"matrix_caller:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.globl	matrix_inner\n"
+"	.type	matrix_inner, @function\n"
+"matrix_inner:\n"
+"	push	%rbp\n"
+"	pop	%rbp\n"
+"	ret\n"
+
+	/* A handler with the leaf below it, and one that does nothing. */
+"	.globl	matrix_handler, matrix_handled, matrix_returns\n"
+"	.type	matrix_handler, @function\n"
+"matrix_handler:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	mov	matrix_in_handler(%rip), %r13\n"
+"	call	*24(%r13)\n"
+"matrix_handled:\n"
+"	pop	%rbp\n"
+"matrix_returns:\n"
+"	ret\n"
+"	.balign	16\n"
+"	nop\n"
+"	.globl	matrix_restorer, matrix_restored\n"
+"	.type	matrix_restorer, @function\n"
+"matrix_restorer:\n"
+"	mov	$15, %rax\n"		/* rt_sigreturn() */
+"	syscall\n"
+"matrix_restored:\n"
+"	ud2\n"
+
+	/* Here it ends, and no call is in front of it. */
+"	.globl	matrix_text, matrix_exit, matrix_exit_group\n"
+"	.type	matrix_text, @function\n"
+"matrix_text:\n"
+"	.skip	64, 0x90\n"
+"matrix_exit:\n"
+"	mov	$60, %eax\n"
+"	xor	%edi, %edi\n"
+"	syscall\n"
+"	ud2\n"
+"	.skip	16, 0x90\n"
+"matrix_exit_group:\n"
+"	mov	$231, %eax\n"
+"	xor	%edi, %edi\n"
+"	syscall\n"
+"	ud2\n"
+"	.popsection\n"
+);
+
+const struct enter *matrix_in_handler;
+
+/* An address on one of the stacks; from its end when @at is negative. */
+static char *stack_at(const struct run *run, enum half half, long at)
+{
+	return run->map + MATRIX_PAGE + half * MATRIX_HALF + (at < 0 ? MATRIX_STACK + at : at);
+}
+
+/* The frame at @addr. */
+static __u64 frame(char *addr, __u64 next, __u64 ra)
+{
+	__u64 *words = (__u64 *)addr;
+
+	words[0] = next;
+	words[1] = ra;
+	return (uintptr_t)addr;
+}
+
+static void expect(struct run *run, __u64 ip)
+{
+	run->answer.ips[run->answer.nr++] = ip;
+}
+
+/* The callers in matrix_enter() with this depth, except for that of the leaf. */
+static void expect_recursion(struct run *run, long depth)
+{
+	for (long i = 0; i < depth; i++)
+		expect(run, (uintptr_t)matrix_recursed);
+	expect(run, (uintptr_t)matrix_entered);
+}
+
+/* From the leaf's caller on. */
+static void expect_frames(struct run *run, long depth)
+{
+	expect(run, (uintptr_t)matrix_caller);
+	expect_recursion(run, depth);
+}
+
+static void enter_on(struct run *run, enum half half, __u64 fp, long depth)
+{
+	/* Below the end, so that there is a frame's worth of zeroes. */
+	run->enter.top = (uintptr_t)stack_at(run, half, -64);
+	run->enter.fp = fp;
+	run->enter.depth = depth;
+}
+
+/* The middle of the higher stack: room below for a signal, and above for frames. */
+#define RAW_AT		(MATRIX_STACK / 2)
+
+static void enter_raw(struct run *run, __u64 fp)
+{
+	run->enter.top = (uintptr_t)stack_at(run, HIGHER, RAW_AT);
+	run->enter.fp = fp;
+	run->enter.raw = 1;
+}
+
+/* A frame on the higher stack that is known to be good, with MATRIX_RA(@n). */
+static __u64 good_frame(struct run *run, unsigned int n, __u64 next)
+{
+	return frame(stack_at(run, HIGHER, RAW_AT + 256 + 64 * n), next, MATRIX_RA(n));
+}
+
+static void build_depth(struct run *run, long depth)
+{
+	enter_on(run, HIGHER, 0, depth);
+	expect_frames(run, depth);
+}
+
+static void build_no_caller(struct run *run, long param)
+{
+	enter_raw(run, 0);
+}
+
+static void build_one_caller(struct run *run, long param)
+{
+	enter_raw(run, good_frame(run, 0, 0));
+	expect(run, MATRIX_RA(0));
+}
+
+/* The return address is above what the leaf has on its stack. */
+static void build_locals(struct run *run, long depth)
+{
+	enter_on(run, HIGHER, 0, depth);
+	expect_recursion(run, depth);
+}
+
+static int raise_in_child(struct run *run)
+{
+	struct {
+		const char *handler;
+		unsigned long flags;
+		const char *restorer;
+		unsigned long mask;
+	} action = {
+		/* SA_RESTORER, and what the C library knows. */
+		.handler = matrix_handler, .restorer = matrix_restorer,
+		.flags = 0x04000000 | SA_SIGINFO | SA_NODEFER | SA_ONSTACK,
+	};
+	stack_t stack = {
+		.ss_sp = stack_at(run, run->enter.top < (uintptr_t)stack_at(run, HIGHER, 0), 0),
+		.ss_size = MATRIX_STACK,
+	};
+
+	if (run->shape->param >= 0 && sigaltstack(&stack, NULL))
+		return -errno;
+	if (syscall(SYS_rt_sigaction, SIGUSR2, &action, NULL, 8))
+		return -errno;
+	run->enter.args[0] = SYS_tkill;
+	run->enter.args[1] = gettid();
+	run->enter.args[2] = SIGUSR2;
+	matrix_in_handler = &run->inner;
+	return 0;
+}
+
+/* In a signal handler; the interrupted stack is @half, or both are the same one. */
+static void build_signal(struct run *run, long half)
+{
+	const struct leaf *outer = &matrix_leaves[FORM_OUTER][TRIGGER_SYSCALL];
+
+	enter_on(run, half < 0 ? HIGHER : half, 0, 2);
+	run->enter.leaf = outer->entry;
+	run->site = &run->inner;
+	expect(run, (uintptr_t)matrix_handled);
+	expect(run, (uintptr_t)matrix_restorer);
+	expect(run, outer->first);
+	expect_frames(run, 2);
+}
+
+/* Switched to from a lower stack, which is not followed, or from a higher one. */
+static void build_switched(struct run *run, long half)
+{
+	__u64 fp = frame(stack_at(run, !half, RAW_AT), 0, MATRIX_RA(1));
+
+	enter_on(run, half, fp, 2);
+	expect_frames(run, 2);
+	if (half == LOWER)
+		expect(run, MATRIX_RA(1));
+}
+
+/* What a frame pointer that is no good means: here, or in the frame of a caller. */
+static void bad_fp(struct run *run, __u64 fp, long in_caller)
+{
+	if (in_caller) {
+		fp = good_frame(run, 0, fp);
+		expect(run, MATRIX_RA(0));
+	}
+	enter_raw(run, fp);
+}
+
+static void build_zero(struct run *run, long in_caller)
+{
+	bad_fp(run, 0, in_caller);
+}
+
+static void build_below_sp(struct run *run, long in_caller)
+{
+	bad_fp(run, frame(stack_at(run, HIGHER, RAW_AT - 64), 0, MATRIX_RA(2)), in_caller);
+}
+
+/* A frame like any other; what it says of the next one may be the same. */
+static void build_at_sp(struct run *run, long loops)
+{
+	char *at = stack_at(run, HIGHER, RAW_AT);
+
+	enter_raw(run, frame(at, loops ? (uintptr_t)at : 0, MATRIX_RA(0)));
+	expect(run, MATRIX_RA(0));
+}
+
+static void build_loop(struct run *run, long frames)
+{
+	__u64 first = good_frame(run, 0, 0);
+
+	for (long i = 1; i < frames; i++) {
+		good_frame(run, i - 1, good_frame(run, i, 0));
+	}
+	good_frame(run, frames - 1, first);
+	enter_raw(run, first);
+	for (long i = 0; i < frames; i++)
+		expect(run, MATRIX_RA(i));
+}
+
+/* All of a frame, but not where one can be. */
+static void build_misaligned(struct run *run, long in_caller)
+{
+	char *at = stack_at(run, HIGHER, RAW_AT + 1024 + 4);
+
+	bad_fp(run, frame(at, 0, MATRIX_RA(2)), in_caller);
+}
+
+#define HOLE_AT		(-4L * (long)MATRIX_PAGE)
+
+static void build_unmapped(struct run *run, long in_caller)
+{
+	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, HOLE_AT), in_caller);
+}
+
+static int unmap_in_child(struct run *run)
+{
+	return munmap(stack_at(run, HIGHER, HOLE_AT), MATRIX_PAGE) ? -errno : 0;
+}
+
+static void build_prot_none(struct run *run, long in_caller)
+{
+	/* It holds a frame, which must not be seen. */
+	bad_fp(run, frame(stack_at(run, HIGHER, HOLE_AT), 0, MATRIX_RA(2)), in_caller);
+}
+
+static int protect_in_child(struct run *run)
+{
+	return mprotect(stack_at(run, HIGHER, HOLE_AT), MATRIX_PAGE, PROT_NONE) ? -errno : 0;
+}
+
+/* The last frame that fits, and the page above as the next one. */
+static void build_guard(struct run *run, long param)
+{
+	char *end = stack_at(run, HIGHER, 0) + MATRIX_STACK;
+
+	enter_raw(run, frame(end - 16, (uintptr_t)end, MATRIX_RA(0)));
+	expect(run, MATRIX_RA(0));
+}
+
+/* Of the frame only the first word is there. */
+static void build_last_word(struct run *run, long in_caller)
+{
+	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, -8), in_caller);
+}
+
+/* The last pages of the higher stack, which are not there when the walk comes. */
+#define OUT_PAGES	2
+#define OUT_AT		(-(long)(OUT_PAGES * MATRIX_PAGE))
+
+static void build_out(struct run *run, long kept)
+{
+	char *out = stack_at(run, HIGHER, OUT_AT);
+	__u64 next = frame(out + MATRIX_PAGE, 0, MATRIX_RA(1));
+
+	enter_raw(run, frame(out, next, MATRIX_RA(0)));
+	run->answer.resident = 1;
+	if (kept) {
+		expect(run, MATRIX_RA(0));
+		expect(run, MATRIX_RA(1));
+	}
+}
+
+/* Put shared memory there instead; a page that nobody writes to is a hole. */
+static void shmem_out(struct run *run)
+{
+	int fd = memfd_create("matrix", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, OUT_PAGES * MATRIX_PAGE) ||
+	    mmap(stack_at(run, HIGHER, OUT_AT), OUT_PAGES * MATRIX_PAGE, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		_exit(1);
+	close(fd);
+}
+
+static void build_shmem(struct run *run, long kept)
+{
+	shmem_out(run);
+	build_out(run, kept);
+}
+
+static void build_hole(struct run *run, long in_caller)
+{
+	shmem_out(run);
+	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, OUT_AT), in_caller);
+}
+
+/* Shared memory is still there afterwards, private memory is zeroes. */
+static int drop_in_child(struct run *run)
+{
+	return madvise(stack_at(run, HIGHER, OUT_AT), OUT_PAGES * MATRIX_PAGE, MADV_DONTNEED) ?
+		-errno : 0;
+}
+
+static int page_out_in_child(struct run *run)
+{
+	char *out = stack_at(run, HIGHER, OUT_AT);
+
+	/* What is shared since the fork is not paged out. */
+	for (unsigned int i = 0; i < OUT_PAGES; i++)
+		((volatile char *)out)[i * MATRIX_PAGE] += 0;
+	return page_out(out, OUT_PAGES, OUT_PAGES) == OUT_PAGES ? 0 : -EAGAIN;
+}
+
+static void build_hang(struct run *run, long param)
+{
+	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, OUT_AT), 0);
+	/* What the page will hold. */
+	frame(run->data, 0, MATRIX_RA(0));
+	run->answer.resident = 1;
+	expect(run, MATRIX_RA(0));
+}
+
+static int hang_in_child(struct run *run)
+{
+	char *out = stack_at(run, HIGHER, OUT_AT);
+
+	if (drop_in_child(run))
+		return -errno;
+	if (run->shared->uffd < 0)
+		__atomic_store_n(&run->shared->uffd, hang_page(out), __ATOMIC_RELEASE);
+	return run->shared->uffd < 0 ? -ENOSYS : 0;
+}
+
+/* The outermost 32-bit function returns to what is on the stack, then a frame follows. */
+static void build_compat(struct run *run, long param)
+{
+	__u32 *words = (__u32 *)stack_at(run, HIGHER, RAW_AT);
+
+	words[0] = MATRIX_RA(0);
+	words[64] = 0;
+	words[65] = MATRIX_RA(1);
+	enter_raw(run, (uintptr_t)&words[64]);
+	expect(run, run->leaf->caller);
+	expect(run, MATRIX_RA(0));
+	expect(run, MATRIX_RA(1));
+}
+
+const struct shape matrix_shapes[NR_SHAPES] = {
+	{ "frame pointers", {
+		{ "no caller", FORM_RAW, build_no_caller, .flags = CASE_FULL },
+		{ "1 caller", FORM_RAW, build_one_caller, .param = 0 },
+		{ "2 callers", FORM_FRAME, build_depth, .param = 0 },
+		{ "510 entries", FORM_FRAME, build_depth, .param = 510 - 3 },
+		{ "511 entries", FORM_FRAME, build_depth, .param = 511 - 3,
+		  .flags = CASE_FULL },
+		{ "as deep as allowed", FORM_FRAME, build_depth, .param = MATRIX_MAX_STACK - 3,
+		  .flags = CASE_FULL },
+		{ "deeper", FORM_FRAME, build_depth, .param = MATRIX_MAX_STACK - 2 },
+	} },
+	{ "leaf without frame pointer", {
+		{ "nothing on the stack", FORM_LEAF, build_depth, .param = 2 },
+		{ "documented loss", FORM_LOCALS, build_locals, .param = 2 },
+	} },
+	{ "entry", { { "before the push", FORM_ENTRY, build_depth, .param = 2 } } },
+	{ "epilogue", { { "after the pop", FORM_EXIT, build_depth, .param = 2 } } },
+	{ "sigaltstack", {
+		{ "a higher one", FORM_FRAME, build_signal, .param = LOWER,
+		  .prepare = raise_in_child, .flags = CASE_SIGNAL },
+		{ "a lower one", FORM_FRAME, build_signal, .param = HIGHER,
+		  .prepare = raise_in_child, .flags = CASE_SIGNAL },
+	} },
+	{ "signal frame", {
+		{ "", FORM_FRAME, build_signal, .param = -1,
+		  .prepare = raise_in_child, .flags = CASE_SIGNAL },
+	} },
+	{ "swapped stacks", {
+		{ "from a lower one", FORM_FRAME, build_switched, .param = HIGHER },
+		{ "from a higher one", FORM_FRAME, build_switched, .param = LOWER },
+	} },
+	{ "fp = 0", {
+		{ "leaf", FORM_RAW, build_zero, .param = 0 },
+		{ "caller", FORM_RAW, build_zero, .param = 1 },
+	} },
+	{ "fp < sp", {
+		{ "leaf", FORM_RAW, build_below_sp, .param = 0 },
+		{ "caller", FORM_RAW, build_below_sp, .param = 1 },
+	} },
+	{ "fp = sp", {
+		{ "a frame", FORM_RAW, build_at_sp, .param = 0 },
+		{ "that names itself", FORM_RAW, build_at_sp, .param = 1 },
+	} },
+	{ "loop", {
+		{ "of one frame", FORM_RAW, build_loop, .param = 1 },
+		{ "of three frames", FORM_RAW, build_loop, .param = 3 },
+	} },
+	{ "misaligned", {
+		{ "leaf", FORM_RAW, build_misaligned, .param = 0 },
+		{ "caller", FORM_RAW, build_misaligned, .param = 1 },
+	} },
+	{ "unmapped", {
+		{ "leaf", FORM_RAW, build_unmapped, .prepare = unmap_in_child },
+		{ "caller", FORM_RAW, build_unmapped, .param = 1, .prepare = unmap_in_child },
+	} },
+	{ "PROT_NONE", {
+		{ "leaf", FORM_RAW, build_prot_none, .prepare = protect_in_child },
+		{ "caller", FORM_RAW, build_prot_none, .param = 1, .prepare = protect_in_child },
+	} },
+	{ "edge of the guard page", { { "", FORM_RAW, build_guard, .param = 0 } } },
+	{ "last word of the VMA", {
+		{ "leaf", FORM_RAW, build_last_word, .param = 0 },
+		{ "caller", FORM_RAW, build_last_word, .param = 1 },
+	} },
+	{ "paged out", {
+		{ "shared memory", FORM_RAW, build_shmem, .param = 1, .prepare = drop_in_child },
+		{ "MADV_DONTNEED", FORM_RAW, build_out, .prepare = drop_in_child },
+		{ "MADV_PAGEOUT", FORM_RAW, build_out, .param = 1, .prepare = page_out_in_child,
+		  .flags = CASE_NEEDS_SWAP },
+	} },
+	{ "shmem hole", {
+		{ "leaf", FORM_RAW, build_hole, .param = 0 },
+		{ "caller", FORM_RAW, build_hole, .param = 1 },
+	} },
+	{ "userfaultfd", {
+		{ "that answers", FORM_RAW, build_hang, .prepare = hang_in_child,
+		  .flags = CASE_HANGS | CASE_LOST_IN_FORK },
+		{ "that does not", FORM_RAW, build_hang, .prepare = hang_in_child,
+		  .flags = CASE_HANGS | CASE_KILLED | CASE_LOST_IN_FORK },
+	} },
+	{ "32-bit code", { { "", FORM_COMPAT, build_compat, .param = 0 } } },
+};
+
+static char *map_low(size_t size, int prot)
+{
+	return mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+}
+
+/* Stacks with a page below, between and above them that is none of theirs. */
+int matrix_build(struct run *run)
+{
+	const struct shape_case *shape = run->shape;
+
+	run->map = map_low(MATRIX_PAGE + 2 * MATRIX_HALF, PROT_NONE);
+	run->data = map_low(2 * MATRIX_PAGE, PROT_READ | PROT_WRITE);
+	if (run->map == MAP_FAILED || run->data == MAP_FAILED)
+		return -errno;
+	for (enum half half = LOWER; half <= HIGHER; half++) {
+		if (mprotect(stack_at(run, half, 0), MATRIX_STACK, PROT_READ | PROT_WRITE))
+			return -errno;
+	}
+
+	run->leaf = &matrix_leaves[shape->form][run->context->trigger];
+	run->site = &run->enter;
+	memset(&run->enter, 0, sizeof(run->enter));
+	memset(&run->inner, 0, sizeof(run->inner));
+	run->answer.resident = 0;
+	run->answer.nr = 1;
+	shape->build(run, shape->param);
+	run->site->leaf = run->leaf->entry;
+	return 0;
+}
+
+void matrix_unbuild(struct run *run)
+{
+	munmap(run->map, MATRIX_PAGE + 2 * MATRIX_HALF);
+	munmap(run->data, 2 * MATRIX_PAGE);
+}

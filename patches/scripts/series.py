@@ -10,7 +10,7 @@
 
 patches/series names the commits in order. A line at column 0 is a patch file;
 the lines below it that start with a tab are the new files which that commit
-brings. A patch file is a mail: From, Subject, message, "---", and the edits to
+brings; one that ends in a slash stands for all files below it. A patch file is a mail: From, Subject, message, "---", and the edits to
 files of the base, which may be none.
 
 Invariant: build/tree.state holds the hash of every file that the assembly
@@ -129,6 +129,16 @@ class Commit:
                 raise Failure(f"{rel(self.path)} has text between '---' and the first diff")
 
 
+def files_of(entry):
+    """The new files that a line of patches/series stands for."""
+    if not entry.endswith("/"):
+        return [entry]
+    files = sorted(name for name in overlay().values() if name.startswith(entry))
+    if not files:
+        raise Failure(f"patches/series names {entry}, which holds no file")
+    return files
+
+
 def load():
     """The commits of patches/series, in order."""
     commits = []
@@ -143,7 +153,7 @@ def load():
         if not line[0].isspace():
             commits.append(Commit(line))
         elif commits:
-            commits[-1].brings.append(line.strip())
+            commits[-1].brings += files_of(line.strip())
         else:
             raise Failure(f"patches/series:{number}: a file before the first commit")
     return commits

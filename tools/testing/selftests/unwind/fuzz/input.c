@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inputs: what their records do to the process, and their form as text.
+ *
+ * The fuzzer changes bytes; any bytes are an input. What is committed is text, a
+ * record on each line, in any order of the words:
+ *
+ *   OP [@AREA+OFFSET] [.KIND] [*COUNT] [=VALUE | :HEX]		# comment
+ *
+ *   reg .ip =code+0x10		registers; ax is the number of the system call
+ *   map @lib .rx *4 =0x7f0000	a mapping of 4 pages, which starts in the page of this
+ *				address if that is free; 0 leaves it where it is
+ *   word @stack+0x40 =code+8	a word of 8 bytes, or of .4
+ *   bytes @code *9 :e800000000	up to 8 bytes, 9 times in a row
+ *   chain @stack *100 =code+8	frames, one behind the other, that return to there;
+ *				.4 for words of 4 bytes
+ *   evict @stack+0x1000	this page is not resident
+ *   bad @stack+0x48		this word can never be read
+ *   change @stack+8 *1 =lib	this word is another one after one more read
+ *   probe @stack+8 =code+8	a return probe took this address from this place;
+ *				.chained if it was a trampoline itself
+ *   segment *3 =0x1000		base of a segment, the first 3 are thread-local
+ *   frame @alt .x32.ip =code	a saved register in a signal frame that starts there
+ *   set .room *10		see set_names[]
+ *
+ * A number that is left out is 0. A last line "gives NUMBER [VALUE...]" says how many
+ * callers a walk finds, and the first of them.
+ */
+#include "fuzz.h"
+
+#include <asm/sigframe.h>
+
+enum { OP_REG, OP_MAP, OP_WORD, OP_BYTES, OP_CHAIN, OP_EVICT, OP_BAD, OP_CHANGE,
+	OP_PROBE, OP_SEGMENT, OP_FRAME, OP_SET, OPS };
+
+static const char * const op_names[OPS] = {
+	"reg", "map", "word", "bytes", "chain", "evict", "bad", "change",
+	"probe", "segment", "frame", "set",
+};
+
+/* What values are relative to: an area, or something that may be nowhere. */
+enum { TAG_NONE = AREAS, TAG_4G, TAG_END, TAG_HOLE, TAG_KERNEL, TAGS };
+
+static const char * const tag_names[TAGS] = {
+	"code", "lib", "data", "stack", "alt", "high", "edge", "edge32",
+	"", "4g", "end", "hole", "kernel",
+};
+
+static const unsigned long tag_bases[TAGS] = {
+	[TAG_4G] = 1UL << 32,
+	[TAG_END] = TASK_SIZE_MAX,
+	[TAG_HOLE] = 1UL << 47,
+	[TAG_KERNEL] = 0xffff888000000000,
+};
+
+static const struct area default_areas[AREAS] = {
+	{ .base = 0x08048000, .pages = 4, .flags = AREA_READ | AREA_VMA | AREA_EXEC },
+	{ .base = 0xf7c00000, .pages = 2, .flags = AREA_READ | AREA_VMA | AREA_EXEC },
+	{ .base = 0x08060000, .pages = 2, .flags = AREA_READ | AREA_VMA },
+	{ .base = 0xffe00000, .pages = AREA_PAGES, .flags = AREA_READ | AREA_VMA },
+	{ .base = 0xf0000000, .pages = 2, .flags = AREA_READ | AREA_VMA },
+	{ .base = 0x7f0000000000, .pages = 4, .flags = AREA_READ | AREA_VMA | AREA_EXEC },
+	{ .base = TASK_SIZE_MAX - 2 * PAGE_SIZE, .pages = 2, .flags = AREA_READ | AREA_VMA },
+	{ .base = 0xfffff000, .pages = 1, .flags = AREA_READ | AREA_VMA },
+};
+
+static const char * const reg_names[] = {
+	"ip", "sp", "bp", "r10", "cx", "cs", "ss", "flags", "ax",
+};
+
+static const size_t reg_offsets[] = {
+	offsetof(struct pt_regs, ip), offsetof(struct pt_regs, sp),
+	offsetof(struct pt_regs, bp), offsetof(struct pt_regs, r10),
+	offsetof(struct pt_regs, cx), offsetof(struct pt_regs, cs),
+	offsetof(struct pt_regs, ss), offsetof(struct pt_regs, flags),
+	offsetof(struct pt_regs, orig_ax),
+};
+
+/* Mappings: the memory, then what the kernel knows about it. */
+static const char * const map_names[] = { "rw", "rx", "x", "guard", "hidden", "none" };
+
+static const u8 map_flags[] = {
+	AREA_READ | AREA_VMA, AREA_READ | AREA_VMA | AREA_EXEC, AREA_VMA | AREA_EXEC,
+	AREA_VMA, AREA_READ, 0,
+};
+
+static const char * const size_names[] = { "8", "4" };
+static const char * const probe_names[] = { "", "chained" };
+
+#define FIELDS(layout, type, context, r10)					\
+	{ layout ".ip", offsetof(type, context.ip), sizeof(((type *)0)->context.ip) }, \
+	{ layout ".sp", offsetof(type, context.sp), sizeof(((type *)0)->context.sp) }, \
+	{ layout ".bp", offsetof(type, context.bp), sizeof(((type *)0)->context.bp) }, \
+	{ layout ".drap", offsetof(type, context.r10), sizeof(((type *)0)->context.r10) }, \
+	{ layout ".cs", offsetof(type, context.cs), 2 },			\
+	{ layout ".ss", offsetof(type, context.ss), 2 }
+
+static const struct frame_field {
+	const char	*name;
+	u16		off;
+	u16		size;
+} frame_fields[] = {
+	FIELDS("64", struct rt_sigframe, uc.uc_mcontext, r10),
+	FIELDS("x32", struct rt_sigframe_x32, uc.uc_mcontext, r10),
+	FIELDS("ia32", struct sigframe_ia32, sc, cx),
+	FIELDS("rt", struct rt_sigframe_ia32, uc.uc_mcontext, cx),
+};
+
+enum { SET_ROOM, SET_PIECE, SET_NOFAULT, SET_EXITING, SET_KILL_READ, SET_FAIL_READ,
+	SET_RACED, SET_MMAP_BUSY, SET_NOMASK, SET_ODDSEQ, SET_TRAMPOLINE,
+	SET_UPROBE, SET_REMAP, SETS };
+
+static const char * const set_names[SETS] = {
+	"room", "piece", "nofault", "exiting", "kill-read", "fail-read", "raced",
+	"mmap-busy", "nomask", "oddseq", "trampoline", "uprobe", "remap",
+};
+
+/* The names of the kinds of an op. */
+static const char *kind_name(unsigned int op, unsigned int kind)
+{
+#define NAME(names)	(kind < ARRAY_SIZE(names) ? (names)[kind] : NULL)
+	switch (op) {
+	case OP_REG:
+		return NAME(reg_names);
+	case OP_MAP:
+		return NAME(map_names);
+	case OP_WORD:
+	case OP_CHAIN:
+	case OP_CHANGE:
+		return NAME(size_names);
+	case OP_PROBE:
+		return NAME(probe_names);
+	case OP_FRAME:
+		return kind < ARRAY_SIZE(frame_fields) ? frame_fields[kind].name : NULL;
+	case OP_SET:
+		return NAME(set_names);
+	default:
+		return kind ? NULL : "";
+	}
+#undef NAME
+}
+
+static unsigned int nr_kinds(unsigned int op)
+{
+	unsigned int nr = 0;
+
+	/* The kind of bytes is how many of them. */
+	if (op == OP_BYTES)
+		return 9;
+	while (kind_name(op, nr))
+		nr++;
+	return nr;
+}
+
+/* Any byte is something. */
+static struct record valid(struct record r)
+{
+	r.op %= OPS;
+	r.area %= AREAS;
+	r.tag %= TAGS;
+	r.kind %= nr_kinds(r.op);
+	return r;
+}
+
+/* Relative to where the areas are by now. */
+unsigned long input_value(unsigned int tag, u64 val)
+{
+	return (tag < AREAS ? process.areas[tag].base : tag_bases[tag]) + val;
+}
+
+static void write_value(unsigned long addr, u64 val, size_t size)
+{
+	sim_write(addr, &val, size);
+}
+
+static void map_area(struct area *area, const struct record *r)
+{
+	unsigned long base = r->val ? (r->val + tag_bases[r->tag]) & -PAGE_SIZE : area->base;
+	unsigned int pages = r->n ? min(r->n, AREA_PAGES) : area->pages;
+
+	area->flags = map_flags[r->kind];
+	if (base > TASK_SIZE_MAX - pages * PAGE_SIZE)
+		return;
+	for (int i = 0; i < AREAS; i++) {
+		struct area *other = &process.areas[i];
+
+		if (other != area && base < other->base + other->pages * PAGE_SIZE &&
+		    other->base < base + pages * PAGE_SIZE)
+			return;
+	}
+	area->base = base;
+	area->pages = pages;
+}
+
+static void set_option(const struct record *r, u64 val)
+{
+	switch (r->kind) {
+	case SET_ROOM:
+		process.room = min(r->n, MAX_ENTRIES);
+		break;
+	case SET_PIECE:
+		process.piece = max(r->n, 1);
+		break;
+	case SET_NOFAULT:
+		process.nofault = true;
+		break;
+	case SET_EXITING:
+		process.exiting = true;
+		break;
+	case SET_KILL_READ:
+		process.kill_read = r->n;
+		break;
+	case SET_FAIL_READ:
+		process.fail_read = r->n;
+		break;
+	case SET_RACED:
+		process.raced = true;
+		break;
+	case SET_MMAP_BUSY:
+		process.mmap_busy = true;
+		break;
+	case SET_NOMASK:
+		process.nomask = true;
+		break;
+	case SET_ODDSEQ:
+		process.seq |= 1;
+		break;
+	case SET_TRAMPOLINE:
+		process.trampoline = val;
+		break;
+	case SET_UPROBE:
+		process.insn = r->val;
+		break;
+	case SET_REMAP:
+		process.remap |= BIT(r->area);
+		break;
+	}
+}
+
+static void apply(const struct record *r)
+{
+	struct area *area = &process.areas[r->area];
+	unsigned long addr = area->base + r->off;
+	u64 val = input_value(r->tag, r->val);
+	unsigned int ws = r->kind ? 4 : 8;
+	unsigned int n = r->n;
+
+	switch (r->op) {
+	case OP_REG:
+		memcpy((void *)&sim_regs + reg_offsets[r->kind], &val, sizeof(val));
+		break;
+	case OP_MAP:
+		map_area(area, r);
+		break;
+	case OP_WORD:
+		write_value(addr, val, ws);
+		break;
+	case OP_BYTES:
+		n = min(max(n, 1), MAX_REPEAT);
+		for (int i = 0; i < n; i++)
+			sim_write(addr + i * r->kind, &r->val, r->kind);
+		break;
+	case OP_CHAIN:
+		n = min(max(n, 1), MAX_REPEAT);
+		for (int i = 0; i < n; i++, addr += 2 * ws) {
+			write_value(addr, addr + 2 * ws, ws);
+			write_value(addr + ws, val, ws);
+		}
+		break;
+	case OP_EVICT:
+		area->out |= BIT(r->off / PAGE_SIZE);
+		break;
+	case OP_BAD:
+	case OP_CHANGE:
+		process.traps[process.nr_traps++ % MAX_TRAPS] = (struct trap) {
+			.addr = addr, .change = r->op == OP_CHANGE, .size = ws,
+			.reads = n, .val = val,
+		};
+		break;
+	case OP_PROBE:
+		process.probes[process.nr_probes++ % MAX_PROBES] = (struct return_instance) {
+			.stack = addr, .orig_ret_vaddr = val, .chained = r->kind,
+		};
+		break;
+	case OP_SEGMENT:
+		process.segments[n % ARRAY_SIZE(process.segments)] = val;
+		break;
+	case OP_FRAME:
+		write_value(addr + frame_fields[r->kind].off, val, frame_fields[r->kind].size);
+		break;
+	case OP_SET:
+		set_option(r, val);
+		break;
+	}
+}
+
+/* Make the process that the records describe. */
+void input_load(const struct record *records, size_t nr)
+{
+	for (int i = 0; i < AREAS; i++) {
+		struct area *area = &process.areas[i];
+
+		if (area->low < area->high)
+			memset(area->mem + area->low, 0, area->high - area->low);
+		area->base = default_areas[i].base;
+		area->pages = default_areas[i].pages;
+		area->flags = default_areas[i].flags;
+		area->low = sizeof(area->mem);
+		area->high = 0;
+		area->out = 0;
+	}
+	memset(&process.traps, 0, sizeof(process) - offsetof(struct process, traps));
+	process.trampoline = -1UL;
+	process.room = 64;
+	process.piece = 3;
+	process.seq = 2;
+	sim_regs = (struct pt_regs) {
+		.ip = process.areas[0].base, .sp = process.areas[3].base,
+		.cs = __USER_CS, .ss = __USER_DS, .orig_ax = -1,
+	};
+
+	for (int i = 0; i < nr; i++) {
+		struct record r = valid(records[i]);
+
+		apply(&r);
+	}
+	/* They are those of user mode. */
+	sim_regs.cs = (u16)sim_regs.cs | 3;
+	sim_regs.ss = (u16)sim_regs.ss | 3;
+	process.nr_traps = min(process.nr_traps, MAX_TRAPS);
+	process.nr_probes = min(process.nr_probes, MAX_PROBES);
+}
+
+/* A record with numbers that are likely to mean something. */
+struct record input_random(void)
+{
+	static const u8 bytes[][8] = {
+		{ 0xe8 }, { 0x90, 0x90, 0x90, 0xe8 }, { 0xff, 0xd0 }, { 0xc3 }, { 0x55 }, { 0x5d },
+		{ 0xeb, 0xfe }, { 0xe9 }, { 0xc9 }, { 0xff, 0x25 }, { 0xc5, 0xf8, 0x77 },
+		{ 0x62, 0xf1, 0x7c, 0x48, 0x28, 0xc0 }, { 0x0f, 0x05 }, { 0xcd, 0x80 },
+		{ 0x48, 0xc7, 0xc0, 0x0f }, { 0xb8, 0x0f }, { 0x58, 0xb8, 0x77 },
+		{ 0xb8, 0xad }, { 0x4c, 0x8d, 0x54, 0x24, 0x08 }, { 0x48, 0x83, 0xe4 },
+		{ 0x41, 0xff, 0x72, 0xf8 }, { 0xff, 0x71, 0xfc }, { 0x48, 0x89, 0xe5 },
+	};
+	struct record r = {
+		.op = random() % OPS,
+		.area = random() % AREAS,
+		.tag = random() % 2 ? random() % AREAS : random() % TAGS,
+		.kind = random(),
+		.off = random() % 64 * 8,
+		.n = random() % 4 ? random() % 8 : random(),
+		.val = random() % 64 * 8,
+	};
+
+	if (r.op == OP_BYTES) {
+		r.kind = 1 + random() % 8;
+		memcpy(&r.val, bytes[random() % ARRAY_SIZE(bytes)], sizeof(r.val));
+	}
+	if (random() % 8 == 0)
+		r.off += random() % AREA_PAGES * PAGE_SIZE - 8;
+	return r;
+}
+
+static void print_value(FILE *file, const char *name, u64 val)
+{
+	if (!*name)
+		fprintf(file, "%#llx", val);
+	else if ((s64)val < 0)
+		fprintf(file, "%s-%#llx", name, -val);
+	else
+		fprintf(file, val ? "%s+%#llx" : "%s", name, val);
+}
+
+/* The text of an input. */
+void input_print(FILE *file, const struct record *records, size_t nr)
+{
+	for (int i = 0; i < nr; i++) {
+		struct record r = valid(records[i]);
+
+		fputs(op_names[r.op], file);
+		if (r.area || r.off) {
+			fputs(" @", file);
+			print_value(file, tag_names[r.area], r.off);
+		}
+		if (r.op != OP_BYTES && *kind_name(r.op, r.kind))
+			fprintf(file, " .%s", kind_name(r.op, r.kind));
+		if (r.n)
+			fprintf(file, " *%d", r.n);
+		if (r.op == OP_BYTES) {
+			fputs(" :", file);
+			for (int j = 0; j < r.kind; j++)
+				fprintf(file, "%02x", ((u8 *)&r.val)[j]);
+		} else if (r.val || r.tag != TAG_NONE) {
+			fputs(" =", file);
+			print_value(file, tag_names[r.tag], r.val);
+		}
+		fputc('\n', file);
+	}
+}
+
+static bool parse_value(const char *word, u8 *tag, u64 *val)
+{
+	size_t len = strcspn(word, "+-");
+	char *end;
+
+	for (*tag = 0; *tag < TAGS; (*tag)++) {
+		if (*tag != TAG_NONE && !strncmp(word, tag_names[*tag], len) &&
+		    !tag_names[*tag][len])
+			break;
+	}
+	if (*tag == TAGS) {
+		*tag = TAG_NONE;
+		len = 0;
+	}
+	*val = strtoull(word + len, &end, 0);
+	return !*end;
+}
+
+static bool parse_kind(const char *word, struct record *r)
+{
+	const char *name;
+
+	for (r->kind = 0; (name = kind_name(r->op, r->kind)); r->kind++) {
+		if (!strcmp(name, word))
+			return true;
+	}
+	return false;
+}
+
+static bool parse_hex(const char *word, struct record *r)
+{
+	unsigned int byte;
+
+	if (r->op != OP_BYTES)
+		return false;
+	for (r->kind = 0; r->kind < 8 && sscanf(word, "%2x", &byte) == 1; word += 2)
+		((u8 *)&r->val)[r->kind++] = byte;
+	return !*word;
+}
+
+static bool parse_word(char *word, struct record *r)
+{
+	char *end;
+	u64 off;
+	u8 tag;
+
+	switch (*word++) {
+	case '@':
+		if (!parse_value(word, &tag, &off) || tag >= AREAS || off > U16_MAX)
+			return false;
+		r->area = tag;
+		r->off = off;
+		return true;
+	case '.':
+		return parse_kind(word, r);
+	case '*':
+		r->n = strtoul(word, &end, 0);
+		return !*end;
+	case '=':
+		return parse_value(word, &r->tag, &r->val);
+	case ':':
+		return parse_hex(word, r);
+	default:
+		return false;
+	}
+}
+
+static bool parse_gives(struct gives *gives)
+{
+	char *word = strtok(NULL, " \t\n");
+	unsigned int i = 0;
+
+	gives->known = word;
+	if (!word)
+		return false;
+	gives->nr = strtoul(word, NULL, 0);
+	for (; (word = strtok(NULL, " \t\n")) && i < ARRAY_SIZE(gives->first); i++) {
+		if (!parse_value(word, &gives->first[i].tag, &gives->first[i].val))
+			return false;
+	}
+	gives->nr_first = i;
+	return !word && i <= gives->nr;
+}
+
+static bool parse_line(char *line, struct record *r, struct gives *gives)
+{
+	char *word = strtok(line, " \t\n");
+
+	*r = (struct record) { .op = OPS, .tag = TAG_NONE };
+	if (!word)
+		return true;
+	if (!strcmp(word, "gives"))
+		return parse_gives(gives);
+	for (r->op = 0; r->op < OPS && strcmp(word, op_names[r->op]); r->op++)
+		;
+	if (r->op == OPS)
+		return false;
+	while ((word = strtok(NULL, " \t\n"))) {
+		if (!parse_word(word, r))
+			return false;
+	}
+	return true;
+}
+
+/* Returns how many records the text has, or minus the number of a wrong line. */
+int input_parse(FILE *file, struct record *records, struct gives *gives)
+{
+	char line[256];
+	int nr = 0;
+
+	*gives = (struct gives) {};
+	for (int number = 1; fgets(line, sizeof(line), file); number++) {
+		line[strcspn(line, "#\n")] = '\0';
+		if (nr == MAX_RECORDS || !parse_line(line, &records[nr], gives))
+			return -number;
+		nr += records[nr].op != OPS;
+	}
+	return nr;
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The simulated process and kernel: memory, page faults, mappings and locks.
+ *
+ * Each function here stands for one of the kernel, and checks that the walker may
+ * call it at this point: in an access window there is nothing but reads within it,
+ * nothing sleeps where it must not, locks and windows come in pairs, and no read is
+ * of what an access check did not allow. A mapping is a copy that is freed with the
+ * last lock that protects it, so that later uses are the address sanitizer's.
+ */
+#include "fuzz.h"
+
+struct process process;
+struct pt_regs sim_regs;
+static struct mm_struct sim_mm;
+static struct arch_uprobe sim_uprobe;
+static struct uprobe_task sim_utask;
+struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask };
+unsigned long unwind_stats[64];
+
+/*
+ * Reads between two looks at pending signals: a batch of 64 frames, and what one
+ * step other than that may need.
+ */
+#define MAX_READS_UNSEEN	(2 * 64 + 64)
+
+/*
+ * The state of the kernel during a walk; @told: the walker knows that the task is
+ * dying.
+ */
+static struct {
+	struct counts	counts;
+	unsigned int	locks[SIM_LOCKS];
+	unsigned int	unseen;
+	int		pagefaults_off;
+	bool		killed;
+	bool		told;
+	bool		window;
+	bool		masked;
+	unsigned long	low;
+	unsigned long	high;
+	u32		resident[AREAS];
+	struct trap	traps[MAX_TRAPS];
+	void		*vmas[16];
+	unsigned int	nr_vmas;
+} sim;
+
+struct area *sim_area(unsigned long addr)
+{
+	for (int i = 0; i < AREAS; i++) {
+		struct area *area = &process.areas[i];
+
+		if (addr - area->base < area->pages * PAGE_SIZE)
+			return area;
+	}
+	return NULL;
+}
+
+void sim_write(unsigned long addr, const void *src, size_t size)
+{
+	struct area *area = sim_area(addr);
+	unsigned long off;
+
+	if (!area)
+		return;
+	off = addr - area->base;
+	size = min(size, area->pages * PAGE_SIZE - off);
+	memcpy(area->mem + off, src, size);
+	area->low = min(area->low, off);
+	area->high = max(area->high, off + size);
+}
+
+/* Nothing of the kernel but a read may be called in an access window. */
+static void no_window(const char *who)
+{
+	sim_rule(!sim.window, "%s in an access window", who);
+}
+
+static bool is_atomic(void)
+{
+	return sim.pagefaults_off || sim.locks[SIM_RCU] || sim.locks[SIM_IRQ];
+}
+
+/* Make a page resident, if that is allowed. */
+static bool fault_in(struct area *area, unsigned int page)
+{
+	unsigned int i = area - process.areas;
+
+	if (!(area->out & BIT(page)) || sim.resident[i] & BIT(page))
+		return true;
+	if (sim.pagefaults_off)
+		return false;
+	sim_rule(!sim.told, "a dying task waits for a page");
+	sim.resident[i] |= BIT(page);
+	return true;
+}
+
+/* How many of the bytes from @addr on are there? */
+static size_t readable(unsigned long addr, size_t size)
+{
+	struct area *area = sim_area(addr);
+	unsigned long off, end;
+
+	if (!area || !(area->flags & AREA_READ))
+		return 0;
+	off = addr - area->base;
+	if (!fault_in(area, off / PAGE_SIZE))
+		return 0;
+	end = min(addr + size, area->base + (off / PAGE_SIZE + 1) * PAGE_SIZE);
+	for (int i = 0; i < process.nr_traps; i++) {
+		const struct trap *trap = &sim.traps[i];
+
+		if (!trap->change && trap->size && addr < trap->addr + trap->size &&
+		    trap->addr < end)
+			end = max(addr, trap->addr);
+	}
+	return end - addr;
+}
+
+/* Words change behind the back of who has just read them. */
+static void change_words(unsigned long addr, size_t size)
+{
+	for (int i = 0; i < process.nr_traps; i++) {
+		struct trap *trap = &sim.traps[i];
+
+		if (!trap->change || addr >= trap->addr + trap->size || trap->addr >= addr + size)
+			continue;
+		if (!trap->reads--) {
+			trap->change = false;
+			trap->size = 0;
+			sim_write(trap->addr, &trap->val, process.traps[i].size);
+			sim.counts.changes++;
+		}
+	}
+}
+
+size_t sim_read(void *dst, unsigned long addr, size_t size, enum sim_read how)
+{
+	size_t done = 0, part;
+
+	if (how == SIM_WINDOW) {
+		sim_rule(sim.window, "an unsafe read outside of an access window");
+		sim_rule(sim.masked || (addr >= sim.low && addr + size <= sim.high),
+			 "an unsafe read of %#lx, which was not checked", addr);
+	} else {
+		no_window("a user access");
+	}
+	sim_rule(addr < TASK_SIZE_MAX + PAGE_SIZE, "a read of %#lx", addr);
+	sim_rule(sim.pagefaults_off || !sim.locks[SIM_MMAP],
+		 "a read that may fault, with mappings locked");
+	sim_rule(sim.pagefaults_off || !is_atomic(), "a read that may fault in atomic context");
+	sim_rule(sim.told || sim.unseen++ < MAX_READS_UNSEEN,
+		 "%u reads without a look at signals", sim.unseen);
+
+	sim.counts.bytes += size;
+	if (++sim.counts.reads == process.kill_read)
+		sim.killed = true;
+	if (sim.counts.reads != process.fail_read) {
+		for (; done < size; done += part) {
+			part = readable(addr + done, size - done);
+			if (!part)
+				break;
+			memcpy(dst + done, sim_area(addr + done)->mem +
+			       (addr + done - sim_area(addr + done)->base), part);
+		}
+		change_words(addr, size);
+	}
+	memset(dst + done, 0, size - done);
+	return size - done;
+}
+
+void sim_window_open(unsigned long addr, size_t size, bool masked)
+{
+	no_window("an access window");
+	sim.window = true;
+	sim.masked = masked;
+	sim.low = addr;
+	sim.high = addr + size;
+}
+
+void sim_window_close(void)
+{
+	sim_rule(sim.window, "a window is closed that is not open");
+	sim.window = false;
+}
+
+bool sim_can_mask(void)
+{
+	return !process.nomask;
+}
+
+unsigned long sim_mask(unsigned long addr)
+{
+	return min(addr, TASK_SIZE_MAX);
+}
+
+void sim_pagefault(int change)
+{
+	no_window("pagefault_disable");
+	sim.pagefaults_off += change;
+	sim_rule(sim.pagefaults_off >= process.nofault, "page faults are enabled twice");
+}
+
+bool pagefault_disabled(void)
+{
+	return sim.pagefaults_off;
+}
+
+bool sim_fatal_signal(void)
+{
+	no_window("a look at signals");
+	sim.told |= sim.killed;
+	sim.unseen = 0;
+	return sim.killed;
+}
+
+void sim_resched(void)
+{
+	no_window("cond_resched");
+	sim_rule(!is_atomic(), "cond_resched in atomic context");
+	sim_rule(!sim.locks[SIM_MMAP], "cond_resched with a lock held");
+}
+
+unsigned long get_segment_base(unsigned int segment)
+{
+	unsigned int index = segment >> 3;
+
+	sim_rule(sim.locks[SIM_IRQ], "the LDT is read with interrupts on");
+	if (segment & SEGMENT_TI_MASK)
+		return process.segments[3 + index % 5];
+	sim_rule(index >= GDT_ENTRY_TLS_MIN && index <= GDT_ENTRY_TLS_MAX,
+		 "the base of segment %#x is the kernel's", segment);
+	return process.segments[index - GDT_ENTRY_TLS_MIN];
+}
+
+unsigned long uprobe_get_trampoline_vaddr(void)
+{
+	return process.trampoline;
+}
+
+bool sim_lock(enum sim_lock lock, bool may_wait)
+{
+	no_window("a lock");
+	sim_rule(!may_wait || !is_atomic(), "a lock is waited for in atomic context");
+	if (lock == SIM_MMAP) {
+		sim_rule(!sim.locks[lock], "the lock of the mappings is taken twice");
+		if (process.mmap_busy)
+			return false;
+	}
+	sim.locks[lock]++;
+	return true;
+}
+
+void sim_unlock(enum sim_lock lock)
+{
+	no_window("an unlock");
+	sim_rule(sim.locks[lock], "lock %d is released and was not taken", lock);
+	sim.locks[lock]--;
+	if (sim.locks[SIM_RCU] || sim.locks[SIM_MMAP])
+		return;
+	while (sim.nr_vmas)
+		free(sim.vmas[--sim.nr_vmas]);
+}
+
+/* The mapping that @addr is in, as long as the lock is held. */
+struct vm_area_struct *sim_vma(unsigned long addr)
+{
+	const struct area *area = sim_area(addr);
+	struct vm_area_struct *vma;
+
+	no_window("a look-up of a mapping");
+	sim_rule(sim.locks[SIM_RCU] || sim.locks[SIM_MMAP], "a look-up without a lock");
+	sim.counts.lookups++;
+	if (!area || !(area->flags & AREA_VMA))
+		return NULL;
+
+	sim_rule(sim.nr_vmas < ARRAY_SIZE(sim.vmas), "too many mappings under one lock");
+	vma = malloc(sizeof(*vma));
+	*vma = (struct vm_area_struct) {
+		.vm_start = area->base,
+		.vm_end = area->base + area->pages * PAGE_SIZE,
+		.vm_flags = VM_READ | (area->flags & AREA_EXEC ? VM_EXEC : VM_WRITE),
+		.vm_mm = &sim_mm,
+	};
+	sim.vmas[sim.nr_vmas++] = vma;
+	return vma;
+}
+
+/* Did somebody begin to change mappings since the look at their state? */
+bool sim_raced(void)
+{
+	return process.raced;
+}
+
+/* Before a walk: the kernel as the process finds it. */
+void sim_begin(void)
+{
+	memset(&sim, 0, sizeof(sim));
+	memcpy(sim.traps, process.traps, sizeof(sim.traps));
+	sim.pagefaults_off = process.nofault;
+	sim.told = process.exiting;
+	sim_task.flags = process.exiting ? PF_EXITING : 0;
+
+	sim_uprobe.insn[0] = process.insn;
+	sim_utask.auprobe = process.insn ? &sim_uprobe : NULL;
+	sim_utask.return_instances = process.nr_probes ? process.probes : NULL;
+	for (int i = 0; i < process.nr_probes; i++)
+		process.probes[i].next = i + 1 < process.nr_probes ? &process.probes[i + 1] : NULL;
+
+	sim_mm.mm_lock_seq.sequence = process.seq;
+	sim_mm.flags = process.insn || process.nr_probes ? BIT(MMF_HAS_UPROBES) : 0;
+}
+
+/* After it: as it was. */
+void sim_end(struct counts *counts)
+{
+	no_window("the end of a walk");
+	for (int i = 0; i < SIM_LOCKS; i++)
+		sim_rule(!sim.locks[i], "lock %d is held after a walk", i);
+	sim_rule(sim.pagefaults_off == process.nofault, "page faults stay disabled");
+	if (counts)
+		*counts = sim.counts;
+}

@@ -3,7 +3,7 @@
 # The user stack walker, as a program, on made-up stacks and code.
 #
 #   fuzz.sh replay LINUX-TREE OUT [TEXT...]	walk each input of corpus/, as TAP
-#   fuzz.sh run LINUX-TREE OUT SECONDS [SEED]	look for new ones, with libFuzzer
+#   fuzz.sh run LINUX-TREE OUT SECONDS [SEED]	look for new ones, with libFuzzer; as TAP
 #   fuzz.sh merge LINUX-TREE OUT		print what OUT/found adds to the corpus
 #   fuzz.sh coverage LINUX-TREE OUT		lines that corpus/ and OUT/found reach
 #
@@ -152,16 +152,24 @@ run() {
 			"$out/found" "$out/seeds" > "$out/fuzz-$job.log" 2>&1 < /dev/null &
 	done
 	wait
+	echo "TAP version 13"
+	echo "1..$jobs"
 	for ((job = 0; job < jobs; job++)); do
-		echo "seed $((seed + job)): $(summary "$out/fuzz-$job.log")"
+		if grep -q '^Done ' "$out/fuzz-$job.log"; then
+			echo -n "ok"
+		else
+			echo -n "not ok"
+			found=1
+		fi
+		echo " $((job + 1)) seed $((seed + job)): $(summary "$out/fuzz-$job.log")"
 	done
 	for crash in "$out"/crash/*; do
 		[ -e "$crash" ] || continue
 		found=1
 		"$out/replay" text < "$crash" > "$crash.txt"
-		echo "found: $crash.txt"
-		grep -h -m 1 -e '^broken rule' -e 'SUMMARY' "$out"/fuzz-*.log
-		echo "replay it: $0 replay $linux $out $crash.txt"
+		echo "# found: $crash.txt"
+		grep -h -m 1 -e '^broken rule' -e 'SUMMARY' "$out"/fuzz-*.log | sed 's/^/# /'
+		echo "# replay it: $0 replay $linux $out $crash.txt"
 	done
 	return "$found"
 }

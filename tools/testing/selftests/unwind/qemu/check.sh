@@ -101,7 +101,7 @@ long() {
 	local seconds=$((MINUTES * 60)) full=""
 	vm "$1" kselftest-storm "$install" storm
 	seconds=$((MINUTES * 20))
-	part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" $seconds
+	part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" "$seconds"
 	vm "$1" kselftest-fuzz_attr "$install" fuzz_attr
 	vm "$1" kselftest-fuzz_stack "$install" fuzz_stack
 	seconds=""

@@ -129,6 +129,18 @@ int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t
 	return (long)attr->probe_offset < 0 ? -EINVAL : 0;
 }
 
+void keep_tracepoint(const char *name)
+{
+	struct perf_event_attr attr = tracepoint_attr(name);
+
+	/* Whoever samples callchains locks the sysctls of their size. */
+	attr.sample_type &= ~PERF_SAMPLE_CALLCHAIN;
+	attr.defer_callchain = 0;
+	attr.defer_output = 0;
+	if (attr.type != ~0U)
+		perf_open(&attr, 0, -1, -1, 0);
+}
+
 int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
 	      unsigned int pages)
 {

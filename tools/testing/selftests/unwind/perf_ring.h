@@ -71,6 +71,13 @@ int pmu_type(const char *name);
  */
 int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size);
 
+/*
+ * Keep a tracepoint in use until the process ends, for who opens and closes events of
+ * it over and over: each first use and last one rewrites code of the kernel under the
+ * other CPUs, which QEMU's multi-threaded TCG does not always survive.
+ */
+void keep_tracepoint(const char *name);
+
 /* 0 or -errno; @pages of data, a power of two. */
 int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
 	      unsigned int pages);

@@ -1,0 +1,774 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The nth allocation or copy from user space fails, for each n until there is no nth:
+ * in setting up events, in requests and walks, in clone, exec and exit with a request
+ * pending. Each time the answer is an errno that is known, or a trace that lacks
+ * something of the whole one and holds nothing else. Afterwards all is as before.
+ *
+ * Each n is a task of its own, whose first walk has to allocate its buffer. What
+ * ends a loop is the kernel's word that the fault was not used up.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <elf.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "tracer.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define GETPPID		"syscalls/sys_enter_getppid"
+#define DEPTH		5U
+#define DEEP		1900U
+#define DEEP_STACK	(64 * 1024UL)
+#define MAX_STACK	2000
+/* No operation here has that many places to fail. */
+#define MAX_FAULTS	3000U
+
+#define FAULT_DIR	"/sys/kernel/debug/"
+
+/* Exit codes of a child; a program that was executed has one of its own. */
+enum {
+	CHILD_GOOD,
+	CHILD_NO_SETUP	= 3,
+	CHILD_EXIT	= 7,
+	CHILD_EXEC	= 9,
+};
+
+/* What a child leaves behind. */
+struct shared {
+	/* Result of the operation, negative errno included. */
+	long	ret;
+	/* It came so far that its fault is still unused. */
+	bool	unused;
+	/* It has a ring of its own, and put the trace here. */
+	bool	sampled;
+	__u64	nr, ips[DEEP + 100];
+};
+
+/* Failures that could also be real ones, and how they were. */
+static const struct knob {
+	const char	*path, *value;
+} knobs[] = {
+	{ "failslab/ignore-gfp-wait",		"N" },
+	{ "failslab/verbose",			"0" },
+	{ "failslab/task-filter",		"Y" },
+	{ "failslab/times",			"-1" },
+	{ "fail_page_alloc/ignore-gfp-wait",	"N" },
+	{ "fail_page_alloc/ignore-gfp-highmem",	"N" },
+	{ "fail_page_alloc/min-order",		"0" },
+	{ "fail_page_alloc/verbose",		"0" },
+	{ "fail_page_alloc/task-filter",	"Y" },
+	{ "fail_page_alloc/times",		"-1" },
+	{ "fail_usercopy/verbose",		"0" },
+};
+
+#define KNOBS	(sizeof(knobs) / sizeof(*knobs))
+
+/* Write @value and, if @old is not NULL, return what was there; false if that fails. */
+static bool set_knob(const char *path, const char *value, char *old, size_t size)
+{
+	char name[128];
+	ssize_t len;
+	int fd;
+
+	snprintf(name, sizeof(name), FAULT_DIR "%s", path);
+	fd = open(name, O_RDWR);
+	if (fd < 0)
+		return false;
+	if (old) {
+		len = read(fd, old, size - 1);
+		old[len > 0 ? len : 0] = '\0';
+	}
+	/* These files have no position. */
+	len = write(fd, value, strlen(value));
+	close(fd);
+	return len > 0;
+}
+
+static char old_knobs[KNOBS][16];
+
+/* Let failures hit any allocation of a task that asks for them, without a word. */
+static bool set_knobs(void)
+{
+	for (unsigned int i = 0; i < KNOBS; i++) {
+		if (!set_knob(knobs[i].path, knobs[i].value, old_knobs[i],
+			      sizeof(old_knobs[i])))
+			return false;
+	}
+	return true;
+}
+
+static void restore_knobs(void)
+{
+	for (unsigned int i = 0; i < KNOBS; i++)
+		set_knob(knobs[i].path, old_knobs[i], NULL, 0);
+}
+
+#define NEEDS "needs root, debugfs, CONFIG_FAULT_INJECTION_DEBUG_FS, CONFIG_FAILSLAB, " \
+	      "CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_USERCOPY"
+
+static int fail_nth_fd;
+
+/* The @nth failure from here on is injected; none with 0. */
+static void arm(unsigned int nth)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", nth);
+
+	/* What takes a fault back may be what it hits. */
+	while (pwrite(fail_nth_fd, text, len, 0) != len)
+		;
+}
+
+/* Returns whether the failure was not used up. */
+static bool disarm(void)
+{
+	char text[16] = "";
+	/* When reading it fails, this was it. */
+	bool unused = pread(fail_nth_fd, text, sizeof(text) - 1, 0) <= 0 || atoi(text);
+
+	arm(0);
+	return unused;
+}
+
+/* The operations. They run in a child, and fill in @shared. */
+typedef void operation_t(struct shared *shared, unsigned int nth);
+
+static void sample(struct shared *shared, unsigned int nth)
+{
+	arm(nth);
+	shared->ret = workload_syscall(DEPTH, SYS_getppid);
+	shared->unused = disarm();
+}
+
+/* The end of a stack that is resident. */
+static char *deep_stack(void)
+{
+	char *stack = mmap(NULL, DEEP_STACK, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (stack == MAP_FAILED)
+		_exit(CHILD_NO_SETUP);
+	return stack + DEEP_STACK;
+}
+
+static void sample_deep(struct shared *shared, unsigned int nth)
+{
+	char *stack = deep_stack();
+
+	arm(nth);
+	shared->ret = workload_call_on(stack, DEEP, (long[7]){ SYS_getppid });
+	shared->unused = disarm();
+}
+
+static struct shared *handler_shared;
+static unsigned int handler_nth;
+
+static void handler(int sig)
+{
+	long call[7] = { SYS_getppid };
+
+	arm(handler_nth);
+	handler_shared->ret = workload_call_fp(NULL, (unsigned long)__builtin_frame_address(0),
+					       call);
+	handler_shared->unused = disarm();
+}
+
+static void sample_in_handler(struct shared *shared, unsigned int nth)
+{
+	handler_shared = shared;
+	handler_nth = nth;
+	signal(SIGUSR1, handler);
+	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
+}
+
+/* The C library's function has no frame: the code tells who called it. */
+static void sample_without_frame(struct shared *shared, unsigned int nth)
+{
+	arm(nth);
+	shared->ret = syscall(SYS_getppid);
+	shared->unused = disarm();
+}
+
+/*
+ * A kernel stack that is not there is reported to the log, with a backtrace that looks
+ * like trouble. Those of tasks that ended on this CPU are used again.
+ */
+static void have_kernel_stacks(void)
+{
+	pid_t pids[2];
+
+	pin_to(0);
+	for (int i = 0; i < 2; i++) {
+		pids[i] = fork();
+		if (!pids[i])
+			_exit(0);
+	}
+	for (int i = 0; i < 2; i++)
+		waitpid(pids[i], NULL, 0);
+}
+
+static void clone_starts(void)
+{
+	syscall(SYS_exit, CHILD_EXIT);
+}
+
+/* What a fork does to the memory of its child is of no interest here. */
+static void clone_pending(struct shared *shared, unsigned int nth)
+{
+	char *stack = deep_stack() - 56;
+	int status = -1;
+	long pid;
+
+	/* It pops a frame pointer and returns, which leaves it aligned for a function. */
+	((unsigned long *)stack)[1] = (unsigned long)clone_starts;
+	arm(nth);
+	pid = workload_syscall(DEPTH, SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD,
+			       (long)stack);
+	shared->ret = pid;
+	shared->unused = disarm();
+	if (pid > 0 && (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != CHILD_EXIT))
+		_exit(CHILD_NO_SETUP);
+}
+
+static void exit_pending(struct shared *shared, unsigned int nth)
+{
+	arm(nth);
+	workload_syscall(DEPTH, SYS_exit, CHILD_EXIT);
+}
+
+/* A program that does nothing but exit, so that most of the failures are exec's. */
+static int tiny_program(void)
+{
+	static const unsigned char code[] = {
+		/* mov $60,%eax; mov $9,%edi; syscall */
+		0xb8, 60, 0, 0, 0, 0xbf, CHILD_EXEC, 0, 0, 0, 0x0f, 0x05,
+	};
+	struct {
+		Elf64_Ehdr	header;
+		Elf64_Phdr	segment;
+		unsigned char	code[sizeof(code)];
+	} file = {
+		.header = {
+			.e_ident	= { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3,
+					    ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+			.e_type		= ET_EXEC,
+			.e_machine	= EM_X86_64,
+			.e_version	= EV_CURRENT,
+			.e_entry	= 0x400000 + offsetof(typeof(file), code),
+			.e_phoff	= offsetof(typeof(file), segment),
+			.e_ehsize	= sizeof(Elf64_Ehdr),
+			.e_phentsize	= sizeof(Elf64_Phdr),
+			.e_phnum	= 1,
+		},
+		.segment = {
+			.p_type		= PT_LOAD,
+			.p_flags	= PF_R | PF_X,
+			.p_vaddr	= 0x400000,
+			.p_filesz	= sizeof(file),
+			.p_memsz	= sizeof(file),
+			.p_align	= 4096,
+		},
+	};
+	int fd = memfd_create("tiny", 0);
+
+	memcpy(file.code, code, sizeof(code));
+	if (fd < 0 || write(fd, &file, sizeof(file)) != sizeof(file))
+		_exit(CHILD_NO_SETUP);
+	return fd;
+}
+
+static void exec_pending(struct shared *shared, unsigned int nth)
+{
+	static const char * const argv[] = { "tiny", NULL };
+	int fd = tiny_program();
+
+	arm(nth);
+	shared->ret = workload_syscall(DEPTH, SYS_execveat, fd, (long)"", (long)argv, 0,
+				       AT_EMPTY_PATH);
+	shared->unused = disarm();
+}
+
+/* From opening an event to its record, all by the task itself. */
+static void own_event(struct shared *shared, unsigned int nth)
+{
+	struct perf_event_attr attr = tracepoint_attr(GETPPID);
+	union record *record = malloc(sizeof(*record));
+	struct ring ring;
+
+	arm(nth);
+	shared->ret = ring_open(&ring, &attr, 0, -1, 8);
+	if (!shared->ret) {
+		ring_enable(&ring);
+		workload_syscall(DEPTH, SYS_getppid);
+	}
+	shared->unused = disarm();
+	if (shared->ret)
+		return;
+
+	/* Enabling may have been what failed. */
+	ring_enable(&ring);
+	shared->sampled = ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED);
+	if (shared->sampled) {
+		shared->nr = as_deferred(record)->nr;
+		memcpy(shared->ips, as_deferred(record)->ips, shared->nr * sizeof(__u64));
+	}
+	ring_drain(&ring);
+	workload_syscall(DEPTH, SYS_getppid);
+	if (!ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED))
+		shared->ret = -ENODATA;
+	ring_close(&ring);
+}
+
+FIXTURE(nth) {
+	struct perf_event_attr attr;
+	struct shared *shared;
+	union record *record;
+	int old_max;
+	/* The whole trace, and how many lacked some or all of it. */
+	__u64 whole[DEEP + 100], nr;
+	unsigned int empty, shorter;
+};
+
+FIXTURE_VARIANT(nth) {
+	operation_t *operation;
+	/* Sampled by the parent, or NULL. */
+	const char *event;
+	/* What the child exits with when all goes well. */
+	int exit_code;
+	/* Callers; 0 when there is more to the trace than these. */
+	unsigned int depth;
+};
+
+FIXTURE_VARIANT_ADD(nth, walk) {
+	.operation = sample, .event = GETPPID, .depth = DEPTH,
+};
+
+FIXTURE_VARIANT_ADD(nth, deep_walk) {
+	.operation = sample_deep, .event = GETPPID, .depth = DEEP,
+};
+
+FIXTURE_VARIANT_ADD(nth, signal_frame) {
+	.operation = sample_in_handler, .event = GETPPID,
+};
+
+FIXTURE_VARIANT_ADD(nth, code) {
+	.operation = sample_without_frame, .event = GETPPID,
+};
+
+FIXTURE_VARIANT_ADD(nth, clone) {
+	.operation = clone_pending, .event = "syscalls/sys_enter_clone", .depth = DEPTH,
+};
+
+FIXTURE_VARIANT_ADD(nth, exec) {
+	.operation = exec_pending, .event = "syscalls/sys_enter_execveat", .depth = DEPTH,
+	.exit_code = CHILD_EXEC,
+};
+
+FIXTURE_VARIANT_ADD(nth, exit) {
+	.operation = exit_pending, .event = "syscalls/sys_enter_exit", .depth = DEPTH,
+	.exit_code = CHILD_EXIT,
+};
+
+FIXTURE_VARIANT_ADD(nth, own_event) {
+	.operation = own_event, .depth = DEPTH,
+};
+
+FIXTURE_SETUP(nth)
+{
+	const char *event = variant->event ?: GETPPID;
+
+	self->attr = tracepoint_attr(event);
+	if (self->attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->attr.sample_max_stack = MAX_STACK;
+	keep_tracepoint(event);
+	if (!set_knobs())
+		SKIP(return, NEEDS);
+	self->old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
+	ASSERT_LT(0, self->old_max);
+	self->record = malloc(sizeof(*self->record));
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->shared);
+}
+
+FIXTURE_TEARDOWN(nth)
+{
+	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", self->old_max));
+	restore_knobs();
+	free(self->record);
+}
+
+/* What is left of a dead child's failure. */
+static bool zombie_unused(pid_t pid)
+{
+	char path[32], text[16] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fail-nth", pid);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return false;
+	close(fd);
+	return atoi(text);
+}
+
+/* Take the one trace that there has to be for the one sample. */
+static void take_trace(struct __test_metadata *_metadata, struct _test_data_nth *self,
+		       struct ring *ring)
+{
+	unsigned int samples = 0, records = 0;
+	struct sample sample;
+	__u64 cookie = 0;
+
+	while (ring_next(ring, self->record)) {
+		const struct deferred *deferred = as_deferred(self->record);
+
+		if (self->record->header.type == PERF_RECORD_SAMPLE) {
+			parse_sample(self->record, &sample);
+			cookie = sample_cookie(&sample);
+			samples++;
+		} else if (self->record->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
+			EXPECT_EQ(cookie, deferred->cookie);
+			self->shared->nr = deferred->nr;
+			memcpy(self->shared->ips, deferred->ips, deferred->nr * sizeof(__u64));
+			records++;
+		}
+	}
+	EXPECT_EQ(1, samples);
+	EXPECT_EQ(1, records);
+	EXPECT_NE(0, cookie);
+	self->shared->sampled = true;
+}
+
+/* A child with the nth failure; its exit status, and what it left in self->shared. */
+static int run(struct __test_metadata *_metadata, struct _test_data_nth *self,
+	       const struct _fixture_variant_nth *variant, unsigned int nth)
+{
+	struct ring ring;
+	siginfo_t info;
+	int go[2], ready[2], status;
+	pid_t pid;
+	char c;
+
+	memset(self->shared, 0, offsetof(struct shared, ips));
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fail_nth_fd = open("/proc/thread-self/fail-nth", O_RDWR);
+		if (variant->operation == clone_pending)
+			have_kernel_stacks();
+		if (fail_nth_fd < 0 || write(ready[1], "r", 1) != 1 || read(go[0], &c, 1) != 1)
+			_exit(CHILD_NO_SETUP);
+		variant->operation(self->shared, nth);
+		_exit(CHILD_GOOD);
+	}
+	close(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	if (variant->event) {
+		ASSERT_EQ(0, ring_open(&ring, &self->attr, pid, -1, 32));
+		ring_enable(&ring);
+	}
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	ASSERT_EQ(0, waitid(P_PID, pid, &info, WEXITED | WNOWAIT));
+	self->shared->unused |= zombie_unused(pid);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	close(ready[0]);
+	close(go[0]);
+	close(go[1]);
+	if (variant->event) {
+		take_trace(_metadata, self, &ring);
+		ring_close(&ring);
+	}
+	return status;
+}
+
+/* What went wrong, if so, is lack of memory or a bad address and nothing else. */
+static void check_result(struct __test_metadata *_metadata, struct _test_data_nth *self,
+			 const struct _fixture_variant_nth *variant, int status)
+{
+	long ret = self->shared->ret;
+
+	if (WIFSIGNALED(status)) {
+		/* exec past the point of no return, and what it put together by then. */
+		EXPECT_TRUE(variant->operation == exec_pending);
+		EXPECT_TRUE(WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGSEGV ||
+			    WTERMSIG(status) == SIGBUS);
+		return;
+	}
+	/* exec cannot tell why there is no page for the arguments. */
+	EXPECT_TRUE(ret >= 0 || ret == -ENOMEM || ret == -EFAULT ||
+		    (ret == -E2BIG && variant->operation == exec_pending)) {
+		TH_LOG("result %ld", ret);
+	}
+	EXPECT_EQ(ret < 0 ? CHILD_GOOD : variant->exit_code, WEXITSTATUS(status));
+}
+
+/* The trace holds nothing that is not in the whole one, in that order. */
+static void check_trace(struct __test_metadata *_metadata, struct _test_data_nth *self)
+{
+	const struct shared *shared = self->shared;
+	__u64 at = 0;
+
+	for (__u64 i = 0; i < shared->nr; i++, at++) {
+		while (at < self->nr && self->whole[at] != shared->ips[i])
+			at++;
+		EXPECT_GT(self->nr, at) {
+			TH_LOG("entry %lld is %llx", i, shared->ips[i]);
+		}
+		/* The instruction pointer is there, or nothing is. */
+		if (!i)
+			EXPECT_EQ(0, at);
+	}
+	self->empty += !shared->nr;
+	self->shorter += shared->nr && shared->nr < self->nr;
+}
+
+/* The first trace, which nothing kept from being whole. */
+static void take_whole(struct __test_metadata *_metadata, struct _test_data_nth *self,
+		       const struct _fixture_variant_nth *variant, int status)
+{
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(variant->exit_code, WEXITSTATUS(status));
+	ASSERT_TRUE(self->shared->sampled);
+	self->nr = self->shared->nr;
+	memcpy(self->whole, self->shared->ips, self->nr * sizeof(__u64));
+	if (variant->depth) {
+		EXPECT_EQ(-1, workload_check(self->whole, self->nr, variant->depth));
+	} else if (variant->operation == sample_in_handler) {
+		/* The sample, the handler and the restorer are on top of what was interrupted. */
+		ASSERT_EQ(2 + WORKLOAD_NR(DEPTH), self->nr);
+		EXPECT_EQ(-1, workload_check(self->whole + 2, self->nr - 2, DEPTH));
+	} else {
+		EXPECT_LT(2, self->nr);
+	}
+}
+
+/* Each n once; returns how many there were. */
+static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_nth *self,
+			  const struct _fixture_variant_nth *variant)
+{
+	for (unsigned int nth = 0; nth < MAX_FAULTS; nth++) {
+		int status = run(_metadata, self, variant, nth);
+		bool last = nth && self->shared->unused;
+
+		if (!self->nr)
+			take_whole(_metadata, self, variant, status);
+		check_result(_metadata, self, variant, status);
+		if (self->shared->sampled)
+			check_trace(_metadata, self);
+		/* When there was no failure any more, all is as before. */
+		if (last)
+			EXPECT_EQ(self->nr, self->shared->nr);
+		if (last || _metadata->exit_code)
+			return nth;
+	}
+	EXPECT_TRUE(false) {
+		TH_LOG("failures do not end");
+	}
+	return MAX_FAULTS;
+}
+
+/* How many allocations there are depends on what the allocators have in store. */
+#define SWEEPS	10
+
+TEST_F_TIMEOUT(nth, each_failure, 300)
+{
+	long nomem = unwind_stat("nomem"), empty_nomem = unwind_stat("empty_nomem");
+	bool hit = false;
+
+	for (int i = 0; i < SWEEPS && !hit; i++) {
+		unsigned int failures = sweep(_metadata, self, variant);
+
+		TH_LOG("%u failures, %u empty and %u shorter traces", failures, self->empty,
+		       self->shorter);
+		ASSERT_EQ(KSFT_PASS, _metadata->exit_code);
+		/* The walk was hit; and what it copies, code and signal frames. */
+		hit = self->empty && (self->shorter || variant->depth);
+	}
+	EXPECT_TRUE(hit);
+	EXPECT_EQ(empty_nomem + self->empty, unwind_stat("empty_nomem"));
+	EXPECT_LE(nomem + self->empty, unwind_stat("nomem"));
+}
+
+FIXTURE(tracer) {
+	struct shared *shared;
+};
+
+FIXTURE_SETUP(tracer)
+{
+	const char *why;
+	int fd = tracer_open(&why);
+
+	if (fd < 0)
+		SKIP(return, "%s", why);
+	close(fd);
+	if (!set_knobs())
+		SKIP(return, NEEDS);
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->shared);
+}
+
+FIXTURE_TEARDOWN(tracer)
+{
+	restore_knobs();
+}
+
+/*
+ * A single failure does not keep a large buffer from growing, as there are two ways to
+ * get one. When nothing is to be had at all, what fits is delivered.
+ */
+TEST(no_memory_to_grow)
+{
+	struct perf_event_attr attr = tracepoint_attr(GETPPID);
+	static const char * const probability[] = {
+		"failslab/probability", "fail_page_alloc/probability",
+	};
+	struct unwind_test_op room = OP_ROOM();
+	union record *record = malloc(sizeof(*record));
+	long call[7] = { SYS_getppid };
+	long nomem, truncated;
+	int old_max, fd, tracer;
+	struct ring ring;
+	const char *why;
+	char *stack;
+
+	tracer = tracer_open(&why);
+	if (tracer < 0)
+		SKIP(return, "%s", why);
+	fd = open("/proc/self/make-it-fail", O_RDWR);
+	if (fd < 0 || !set_knobs())
+		SKIP(return, NEEDS);
+	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
+	ASSERT_LT(0, old_max);
+	attr.sample_max_stack = MAX_STACK;
+	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
+	ring_enable(&ring);
+
+	/* What is needed is resident then, and the buffer is one page. */
+	stack = deep_stack();
+	workload_call_on(stack, DEEP, call);
+	workload_call_on(stack, DEPTH, call);
+	ASSERT_EQ(1, pwrite(fd, "0", 1, 0));
+	room.ret = tracer_op(tracer, room);
+	ASSERT_LT(WORKLOAD_NR(DEPTH), room.ret);
+	ASSERT_GT(DEEP, room.ret);
+	nomem = unwind_stat("nomem");
+	truncated = unwind_stat("truncated");
+	ring_drain(&ring);
+	for (int i = 0; i < 2; i++)
+		ASSERT_TRUE(set_knob(probability[i], "100", NULL, 0));
+
+	if (pwrite(fd, "1", 1, 0) == 1)
+		workload_call_on(stack, DEEP, call);
+	if (pwrite(fd, "0", 1, 0) != 1)
+		abort();
+	for (int i = 0; i < 2; i++)
+		EXPECT_TRUE(set_knob(probability[i], "0", NULL, 0));
+
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(room.ret, as_deferred(record)->nr);
+	EXPECT_EQ(-1, workload_check_head(as_deferred(record)->ips, as_deferred(record)->nr, DEEP));
+	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
+	EXPECT_EQ(truncated + 1, unwind_stat("truncated"));
+
+	/* And whole again. */
+	workload_call_on(stack, DEEP, call);
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(-1, workload_check(as_deferred(record)->ips, as_deferred(record)->nr, DEEP));
+
+	/* Not changed while there are callchains. */
+	ring_close(&ring);
+	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", old_max));
+	restore_knobs();
+	close(tracer);
+	close(fd);
+	free(record);
+}
+
+/* What a test tracer goes through in its life; each step may fail for want of memory. */
+static int tracer_life(unsigned int nth, bool *unused)
+{
+	struct unwind_test_op ops[] = {
+		OP_INIT(0), OP_REQUEST(0, UNWIND_TEST_TASK), OP_REQUEST(0, UNWIND_TEST_NMI),
+		OP_TASK_WORK(), OP_INIT(1), OP_REQUEST(1, UNWIND_TEST_HARDIRQ), OP_FAULTABLE(),
+		OP_CANCEL(1), OP_CANCEL(0),
+	};
+	static const int want[ARRAY_SIZE(ops)] = { 0, 0, 1, 0, 0, 0, 0, 0, 0 };
+	int fd, err, ret = 0;
+	const char *why;
+
+	arm(nth);
+	fd = tracer_open(&why);
+	err = fd < 0 ? -errno : tracer_run_deep(fd, ops, ARRAY_SIZE(ops), DEPTH);
+	*unused = disarm();
+
+	/* Only a walk may say so, and without a buffer only the first one of a task. */
+	for (unsigned int i = 0; !err && i < ARRAY_SIZE(ops); i++) {
+		if (ops[i].ret != want[i] &&
+		    !(ops[i].code == UNWIND_TEST_FAULTABLE && ops[i].ret == -ENOMEM))
+			ret = -EINVAL;
+	}
+	if (fd >= 0) {
+		struct unwind_test_event event;
+
+		/* If it came that far: once for the first tracer, cancelled before the other's. */
+		if (!err && (!tracer_event(fd, &event) || event.slot || tracer_event(fd, &event)))
+			ret = -EINVAL;
+		close(fd);
+	}
+	return ret ?: err;
+}
+
+TEST_F_TIMEOUT(tracer, each_failure, 120)
+{
+	bool unused = false;
+	int status;
+
+	for (unsigned int nth = 1; !unused; nth++) {
+		pid_t pid = fork();
+
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			int ret;
+
+			fail_nth_fd = open("/proc/thread-self/fail-nth", O_RDWR);
+			if (fail_nth_fd < 0)
+				_exit(CHILD_NO_SETUP);
+			ret = tracer_life(nth, &self->shared->unused);
+			/* A life without failures is a good one. */
+			if (ret && (self->shared->unused || (ret != -ENOMEM && ret != -EFAULT)))
+				_exit(CHILD_EXIT);
+			_exit(CHILD_GOOD);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(CHILD_GOOD, WEXITSTATUS(status)) {
+			TH_LOG("failure %u", nth);
+		}
+		ASSERT_GT(MAX_FAULTS, nth);
+		unused = self->shared->unused;
+		if (unused)
+			TH_LOG("%u failures", nth - 1);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random perf events, mostly with deferred callchains, on tasks that make system
+ * calls, fault, fork, exec, exit and take signals; opened, grouped, redirected,
+ * mapped, paused, changed and closed in random order. The kernel has to survive, and
+ * what it writes has to be well-formed: each record, each deferred callchain, each
+ * marker with a cookie at the end of a sample. Attrs with bits that nobody knows have
+ * to be refused.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "random.h"
+#include "perf_ring.h"
+#include "workload.h"
+#include "../kselftest.h"
+
+#define PAGE		4096UL
+#define SLOTS		24
+#define VICTIMS		2
+/* Emulated machines are slow; shorter periods of timers leave nothing to the tasks. */
+#define MIN_TIMER_NS	300000
+#define MAX_FREQ	2000
+#define FLAGS_OFFSET	40
+#define KNOWN_FLAGS	40
+#define OLD_COOKIES	64
+#define MAX_STACK	127
+
+/**
+ * struct slot - an event, or what is left of one
+ * @fd:		the event, or -1
+ * @attr:	as it was opened
+ * @map:	the buffer, or NULL; may be there when @fd is gone
+ * @size:	of the data in @map
+ * @readable:	the buffer can be read: written forward, reader's position kept
+ * @mixed:	other events write there, too, or it writes elsewhere
+ * @old:	cookies of the latest records
+ * @nr_old:	how many there were
+ */
+struct slot {
+	int				fd;
+	struct perf_event_attr		attr;
+	struct perf_event_mmap_page	*map;
+	size_t				size;
+	bool				readable;
+	bool				mixed;
+	__u64				old[OLD_COOKIES];
+	unsigned int			nr_old;
+};
+
+static struct slot slots[SLOTS];
+static pid_t victims[VICTIMS];
+static int perf_test_type = -1;
+static __u64 tracepoints[8];
+static unsigned int nr_tracepoints;
+
+static struct {
+	unsigned int	opened, refused[200], ioctls, maps, records, samples, deferred;
+	unsigned int	markers, lost, victims, bad;
+} count;
+
+static union record record;
+
+static void complain(const struct slot *slot, const char *what)
+{
+	__u64 flags;
+
+	memcpy(&flags, (const char *)&slot->attr + FLAGS_OFFSET, sizeof(flags));
+	count.bad++;
+	ksft_print_msg("%s: record %u size %u\n", what, record.header.type,
+		       record.header.size);
+	ksft_print_msg("attr: type %u config %llx sample_type %llx flags %llx\n",
+		       slot->attr.type, slot->attr.config, slot->attr.sample_type, flags);
+	ksft_print_msg("attr: read_format %llx sample_max_stack %u\n",
+		       slot->attr.read_format, slot->attr.sample_max_stack);
+}
+
+/* The tasks that are sampled. */
+
+static void on_signal(int sig)
+{
+	syscall(SYS_getppid);
+}
+
+static void *thread(void *data)
+{
+	for (int i = 0; i < 3; i++)
+		workload_syscall(i * 3, SYS_getppid);
+	return NULL;
+}
+
+static void have_child(bool exec)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		workload_syscall(3, SYS_getppid);
+		if (exec)
+			execl("/bin/true", "true", NULL);
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static void touch_memory(void)
+{
+	char *map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (map == MAP_FAILED)
+		return;
+	for (int i = 0; i < 8; i++)
+		map[i * PAGE] = 1;
+	munmap(map, 8 * PAGE);
+}
+
+static void victim(void)
+{
+	pthread_t id;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0);
+	signal(SIGUSR1, on_signal);
+	signal(SIGTRAP, on_signal);
+	signal(SIGIO, SIG_IGN);
+	for (;;) {
+		switch (rnd_below(12)) {
+		case 0:
+			have_child(true);
+			break;
+		case 1:
+			have_child(false);
+			break;
+		case 2:
+			if (!pthread_create(&id, NULL, thread, NULL))
+				pthread_join(id, NULL);
+			break;
+		case 3:
+			workload_syscall(3, SYS_tkill, gettid(), SIGUSR1);
+			break;
+		case 4:
+			touch_memory();
+			break;
+		case 5:
+			usleep(rnd_below(1000));
+			break;
+		case 6:
+			pin_to(rnd_below(2));
+			break;
+		case 7:
+			sched_yield();
+			break;
+		default:
+			workload_syscall(rnd_below(200), SYS_getppid);
+		}
+	}
+}
+
+static void renew_victim(unsigned int i)
+{
+	if (victims[i]) {
+		kill(-victims[i], SIGKILL);
+		kill(victims[i], SIGKILL);
+		waitpid(victims[i], NULL, 0);
+	}
+	victims[i] = fork();
+	if (!victims[i]) {
+		/* Events belong to the parent alone. */
+		for (int slot = 0; slot < SLOTS; slot++) {
+			if (slots[slot].fd >= 0)
+				close(slots[slot].fd);
+		}
+		fuzz_reseed(1000 + count.victims);
+		victim();
+	}
+	count.victims++;
+}
+
+/* Events. */
+
+static void random_type(struct perf_event_attr *attr)
+{
+	static const __u64 software[] = {
+		PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK, PERF_COUNT_SW_PAGE_FAULTS,
+		PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_MIGRATIONS,
+		PERF_COUNT_SW_DUMMY, PERF_COUNT_SW_DUMMY, PERF_COUNT_SW_BPF_OUTPUT,
+	};
+
+	attr->type = PERF_TYPE_SOFTWARE;
+	attr->config = software[rnd_below(8)];
+	switch (rnd_below(8)) {
+	case 0 ... 3:
+		if (!nr_tracepoints)
+			return;
+		attr->type = PERF_TYPE_TRACEPOINT;
+		attr->config = tracepoints[rnd_below(nr_tracepoints)];
+		return;
+	case 4:
+		if (perf_test_type < 0)
+			return;
+		attr->type = perf_test_type;
+		attr->config = rnd_below(2);
+		return;
+	case 5:
+		if (one_in(8)) {
+			attr->type = rnd_below(16);
+			attr->config = rnd_wide();
+		}
+	}
+}
+
+static bool is_timer(const struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_SOFTWARE)
+		return attr->config == PERF_COUNT_SW_CPU_CLOCK ||
+		       attr->config == PERF_COUNT_SW_TASK_CLOCK;
+	return attr->type != PERF_TYPE_TRACEPOINT;
+}
+
+static __u64 random_period(const struct perf_event_attr *attr)
+{
+	if (is_timer(attr))
+		return MIN_TIMER_NS + (rnd_wide() >> 8);
+	return one_in(2) ? 1 : 1 + rnd_below(1000);
+}
+
+/* The flags that matter here are there often, the others now and then. */
+static __u64 random_flags(void)
+{
+	__u64 flags = 1ULL << 38 | 1ULL << 39;
+
+	if (one_in(4))
+		flags ^= 1ULL << 38;
+	if (one_in(4))
+		flags ^= 1ULL << 39;
+	for (unsigned int i = rnd_below(6); i; i--)
+		flags |= 1ULL << rnd_below(KNOWN_FLAGS);
+	if (one_in(2))
+		/* sample_id_all */
+		flags |= 1ULL << 18;
+	return flags;
+}
+
+static struct perf_event_attr random_attr(bool can_trap, bool *unknown)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr) };
+	__u64 flags = random_flags();
+
+	*unknown = one_in(30);
+	if (*unknown)
+		flags |= 1ULL << (KNOWN_FLAGS + rnd_below(64 - KNOWN_FLAGS));
+	memcpy((char *)&attr + FLAGS_OFFSET, &flags, sizeof(flags));
+
+	random_type(&attr);
+	attr.sample_type = PERF_SAMPLE_CALLCHAIN;
+	for (unsigned int i = rnd_below(8); i; i--)
+		attr.sample_type |= 1ULL << rnd_below(17);
+	if (one_in(20))
+		attr.sample_type |= 1ULL << rnd_below(64);
+	if (one_in(8))
+		attr.sample_type &= ~PERF_SAMPLE_CALLCHAIN;
+	/* No dirty memory of the whole stack in each record. */
+	if (attr.sample_type & PERF_SAMPLE_STACK_USER)
+		attr.sample_stack_user = 8 * rnd_below(64);
+	if (attr.sample_type & PERF_SAMPLE_REGS_USER)
+		attr.sample_regs_user = rnd() & 0xff0fff;
+	if (attr.sample_type & PERF_SAMPLE_REGS_INTR)
+		attr.sample_regs_intr = rnd() & 0xff0fff;
+	if (one_in(3))
+		attr.read_format = rnd_below(32);
+	if (one_in(3))
+		attr.sample_max_stack = one_in(4) ? rnd() : rnd_below(128);
+	if (one_in(4))
+		attr.wakeup_events = rnd_wide();
+	if (one_in(8))
+		attr.clockid = rnd_below(12);
+	attr.sample_period = random_period(&attr);
+	if (attr.freq)
+		attr.sample_freq = 1 + rnd_below(MAX_FREQ);
+	if (!can_trap)
+		attr.sigtrap = 0;
+	if (attr.sigtrap && one_in(4))
+		attr.sig_data = rnd();
+	else if (attr.sigtrap)
+		attr.remove_on_exec = 1;
+	/* Sizes that the kernel knows, and others. */
+	if (one_in(30))
+		attr.size = rnd_below(2) ? PERF_ATTR_SIZE_VER0 + 8 * rnd_below(9) : rnd_wide();
+	return attr;
+}
+
+static struct slot *random_slot(void)
+{
+	return &slots[rnd_below(SLOTS)];
+}
+
+static void unmap(struct slot *slot)
+{
+	if (slot->map)
+		munmap(slot->map, PAGE + slot->size);
+	slot->map = NULL;
+}
+
+static void close_slot(struct slot *slot)
+{
+	if (slot->fd >= 0)
+		close(slot->fd);
+	slot->fd = -1;
+}
+
+static void open_slot(struct slot *slot)
+{
+	int pid = 0, cpu = -1, group = -1, fd;
+	struct slot *leader = random_slot();
+	unsigned long flags = 0;
+	bool unknown, trap;
+	__u32 size;
+
+	close_slot(slot);
+	unmap(slot);
+	switch (rnd_below(8)) {
+	case 0 ... 3:
+		pid = victims[rnd_below(VICTIMS)];
+		break;
+	case 4 ... 5:
+		pid = -1;
+		break;
+	}
+	if (pid < 0 || one_in(3))
+		cpu = rnd_below(2);
+	if (one_in(50))
+		cpu = (int)rnd_wide();
+	if (one_in(4))
+		group = leader->fd;
+	if (one_in(4))
+		flags = 1UL << rnd_below(4);
+	if (one_in(50))
+		flags = rnd_wide();
+	flags &= ~(unsigned long)PERF_FLAG_PID_CGROUP;
+	trap = pid > 0;
+
+	slot->attr = random_attr(trap, &unknown);
+	/* The kernel writes its own there when it cannot make sense of it. */
+	size = slot->attr.size;
+	fd = perf_open(&slot->attr, pid, cpu, group, flags);
+	if (fd < 0) {
+		count.refused[-fd < 200 ? -fd : 199]++;
+		if (unknown && size >= PERF_ATTR_SIZE_VER0 && size <= sizeof(slot->attr) &&
+		    !(flags & ~0xfUL) && fd != -EINVAL) {
+			ksft_print_msg("unknown flags are refused with %d\n", fd);
+			count.bad++;
+		}
+		return;
+	}
+	count.opened++;
+	slot->fd = fd;
+	slot->readable = false;
+	slot->nr_old = 0;
+	slot->mixed = (flags & PERF_FLAG_FD_OUTPUT) && group >= 0;
+	leader->mixed |= slot->mixed;
+	if (unknown) {
+		complain(slot, "unknown flags are accepted");
+		close_slot(slot);
+	}
+}
+
+static void map_slot(struct slot *slot)
+{
+	size_t pages = one_in(20) ? rnd_below(20) : 1UL << rnd_below(6);
+	int prot = PROT_READ | (one_in(6) ? 0 : PROT_WRITE);
+	void *map;
+
+	if (slot->fd < 0 || slot->map)
+		return;
+	map = mmap(NULL, (pages + 1) * PAGE, prot, MAP_SHARED, slot->fd,
+		   one_in(30) ? PAGE : 0);
+	if (map == MAP_FAILED)
+		return;
+	count.maps++;
+	slot->map = map;
+	slot->size = pages * PAGE;
+	slot->readable = (prot & PROT_WRITE) && pages && !slot->attr.write_backward;
+}
+
+static void change_slot(struct slot *slot)
+{
+	struct slot *other = random_slot();
+	struct perf_event_attr attr;
+	bool unknown;
+	__u64 arg;
+
+	if (slot->fd < 0)
+		return;
+	count.ioctls++;
+	switch (rnd_below(9)) {
+	case 0:
+		ioctl(slot->fd, PERF_EVENT_IOC_DISABLE, rnd_below(2));
+		break;
+	case 1:
+		ioctl(slot->fd, PERF_EVENT_IOC_REFRESH, rnd_below(5));
+		break;
+	case 2:
+		ioctl(slot->fd, PERF_EVENT_IOC_RESET, rnd_below(2));
+		break;
+	case 3:
+		arg = one_in(10) && !is_timer(&slot->attr) ? rnd_wide() :
+							     random_period(&slot->attr);
+		if (slot->attr.freq)
+			arg = 1 + rnd_below(MAX_FREQ);
+		ioctl(slot->fd, PERF_EVENT_IOC_PERIOD, &arg);
+		break;
+	case 4:
+		if (!ioctl(slot->fd, PERF_EVENT_IOC_SET_OUTPUT, one_in(4) ? -1 : other->fd))
+			slot->mixed = true;
+		other->mixed |= slot->mixed;
+		break;
+	case 5:
+		ioctl(slot->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, rnd_below(2));
+		break;
+	case 6:
+		attr = random_attr(false, &unknown);
+		ioctl(slot->fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attr);
+		break;
+	default:
+		ioctl(slot->fd, PERF_EVENT_IOC_ENABLE, rnd_below(2));
+	}
+}
+
+/* Records. */
+
+/* Bytes of the sample_id behind a record. */
+static size_t id_size(const struct perf_event_attr *attr)
+{
+	__u64 fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
+		       PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER;
+
+	return attr->sample_id_all ? 8 * __builtin_popcountll(attr->sample_type & fields) : 0;
+}
+
+/* How many words of a PERF_SAMPLE_READ are at @words. */
+static unsigned int read_words(const struct perf_event_attr *attr, const __u64 *words)
+{
+	__u64 format = attr->read_format;
+	unsigned int times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
+			     !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	unsigned int each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
+
+	return format & PERF_FORMAT_GROUP ? 1 + times + each * (__u32)words[0] : times + each;
+}
+
+static void check_callchain(const struct slot *slot, const __u64 *words, size_t room)
+{
+	const struct perf_event_attr *attr = &slot->attr;
+	__u64 nr = words[0];
+
+	if (!room || nr >= room) {
+		complain(slot, "a callchain does not fit its sample");
+		return;
+	}
+	for (__u64 i = 1; i <= nr; i++) {
+		if (words[i] != PERF_CONTEXT_USER_DEFERRED)
+			continue;
+		count.markers++;
+		if (i + 1 != nr || !words[nr])
+			complain(slot, "marker and cookie are not last");
+		else if (!attr->defer_callchain || attr->exclude_callchain_user)
+			complain(slot, "nobody asked for this marker");
+		return;
+	}
+}
+
+static void check_sample(const struct slot *slot)
+{
+	/* All that is one word long and before the callchain. */
+	__u64 fields = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+		       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
+		       PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
+	const struct perf_event_attr *attr = &slot->attr;
+	unsigned int at = 1 + __builtin_popcountll(attr->sample_type & fields);
+
+	count.samples++;
+	if (!(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
+		return;
+	if (attr->sample_type & PERF_SAMPLE_READ)
+		at += read_words(attr, record.words + at);
+	if (at * 8 >= record.header.size)
+		complain(slot, "no room for a callchain");
+	else
+		check_callchain(slot, record.words + at, record.header.size / 8 - at);
+}
+
+static void check_deferred(struct slot *slot)
+{
+	const struct deferred *deferred = as_deferred(&record);
+	size_t size = record.header.size, want = sizeof(*deferred) + deferred->nr * 8;
+
+	count.deferred++;
+	if (!deferred->cookie)
+		complain(slot, "no cookie");
+	if (deferred->nr > size || want > size || want + 48 < size)
+		complain(slot, "the number of addresses does not fit the size");
+	if (slot->mixed)
+		return;
+	if (!slot->attr.defer_output)
+		complain(slot, "nobody asked for this record");
+	if (want + id_size(&slot->attr) != size)
+		complain(slot, "size and sample_id do not match");
+	if (deferred->nr > (slot->attr.sample_max_stack ?: MAX_STACK))
+		complain(slot, "too many addresses");
+	for (__u64 i = 0; i < deferred->nr && i < size / 8; i++) {
+		if (deferred->ips[i] >> 56)
+			complain(slot, "a kernel address in a user callchain");
+	}
+	for (unsigned int i = 0; i < OLD_COOKIES && i < slot->nr_old; i++) {
+		if (slot->old[i] == deferred->cookie)
+			complain(slot, "a second record for one kernel entry");
+	}
+	slot->old[slot->nr_old++ % OLD_COOKIES] = deferred->cookie;
+}
+
+/* Like ring_next(), but believes nothing. */
+static bool next_record(struct slot *slot)
+{
+	struct ring ring = { .meta = slot->map, .data_size = slot->size };
+	__u64 head = __atomic_load_n(&slot->map->data_head, __ATOMIC_ACQUIRE);
+	__u64 tail = slot->map->data_tail;
+	const struct perf_event_header *header;
+
+	if (head == tail)
+		return false;
+	header = (void *)((char *)slot->map + PAGE + tail % slot->size);
+	if (head - tail > slot->size || header->size < sizeof(*header) || header->size % 8 ||
+	    header->size > head - tail || !header->type ||
+	    header->type >= PERF_RECORD_MAX) {
+		record.header = *header;
+		complain(slot, "a record that is none");
+		slot->readable = false;
+		return false;
+	}
+	return ring_next(&ring, &record);
+}
+
+static void read_slot(struct slot *slot)
+{
+	/* Tasks may write as fast as this reads. */
+	for (int i = 0; i < 3000 && slot->map && slot->readable && next_record(slot); i++) {
+		count.records++;
+		if (record.header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
+			check_deferred(slot);
+		else if (record.header.type == PERF_RECORD_SAMPLE && !slot->mixed)
+			check_sample(slot);
+		else if (record.header.type == PERF_RECORD_LOST)
+			count.lost += record.words[2];
+	}
+}
+
+static void step(void)
+{
+	struct slot *slot = random_slot();
+	char buf[1024];
+
+	switch (rnd_below(32)) {
+	case 0 ... 6:
+		open_slot(slot);
+		map_slot(slot);
+		break;
+	case 7:
+		map_slot(slot);
+		break;
+	case 8:
+		unmap(slot);
+		break;
+	case 9 ... 10:
+		close_slot(slot);
+		break;
+	case 11:
+		if (one_in(8))
+			renew_victim(rnd_below(VICTIMS));
+		break;
+	case 12:
+		workload_syscall(rnd_below(150), SYS_getppid);
+		break;
+	case 13:
+		if (slot->fd >= 0 && read(slot->fd, buf, sizeof(buf)) < 0)
+			break;
+		break;
+	case 14 ... 22:
+		change_slot(slot);
+		break;
+	default:
+		read_slot(slot);
+	}
+}
+
+/* After all that, an event is what it was. */
+static bool still_works(void)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	struct ring ring;
+	bool good;
+
+	if (attr.type == ~0U)
+		return true;
+	if (ring_open(&ring, &attr, 0, -1, 8))
+		return false;
+	ring_enable(&ring);
+	workload_syscall(10, SYS_getppid);
+	good = ring_next_type(&ring, &record, PERF_RECORD_CALLCHAIN_DEFERRED) &&
+	       workload_check(as_deferred(&record)->ips, as_deferred(&record)->nr, 10) < 0;
+	ring_close(&ring);
+	return good;
+}
+
+static void find_events(void)
+{
+	static const char * const names[] = {
+		"raw_syscalls/sys_enter", "raw_syscalls/sys_exit",
+		"syscalls/sys_enter_getppid", "syscalls/sys_exit_getppid",
+		"sched/sched_switch", "sched/sched_process_exit", "signal/signal_deliver",
+		"exceptions/page_fault_user",
+	};
+	FILE *file = fopen("/sys/bus/event_source/devices/perf_test/type", "r");
+
+	if (file && fscanf(file, "%d", &perf_test_type) != 1)
+		perf_test_type = -1;
+	if (file)
+		fclose(file);
+	for (unsigned int i = 0; i < 8; i++) {
+		int id = tracepoint_id(names[i]);
+
+		if (id < 0)
+			continue;
+		tracepoints[nr_tracepoints++] = id;
+		keep_tracepoint(names[i]);
+	}
+}
+
+static void summary(unsigned int steps)
+{
+	ksft_print_msg("%u steps, %u tasks, %u events opened, %u ioctls, %u buffers\n",
+		       steps, count.victims, count.opened, count.ioctls, count.maps);
+	for (int i = 0; i < 200; i++) {
+		if (count.refused[i])
+			ksft_print_msg("%u attrs refused: %s\n", count.refused[i], strerror(i));
+	}
+	ksft_print_msg("%u records: %u samples, %u markers, %u deferred callchains, %u lost\n",
+		       count.records, count.samples, count.markers, count.deferred, count.lost);
+}
+
+int main(void)
+{
+	unsigned int steps = 0;
+	int old_max;
+
+	ksft_print_header();
+	if (geteuid())
+		ksft_exit_skip("needs root\n");
+	ksft_set_plan(1);
+	fuzz_start();
+	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
+	find_events();
+	signal(SIGIO, SIG_IGN);
+	signal(SIGTRAP, SIG_IGN);
+	for (int i = 0; i < SLOTS; i++)
+		slots[i].fd = -1;
+	for (unsigned int i = 0; i < VICTIMS; i++)
+		renew_victim(i);
+
+	while (!fuzz_over() && count.bad < 20) {
+		fuzz_reseed(steps++);
+		step();
+	}
+
+	for (int i = 0; i < SLOTS; i++) {
+		close_slot(&slots[i]);
+		unmap(&slots[i]);
+	}
+	for (unsigned int i = 0; i < VICTIMS; i++) {
+		kill(-victims[i], SIGKILL);
+		kill(victims[i], SIGKILL);
+		waitpid(victims[i], NULL, 0);
+	}
+	if (old_max > 0)
+		set_sysctl("kernel/perf_event_max_stack", old_max);
+	summary(steps);
+	/* One that only got refusals has tried nothing. */
+	ksft_test_result(!count.bad && still_works() && count.deferred && count.markers,
+			 "events survive random use\n");
+	ksft_finished();
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A task that enters the kernel with random registers, stacks, code, signal frames and
+ * segments.
+ */
+#ifndef _UNWIND_FUZZ_CHILD_H
+#define _UNWIND_FUZZ_CHILD_H
+
+#define FUZZ_KINDS	9
+
+/**
+ * struct fuzz_shared - what the task tells of itself, in shared memory
+ * @round:	how far it is
+ * @kinds:	how often it entered the kernel in each way, over all tasks
+ */
+struct fuzz_shared {
+	unsigned int	round;
+	unsigned int	kinds[FUZZ_KINDS];
+};
+
+/* The names of the ways. */
+extern const char * const fuzz_kinds[FUZZ_KINDS];
+
+/* Be task number @nr, from the byte on that comes from @go; does not return. */
+void fuzz_child(struct fuzz_shared *with, unsigned int nr, int go);
+
+#endif /* _UNWIND_FUZZ_CHILD_H */

@@ -318,6 +318,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	unsigned int limit = unwind_max_entries();
 	struct unwind_user_state state;
 	struct unwind_cache *cache;
+	unsigned long more;
 
 	if (!info->cache)
 		info->cache = unwind_alloc_cache(min(limit, UNWIND_PAGE_ENTRIES));
@@ -351,7 +352,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
 	if (!cache->nr)
 		unwind_count(UNWIND_STAT_EMPTY_NO_STACK);
-	else if (state.step != UNWIND_STEP_DONE && cache->nr >= min(cache->max, limit))
+	else if (unwind_user_walk(&state, &more, 1))
 		unwind_count(UNWIND_STAT_TRUNCATED);
 }
 

@@ -578,4 +578,52 @@ TEST_F(delivery, page_faults)
 	EXPECT_EQ(0, tally.duplicate);
 }
 
+/*
+ * Two software events of one kind on one task, of which one defers: each gets the chain
+ * that it asked for, whichever the kernel samples first.
+ */
+static void two_software_events(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) *self,
+				int deferring)
+{
+	char *map = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned int deferred[2] = {}, in_place[2] = {};
+	struct sample sample;
+	__u64 nr;
+
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	self->attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+	for (int i = 0; i < 2; i++) {
+		self->attr.defer_callchain = i == deferring;
+		self->attr.defer_output = i == deferring;
+		OPEN(0, 64);
+	}
+	rings_enable(&self->rings);
+	for (int i = 0; i < 64; i++)
+		((volatile char *)map)[i * 4096] = 1;
+	rings_disable(&self->rings);
+
+	for (int i = 0; i < 2; i++) {
+		while (ring_next_type(&self->rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
+			parse_sample(self->record, &sample);
+			deferred[i] += !!sample_cookie(&sample);
+			in_place[i] += sample_part(&sample, PERF_CONTEXT_USER, &nr) >= 0;
+		}
+	}
+	EXPECT_LE(64, deferred[deferring]);
+	EXPECT_EQ(0, in_place[deferring]);
+	EXPECT_EQ(0, deferred[!deferring]);
+	EXPECT_LE(64, in_place[!deferring]);
+}
+
+TEST_F(delivery, software_event_and_one_that_defers)
+{
+	two_software_events(_metadata, self, 1);
+}
+
+TEST_F(delivery, software_event_that_defers_and_one_that_does_not)
+{
+	two_software_events(_metadata, self, 0);
+}
+
 TEST_HARNESS_MAIN

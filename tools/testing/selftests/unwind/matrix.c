@@ -524,10 +524,6 @@ static void run_parts(struct __test_metadata *_metadata, const struct context *c
 
 	if (good && parts && !(context->flags & CONTEXT_NOT_IN_PLACE))
 		parts |= IN_PLACE;
-	if (context->flags & CONTEXT_ALONE && parts & IN_PLACE) {
-		run_case(_metadata, context, shape, IN_PLACE);
-		parts = DEFERRED;
-	}
 	run_case(_metadata, context, shape, parts);
 }
 

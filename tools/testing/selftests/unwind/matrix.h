@@ -209,10 +209,8 @@ enum context_flags {
 	CONTEXT_PINNED		= 1 << 9,
 	/* Two entries, with two names. */
 	CONTEXT_TWICE		= 1 << 10,
-	/* Two events at a time would get one chain, that of the first. */
-	CONTEXT_ALONE		= 1 << 11,
 	/* Events of the CPUs: those of the task are gone too early. */
-	CONTEXT_CPU_WIDE	= 1 << 12,
+	CONTEXT_CPU_WIDE	= 1 << 11,
 };
 
 struct context {

@@ -258,7 +258,7 @@ const struct context matrix_contexts[] = {
 	{ 1, "system call", on_enter, 1, CALLS(getppid, 64), .flags = CONTEXT_TWICE,
 	  .samples = 2, .traces = 2 },
 	{ 2, "page fault", on_page_fault, 1, .trigger = TRIGGER_LOAD,
-	  .flags = CONTEXT_TWICE | CONTEXT_ALONE, .traces = 2 },
+	  .flags = CONTEXT_TWICE, .traces = 2 },
 	{ 3, "timer in user mode", on_timer_in_user, 1, .trigger = TRIGGER_SPIN,
 	  .flags = CONTEXT_REPEATS },
 	{ 3, "timer in kernel mode", on_timer_in_kernel, 1, CALLS(read, 3),

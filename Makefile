@@ -9,6 +9,11 @@ VERBS := help demo check check-long bench interop tree kernel perf shell run lin
 MAKEFLAGS += --no-print-directory
 
 KERNEL ?= plain
+ifneq ($(filter bench base,$(KERNEL)),)
+ifneq ($(filter check check-long demo lint interop,$(MAKECMDGOALS)),)
+$(error KERNEL=$(KERNEL) has no test options: make bench uses it)
+endif
+endif
 ifeq ($(filter $(KERNEL),plain debug kcsan bench base),)
 $(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan, bench, base)
 endif
@@ -41,7 +46,7 @@ FRAGMENTS_plain	:= $(FRAGMENTS_bench) $(VM)/test.config
 FRAGMENTS_debug	:= $(FRAGMENTS_plain) $(VM)/debug.config
 FRAGMENTS_kcsan	:= $(FRAGMENTS_plain) $(VM)/kcsan.config
 # The base is measured next to the series, and has a tree of its own.
-SOURCE		= $(if $(filter base,$(KERNEL)),$$($(SCRIPTS)/base.sh tree),$(LINUX))
+SOURCE		= $(if $(filter base,$(KERNEL)),"$$($(SCRIPTS)/base.sh tree $(BASE))",$(LINUX))
 MEM_base	:= 1G
 MEM_bench	:= 1G
 MEM_plain	:= 1G
@@ -103,7 +108,7 @@ check: tree perf
 
 # Storms and fuzzers for MINUTES, and what the other kernels have no time for.
 MINUTES ?= 30
-check-long: CHECKED := debug kcsan
+check-long: CHECKED := plain debug kcsan
 check-long: tree perf
 	@$(SCRIPTS)/deps.sh clang
 	@MINUTES=$(MINUTES); export MINUTES; $(VM_CHECK)
@@ -151,6 +156,6 @@ clean:
 
 # Everything else belongs to the assembled tree.
 %: tree
-	@$(MAKE) -C $(LINUX) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@
+	@$(MAKE) -C $(SOURCE) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@
 
 Makefile: ;

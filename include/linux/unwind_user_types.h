@@ -94,14 +94,16 @@ struct unwind_text_range {
 /**
  * struct unwind_text - what walks of a task found out about its code
  * @seq:	state of the address space that the rest belongs to; odd for none
- * @next:	counts what was replaced in @code and @data
- * @code:	executable mappings
+ * @next_code:	counts what was replaced in @code
+ * @next_data:	likewise
+ * @code:	executable mappings, but not that of the trampoline of return probes
  * @data:	others that addresses on the stack point to
  * @look:	what the code at an ip said
  */
 struct unwind_text {
 	unsigned int			seq;
-	unsigned int			next;
+	u16				next_code;
+	u16				next_data;
 	struct unwind_text_range	code[UNWIND_TEXT_RANGES];
 	struct unwind_text_range	data[UNWIND_TEXT_RANGES];
 	struct {
@@ -126,7 +128,8 @@ struct unwind_text {
  * @ws:		user word size in bytes: 8, or 4 for 32-bit code
  * @signals:	signal frames that were passed
  * @step:	what to do next
- * @code:	the mapping that the latest caller is in
+ * @code:	an executable mapping: that of the latest caller, or where the first one
+ *		is expected
  * @text:	what is known about the code, or NULL
  * @uretprobe:	the task's return probes, or NULL
  *

@@ -26,8 +26,11 @@
 static unsigned int unwind_text_seq(struct mm_struct *mm)
 {
 #ifdef CONFIG_PER_VMA_LOCK
-	/* Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). */
-	return raw_read_seqcount(&mm->mm_lock_seq);
+	/*
+	 * Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). No section
+	 * of readers starts here that somebody has to end.
+	 */
+	return smp_load_acquire(&mm->mm_lock_seq.sequence);
 #else
 	return 1;
 #endif
@@ -48,6 +51,16 @@ void unwind_text_begin(struct unwind_user_state *state)
 	state->code = text->code[0];
 }
 
+/* A uprobe is being handled: the code is not what everybody else reads there. */
+static bool unwind_text_at_uprobe(void)
+{
+#ifdef CONFIG_UPROBES
+	return unlikely(current->utask && current->utask->auprobe);
+#else
+	return false;
+#endif
+}
+
 /**
  * unwind_text_look - see what the code at the ip says, or said before
  * @state:	the walk
@@ -56,7 +69,7 @@ void unwind_text_begin(struct unwind_user_state *state)
 enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool follow)
 {
 	unsigned int i = hash_long(state->ip, ilog2(UNWIND_TEXT_IPS));
-	struct unwind_text *text = state->text;
+	struct unwind_text *text = unwind_text_at_uprobe() ? NULL : state->text;
 	enum unwind_user_says says;
 
 	/* If it said nothing, more of it may tell. No code is at 0, seen or not. */
@@ -66,8 +79,8 @@ enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool fol
 
 	says = arch_unwind_user_look(state, follow);
 
-	/* Code that is not resident says nothing, but not for good. */
-	if (text && !pagefault_disabled()) {
+	/* Code that cannot be read says nothing, but perhaps not for good. */
+	if (text && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {
 		text->look[i].ip = state->ip;
 		text->look[i].says = says;
 	}
@@ -144,9 +157,20 @@ static bool unwind_text_slow(struct mm_struct *mm, unsigned long addr,
 
 static void unwind_text_remember(struct unwind_text *text, const struct unwind_text_vma *vma)
 {
-	struct unwind_text_range *range = vma->code ? text->code : text->data;
+	if (vma->code)
+		text->code[text->next_code++ % UNWIND_TEXT_RANGES] = vma->range;
+	else
+		text->data[text->next_data++ % UNWIND_TEXT_RANGES] = vma->range;
+}
 
-	range[text->next++ % UNWIND_TEXT_RANGES] = vma->range;
+/* Where the trampoline is, each address has to be compared with it. */
+static bool unwind_text_has_trampoline(const struct unwind_text_range *range)
+{
+#ifdef CONFIG_UPROBES
+	return unwind_text_in(range, uprobe_get_trampoline_vaddr());
+#else
+	return false;
+#endif
 }
 
 /**
@@ -177,7 +201,9 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 
 	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
 		return true;
-	if (text && vma.range.size)
+	if (!vma.range.size || unwind_text_has_trampoline(&vma.range))
+		return vma.code;
+	if (text)
 		unwind_text_remember(text, &vma);
 	if (vma.code)
 		state->code = vma.range;

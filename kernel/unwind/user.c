@@ -10,7 +10,7 @@
  * Registers and stack belong to the user and may say anything. Everything rests
  * on one invariant: each step either adds an entry or is the last of its kind in
  * a row, and below a signal frame each one that adds an entry moves the stack
- * pointer strictly up and reads only above it. So a walk ends after as many steps
+ * pointer strictly up. So a walk ends after as many steps
  * as the caller has room for, whatever the stack holds, and every failed test or
  * read is the end of the walk, never an error: what was found so far is kept.
  *
@@ -32,8 +32,7 @@
 #include "unwind.h"
 
 /*
- * Frames between two looks at pending signals. User accesses are opened and
- * closed once per batch.
+ * Frames between two looks at pending signals.
  */
 #define UNWIND_USER_BATCH	64
 
@@ -166,9 +165,12 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 
 	/* All others are where the first was expected. */
 	last = &entries[nr - 1];
-	if (unwind_text(state, *last) ||
-	    unwind_uretprobe_address(state, last, state->sp - state->ws))
+	if (unwind_text(state, *last))
 		return nr;
+	if (unwind_uretprobe_address(state, last, state->sp - state->ws)) {
+		state->ip = *last;
+		return nr;
+	}
 
 	unwind_count(UNWIND_STAT_NO_CODE);
 	state->step = UNWIND_STEP_DONE;
@@ -275,7 +277,10 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 	if (!ra || cfa <= state->sp)
 		return 0;
 
-	unwind_uretprobe_address(state, &ra, cfa - state->ws);
+	if (unwind_is_trampoline(state, ra) &&
+	    !unwind_uretprobe_address(state, &ra, cfa - state->ws))
+		return 0;
+
 	entries[0] = ra;
 	state->ip = ra;
 	state->sp = cfa;

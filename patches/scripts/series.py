@@ -133,9 +133,10 @@ def files_of(entry):
     """The new files that a line of patches/series stands for."""
     if not entry.endswith("/"):
         return [entry]
-    files = sorted(name for name in overlay().values() if name.startswith(entry))
+    listing = run(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files", "-z", entry])
+    files = [name for name in listing.decode().split("\0") if name]
     if not files:
-        raise Failure(f"patches/series names {entry}, which holds no file")
+        raise Failure(f"patches/series names {entry}, which holds no file that git knows")
     return files
 
 

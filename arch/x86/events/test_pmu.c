@@ -260,7 +260,8 @@ static int test_pmu_event_init(struct perf_event *event)
 
 	if (attr->type != event->pmu->type)
 		return -ENOENT;
-	if (attr->config >= TEST_PMU_NR_MODES || attr->config1 || attr->config2)
+	if (attr->config >= TEST_PMU_NR_MODES || attr->config1 || attr->config2 ||
+	    attr->config3)
 		return -EINVAL;
 	/* There is nothing to count but overflows. */
 	if (!is_sampling_event(event))

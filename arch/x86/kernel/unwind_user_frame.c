@@ -477,7 +477,10 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 	return scan_code(state, code, len);
 }
 
-/* A probe on the call itself hides the first byte of it. */
+/*
+ * A probe on the call itself hides the first byte of it. The same byte fills gaps
+ * between functions: where probes are, a few more words look like return addresses.
+ */
 static bool is_probed(u8 opcode)
 {
 	return opcode == 0xcc && test_bit(MMF_HAS_UPROBES, &current->mm->flags);

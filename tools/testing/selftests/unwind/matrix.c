@@ -540,7 +540,7 @@ static void run_shape(struct __test_metadata *_metadata, const struct context *c
 	}
 	for (const struct shape_case *c = shape->cases; c < end && c->build; c++) {
 		if (c->flags & CASE_NEEDS_SWAP && !have_swap())
-			continue;
+			SKIP(return, "needs swap");
 		if (c->flags & CASE_FULL && context->id != 1 && !getenv(FULL))
 			continue;
 		if (_metadata->exit_code == KSFT_PASS)

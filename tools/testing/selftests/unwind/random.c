@@ -24,9 +24,9 @@ static time_t now(void)
 void fuzz_start(void)
 {
 	const char *seconds = getenv("UNWIND_SECONDS"), *seed = getenv("UNWIND_SEED");
-	unsigned int duration = seconds ? atoi(seconds) : 60;
+	unsigned int duration = seconds && *seconds ? atoi(seconds) : 60;
 
-	if (seed)
+	if (seed && *seed)
 		fuzz_seed = strtoull(seed, NULL, 0);
 	else if (getrandom(&fuzz_seed, sizeof(fuzz_seed), 0) != sizeof(fuzz_seed))
 		fuzz_seed = time(NULL);

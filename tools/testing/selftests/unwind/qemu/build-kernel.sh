@@ -12,7 +12,7 @@ set -eu -o pipefail
 
 # Read as a whole before it runs: an edit meanwhile must not reach this run.
 {
-source=$1
+source=${1:?no source tree}
 dir=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)

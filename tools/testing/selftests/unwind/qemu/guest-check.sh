@@ -17,8 +17,7 @@ kselftest)
 		set -- "$@" -t "unwind:$name"
 		shift
 	done
-	# What is told how long to run knows when to end.
-	"$run" ${UNWIND_SECONDS:+-o $((UNWIND_SECONDS + 600))} "$@" 2>&1
+	"$run" -o "${UNWIND_TIMEOUT:-600}" "$@" 2>&1
 	;;
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do

@@ -3,8 +3,8 @@
 """Count test results: results.py PART FILE...
 
 Reads KTAP from a kernel log, TAP from kselftests and the output of 'perf test',
-told apart by the form of the line. Prints each failing test and, as its last
-line, "PART PASSED FAILED SKIPPED". Only leaves count: the line that sums up a
+told apart by the form of the line. Prints each test that fails or is skipped and,
+as its last line, "PART PASSED FAILED SKIPPED". Only leaves count: the line that sums up a
 suite counts when it fails and nothing in the suite did. No result at all, or
 fewer than the plan announced, is a failure.
 """
@@ -22,11 +22,13 @@ class Results:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures = []
+        self.skips = []
         self.levels = {}  # depth -> [results seen, failures below, plan]
 
     def leaf(self, name, outcome):
         if outcome == "skip":
             self.skipped += 1
+            self.skips.append(name)
         elif outcome == "ok":
             self.passed += 1
         else:
@@ -87,6 +89,8 @@ def main(argv):
     results.end()
     for name in results.failures:
         print(f"FAILED {argv[1]}: {name}")
+    for name in results.skips:
+        print(f"SKIPPED {argv[1]}: {name}")
     print(argv[1].replace(" ", "-"), results.passed, results.failed, results.skipped)
     return 1 if results.failed else 0
 

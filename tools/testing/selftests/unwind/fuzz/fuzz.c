@@ -67,11 +67,14 @@ static void check_entry(const struct unwind_user_state *state, unsigned long ent
 	/* Only the code that a signal interrupted is looked at. */
 	bool signal = state->step == UNWIND_STEP_CODE;
 
+	sim_rule(state->ip == entry, "ip %#lx after entry %#lx", state->ip, entry);
 	sim_rule(entry < TASK_SIZE_MAX, "entry %#lx is not the user's", entry);
 	sim_rule(state->ws != 4 || entry <= UINT32_MAX || was_probed(entry),
 		 "entry %#lx of 32-bit code", entry);
 	if (signal)
 		return;
+	sim_rule(entry != process.trampoline || !process.nr_probes || was_probed(entry),
+		 "entry %#lx is the trampoline", entry);
 	sim_rule(is_code(entry) || was_probed(entry), "entry %#lx is no code", entry);
 	sim_rule(state->sp > before, "from stack pointer %#lx to %#lx", before, state->sp);
 }
@@ -184,6 +187,16 @@ static void check_walks(const struct trace *trace)
 		drop(walk(&cold, process.room));
 		process.nofault = false;
 		same("after one that must not wait", trace, walk(&cold, process.room));
+	}
+	/* Nor is what everybody else reads where a probe is being handled. */
+	if (process.insn) {
+		u8 insn = process.insn;
+
+		cold = (struct unwind_text) {};
+		process.insn = 0;
+		drop(walk(&cold, process.room));
+		process.insn = insn;
+		same("at a probe that was seen before", trace, walk(&cold, process.room));
 	}
 	if (!process.remap)
 		return;

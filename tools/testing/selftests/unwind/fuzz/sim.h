@@ -256,7 +256,7 @@ static inline void *mas_walk(struct ma_state *mas)
 	return vma;
 }
 
-#define raw_read_seqcount(s)		READ_ONCE((s)->sequence)
+#define smp_load_acquire(p)		READ_ONCE(*(p))
 #define read_seqcount_retry(s, start)	(READ_ONCE((s)->sequence) != (start) || sim_raced())
 
 #include <linux/cleanup.h>

@@ -621,6 +621,7 @@ static void one_round(void)
 void fuzz_child(struct fuzz_shared *with, unsigned int nr, int go)
 {
 	struct rlimit none = {}, few = { 4, 4 };
+	unsigned int rounds;
 	char c;
 
 	shared = with;
@@ -640,7 +641,9 @@ void fuzz_child(struct fuzz_shared *with, unsigned int nr, int go)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (read(go, &c, 1) != 1)
 		_exit(1);
-	while (shared->round < ROUNDS) {
+	/* It ends by itself, too. */
+	rounds = 1 + rnd_below(ROUNDS);
+	while (shared->round < rounds) {
 		shared->round++;
 		one_round();
 	}

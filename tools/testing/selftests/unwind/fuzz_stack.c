@@ -36,11 +36,13 @@
  * @nr_asked:	how many
  * @nr_came:	likewise
  * @lost:	records that did not fit
+ * @entries:	each of its samples is of another kernel entry
  */
 struct watch {
 	struct ring	ring;
 	__u64		*asked, *came;
 	unsigned int	nr_asked, nr_came, lost;
+	bool		entries;
 };
 
 #define MAX_COOKIES	200000U
@@ -143,13 +145,16 @@ static void check_cookies(struct watch *watch)
 		if (watch->came[i] == watch->came[i - 1])
 			complain("two records for one entry", watch->came[i], 0);
 	}
+	qsort(watch->asked, watch->nr_asked, 8, compare);
 	for (unsigned int i = 0; i < watch->nr_asked; i++) {
+		if (i && watch->entries && watch->asked[i] == watch->asked[i - 1])
+			complain("two entries have one name", watch->asked[i], i);
 		if (!bsearch(&watch->asked[i], watch->came, watch->nr_came, 8, compare))
 			complain("no record for a sample", watch->asked[i], i);
 	}
 }
 
-static void watch_event(struct perf_event_attr *attr, pid_t pid)
+static void watch_event(struct perf_event_attr *attr, pid_t pid, bool entries)
 {
 	struct watch *watch = &watches[nr_watches];
 
@@ -159,6 +164,7 @@ static void watch_event(struct perf_event_attr *attr, pid_t pid)
 	watch->nr_asked = 0;
 	watch->nr_came = 0;
 	watch->lost = 0;
+	watch->entries = entries;
 	ring_enable(&watch->ring);
 	nr_watches++;
 }
@@ -171,14 +177,14 @@ static void watch_child(pid_t pid)
 
 	nr_watches = 0;
 	attr.sample_period = 1 + rnd_below(3);
-	watch_event(&attr, pid);
+	watch_event(&attr, pid, true);
 	attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
-	watch_event(&attr, pid);
+	watch_event(&attr, pid, false);
 	if (file && fscanf(file, "%d", &type) == 1) {
 		attr = software_attr(0);
 		attr.type = type;
 		attr.sample_period = NMI_PERIOD;
-		watch_event(&attr, pid);
+		watch_event(&attr, pid, false);
 	}
 	if (file)
 		fclose(file);

@@ -11,8 +11,9 @@
  * on one invariant: each step either adds an entry or is the last of its kind in
  * a row, and below a signal frame each one that adds an entry moves the stack
  * pointer strictly up. So a walk ends after as many steps
- * as the caller has room for, whatever the stack holds, and every failed test or
- * read is the end of the walk, never an error: what was found so far is kept.
+ * as the caller has room for, whatever the stack holds. A failed test or read is
+ * never an error. It is the end of the walk, or where code or a signal frame cannot
+ * be read, the end of what these could tell; what was found so far is kept.
  *
  * What differs from the in-place walker of perf: the code at an exact ip tells of
  * frames that are not built yet or not any more; a signal frame leads to the code

@@ -18,15 +18,16 @@
 #include "fuzz.h"
 
 /*
- * User reads: for a frame, and a look whether a signal frame is behind it; for a
+ * User reads: for a frame, with a look whether a signal frame is behind it; for a
  * signal frame, where code is followed over 32 jumps; and for the steps at the end
- * that find nothing, with a batch of 64 frames of which none is believed.
+ * that find nothing, where it may be, too. Likewise look-ups of mappings, of which
+ * a frame needs one.
  */
 #define READS_PER_ENTRY		7
 #define READS_PER_SIGNAL	72
-#define READS_AT_END		192
+#define READS_AT_END		80
 #define MAX_SIGNALS		32
-#define LOOKUPS_PER_ENTRY	4
+#define LOOKUPS_PER_SIGNAL	8
 
 struct trace {
 	unsigned int	nr;
@@ -86,7 +87,7 @@ static void check_counts(const struct trace *trace)
 	sim_rule(c->reads <= READS_AT_END + READS_PER_ENTRY * trace->nr +
 			     READS_PER_SIGNAL * min(trace->nr, MAX_SIGNALS),
 		 "%u reads for %u entries", c->reads, trace->nr);
-	sim_rule(c->lookups <= LOOKUPS_PER_ENTRY * (trace->nr + 1),
+	sim_rule(c->lookups <= trace->nr + LOOKUPS_PER_SIGNAL * (min(trace->nr, MAX_SIGNALS) + 1),
 		 "%u look-ups for %u entries", c->lookups, trace->nr);
 }
 
@@ -322,11 +323,12 @@ static void check_gives(const struct trace *trace, const struct gives *gives)
 	}
 }
 
-/* Walk the process that one text describes. */
+/* Walk the processes that a text describes. */
 static int replay(const char *name)
 {
 	struct record records[MAX_RECORDS];
 	FILE *file = fopen(name, "r");
+	unsigned int line = 0;
 	struct gives gives;
 	struct trace trace;
 	int nr;
@@ -335,26 +337,32 @@ static int replay(const char *name)
 		perror(name);
 		return 1;
 	}
-	nr = input_parse(file, records, &gives);
+	do {
+		/* Where it is, should that be the end. */
+		printf("line %u: ", line + 1);
+		fflush(stdout);
+		nr = input_parse(file, &line, records, &gives);
+		if (nr < 0) {
+			printf("line %u cannot be read\n", line);
+			break;
+		}
+		trace = check(records, nr);
+		check_gives(&trace, &gives);
+		printf("%u callers, %u reads of %u bytes, %u look-ups\n", trace.nr,
+		       trace.counts.reads, trace.counts.bytes, trace.counts.lookups);
+		for (int i = 0; i < trace.nr; i++)
+			printf("\t%#lx\n", trace.entries[i]);
+		drop(trace);
+	} while (!feof(file));
 	fclose(file);
-	if (nr < 0) {
-		fprintf(stderr, "%s:%d: cannot read this line\n", name, -nr);
-		return 1;
-	}
-	trace = check(records, nr);
-	check_gives(&trace, &gives);
-	for (int i = 0; getenv("VERBOSE") && i < trace.nr; i++)
-		printf("%#lx\n", trace.entries[i]);
-	printf("%u callers, %u reads of %u bytes, %u look-ups\n", trace.nr,
-	       trace.counts.reads, trace.counts.bytes, trace.counts.lookups);
-	drop(trace);
-	return 0;
+	return nr < 0;
 }
 
 /* From bytes to text and back. */
 static int convert(bool to_text)
 {
 	struct record records[MAX_RECORDS];
+	unsigned int line = 0;
 	struct gives gives;
 	int nr;
 
@@ -363,7 +371,7 @@ static int convert(bool to_text)
 		input_print(stdout, records, nr);
 		return 0;
 	}
-	nr = input_parse(stdin, records, &gives);
+	nr = input_parse(stdin, &line, records, &gives);
 	return nr < 0 || fwrite(records, sizeof(*records), nr, stdout) != nr;
 }
 

@@ -149,7 +149,7 @@ struct gives {
 void input_load(const struct record *records, size_t nr);
 unsigned long input_value(unsigned int tag, u64 val);
 void input_print(FILE *file, const struct record *records, size_t nr);
-int input_parse(FILE *file, struct record *records, struct gives *gives);
+int input_parse(FILE *file, unsigned int *line, struct record *records, struct gives *gives);
 struct record input_random(void);
 
 #endif /* _UNWIND_FUZZ_FUZZ_H */

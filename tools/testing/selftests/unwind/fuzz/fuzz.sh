@@ -4,7 +4,7 @@
 #
 #   fuzz.sh replay LINUX-TREE OUT [TEXT...]	walk each input of corpus/, as TAP
 #   fuzz.sh run LINUX-TREE OUT SECONDS [SEED]	look for new ones, with libFuzzer; as TAP
-#   fuzz.sh merge LINUX-TREE OUT		print what OUT/found adds to the corpus
+#   fuzz.sh merge LINUX-TREE OUT		print what OUT/found adds to corpus/found
 #   fuzz.sh coverage LINUX-TREE OUT		lines that corpus/ and OUT/found reach
 #
 # LINUX-TREE is the source of a kernel with the walker, OUT a directory for what is
@@ -102,13 +102,16 @@ build_fuzzer() {
 
 # The inputs of the corpus, as bytes.
 seeds() {
-	local name
-	rm -rf "$out/seeds"
-	mkdir -p "$out/seeds" "$out/found"
-	for name in "$here"/corpus/*; do
-		name=${name##*/}
-		"$out/replay" bytes < "$here/corpus/$name" > "$out/seeds/$name" ||
-			die "corpus/$name is wrong"
+	local text
+	rm -rf "$out/seeds" "$out/texts"
+	mkdir -p "$out/seeds" "$out/texts" "$out/found"
+	for text in "$here"/corpus/*; do
+		awk -v name="$out/texts/${text##*/}" '
+			$0 == "next" { nr++; next }
+			{ print > name "." nr + 0 }' "$text"
+	done
+	for text in "$out"/texts/*; do
+		"$out/replay" bytes < "$text" > "$out/seeds/${text##*/}" || die "$text is wrong"
 	done
 }
 
@@ -185,23 +188,21 @@ summary() {
 		"${walks:+($walks)}"
 }
 
-# Texts of what was found and reaches code that the corpus does not.
+# A text of what was found and reaches code that the corpus does not.
 merge() {
-	local input text
+	local input
 	need_clang
 	build_replay
 	build_fuzzer
 	seeds
-	rm -rf "$out/merged" "$out/added"
+	rm -rf "$out/merged"
 	cp -r "$out/seeds" "$out/merged"
-	mkdir -p "$out/added"
 	"$out/fuzzer" -merge=1 -use_counters=0 -max_len=1024 "$out/merged" "$out/found" \
 		> "$out/merge.log" 2>&1 || die "merge failed, see $out/merge.log"
 	for input in "$out"/merged/*; do
-		[ ! -e "$out/seeds/$(basename "$input")" ] || continue
-		text=$out/added/found-$(basename "$input" | cut -c 1-10)
-		"$out/replay" text < "$input" > "$text"
-		echo "$text"
+		[ ! -e "$out/seeds/${input##*/}" ] || continue
+		echo next
+		"$out/replay" text < "$input"
 	done
 }
 
@@ -224,7 +225,7 @@ coverage() {
 main() {
 	local verb=${1:-}
 	[ $# -ge 3 ] ||
-		die "usage: fuzz.sh replay|run|merge|coverage LINUX-TREE OUT [SECONDS [SEED] | TEXT...]"
+		die "usage: $0 VERB LINUX-TREE OUT..., with replay, run, merge or coverage as VERB"
 	linux=$(cd "$2" && pwd) || exit 2
 	mkdir -p "$3" && out=$(cd "$3" && pwd) || exit 2
 	shift 3

@@ -24,7 +24,7 @@
  *   set .room *10		see set_names[]
  *
  * A number that is left out is 0. A last line "gives NUMBER [VALUE...]" says how many
- * callers a walk finds, and the first of them.
+ * callers a walk finds, and the first of them. A line "next" begins another input.
  */
 #include "fuzz.h"
 
@@ -502,17 +502,23 @@ static bool parse_line(char *line, struct record *r, struct gives *gives)
 	return true;
 }
 
-/* Returns how many records the text has, or minus the number of a wrong line. */
-int input_parse(FILE *file, struct record *records, struct gives *gives)
+/*
+ * Read one input. Returns how many records it has, -1 at a line that is wrong, and
+ * leaves in @line the number of the last one that was read.
+ */
+int input_parse(FILE *file, unsigned int *line, struct record *records, struct gives *gives)
 {
-	char line[256];
+	char text[256];
 	int nr = 0;
 
 	*gives = (struct gives) {};
-	for (int number = 1; fgets(line, sizeof(line), file); number++) {
-		line[strcspn(line, "#\n")] = '\0';
-		if (nr == MAX_RECORDS || !parse_line(line, &records[nr], gives))
-			return -number;
+	while (fgets(text, sizeof(text), file)) {
+		(*line)++;
+		text[strcspn(text, "#\n")] = '\0';
+		if (!strcmp(text, "next"))
+			break;
+		if (nr == MAX_RECORDS || !parse_line(text, &records[nr], gives))
+			return -1;
 		nr += records[nr].op != OPS;
 	}
 	return nr;

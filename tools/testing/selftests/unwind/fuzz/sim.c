@@ -18,11 +18,8 @@ static struct uprobe_task sim_utask;
 struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask };
 unsigned long unwind_stats[64];
 
-/*
- * Reads between two looks at pending signals: a batch of 64 frames, and what one
- * step other than that may need.
- */
-#define MAX_READS_UNSEEN	(2 * 64 + 64)
+/* Reads between two looks at pending signals: no step needs more than 64 frames. */
+#define MAX_READS_UNSEEN	(2 * 64)
 
 /*
  * The state of the kernel during a walk; @told: the walker knows that the task is
@@ -262,7 +259,10 @@ void sim_unlock(enum sim_lock lock)
 		free(sim.vmas[--sim.nr_vmas]);
 }
 
-/* The mapping that @addr is in, as long as the lock is held. */
+/*
+ * The mapping that @addr is in, as long as the lock is held. RCU alone may show one
+ * that is about to change, and not as it was.
+ */
 struct vm_area_struct *sim_vma(unsigned long addr)
 {
 	const struct area *area = sim_area(addr);
@@ -282,6 +282,8 @@ struct vm_area_struct *sim_vma(unsigned long addr)
 		.vm_flags = VM_READ | (area->flags & AREA_EXEC ? VM_EXEC : VM_WRITE),
 		.vm_mm = &sim_mm,
 	};
+	if (process.raced && !sim.locks[SIM_MMAP])
+		vma->vm_flags ^= VM_EXEC;
 	sim.vmas[sim.nr_vmas++] = vma;
 	return vma;
 }

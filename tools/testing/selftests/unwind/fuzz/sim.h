@@ -45,6 +45,7 @@ typedef long long s64, __s64;
 #define __static_assert(cond, text, ...) _Static_assert(cond, text)
 #define static_assert(cond, ...)	__static_assert(cond, ##__VA_ARGS__, #cond)
 #define READ_ONCE(x)			(*(const volatile typeof(x) *)&(x))
+/* There is one thread, and so no race. */
 #define data_race(x)			(x)
 #define EXPORT_SYMBOL_GPL(name)
 #define pr_notice_once(...)		((void)0)

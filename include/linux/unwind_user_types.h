@@ -98,7 +98,7 @@ struct unwind_text_range {
  * @next_data:	likewise
  * @code:	executable mappings, but not that of the trampoline of return probes
  * @data:	others that addresses on the stack point to
- * @look:	what the code at an ip said
+ * @look:	what the code at an ip said, as 64-bit or as 32-bit code
  */
 struct unwind_text {
 	unsigned int			seq;
@@ -109,6 +109,7 @@ struct unwind_text {
 	struct {
 		unsigned long		ip;
 		enum unwind_user_says	says;
+		unsigned int		ws;
 	} look[UNWIND_TEXT_IPS];
 };
 

@@ -13,6 +13,7 @@
  */
 #include <linux/hash.h>
 #include <linux/log2.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
@@ -74,7 +75,7 @@ enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool fol
 
 	/* If it said nothing, more of it may tell. No code is at 0, seen or not. */
 	if (text && state->ip && text->look[i].ip == state->ip &&
-	    (text->look[i].says || !follow))
+	    text->look[i].ws == state->ws && (text->look[i].says || !follow))
 		return text->look[i].says;
 
 	says = arch_unwind_user_look(state, follow);
@@ -82,6 +83,7 @@ enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool fol
 	/* Code that cannot be read says nothing, but perhaps not for good. */
 	if (text && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {
 		text->look[i].ip = state->ip;
+		text->look[i].ws = state->ws;
 		text->look[i].says = says;
 	}
 	return says;
@@ -115,7 +117,7 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 		return;
 
 	/* May be about to change, which unwind_text_fast() notices. */
-	copy->range.start = data_race(vma->vm_start);
+	copy->range.start = max(data_race(vma->vm_start), PAGE_SIZE);
 	copy->range.size = data_race(vma->vm_end) - copy->range.start;
 	copy->code = data_race(vma->vm_flags) & VM_EXEC;
 }
@@ -248,7 +250,8 @@ bool unwind_uretprobe_address(const struct unwind_user_state *state, unsigned lo
 		return false;
 
 	for (const struct return_instance *ri = state->uretprobe; ri; ri = ri->next) {
-		if (ri->stack == slot) {
+		/* What the probe found on the stack is the user's word, too. */
+		if (ri->stack == slot && ri->orig_ret_vaddr < TASK_SIZE_MAX) {
 			*addr = ri->orig_ret_vaddr;
 			return true;
 		}

@@ -277,27 +277,35 @@ static bool is_after_lea(unsigned long ip, unsigned int len)
 	       !memcmp(code, len == sizeof(lea_64) ? lea_64 : lea_32, len);
 }
 
+/* Of REX; REX2 has the fourth bits of registers above the third ones. */
+static u8 rex_bits(const struct insn *insn)
+{
+	u8 bits = insn->rex_prefix.bytes[1];
+
+	return insn->rex_prefix.nbytes == 2 ? bits | (bits >> 4 & 7) : insn->rex_prefix.bytes[0];
+}
+
 /* ModRM names the stack pointer: as register, as operand. */
 static bool is_sp_reg(const struct insn *insn)
 {
-	return X86_MODRM_REG(insn->modrm.value) == 4 && !X86_REX_R(insn->rex_prefix.value);
+	return X86_MODRM_REG(insn->modrm.value) == 4 && !X86_REX_R(rex_bits(insn));
 }
 
 static bool is_sp_rm(const struct insn *insn)
 {
 	return X86_MODRM_MOD(insn->modrm.value) == 3 &&
-	       X86_MODRM_RM(insn->modrm.value) == 4 && !X86_REX_B(insn->rex_prefix.value);
+	       X86_MODRM_RM(insn->modrm.value) == 4 && !X86_REX_B(rex_bits(insn));
 }
 
 static bool is_bp_reg(const struct insn *insn)
 {
-	return X86_MODRM_REG(insn->modrm.value) == 5 && !X86_REX_R(insn->rex_prefix.value);
+	return X86_MODRM_REG(insn->modrm.value) == 5 && !X86_REX_R(rex_bits(insn));
 }
 
 static bool is_bp_rm(const struct insn *insn)
 {
 	return X86_MODRM_MOD(insn->modrm.value) == 3 &&
-	       X86_MODRM_RM(insn->modrm.value) == 5 && !X86_REX_B(insn->rex_prefix.value);
+	       X86_MODRM_RM(insn->modrm.value) == 5 && !X86_REX_B(rex_bits(insn));
 }
 
 /* push, call and jmp through an operand */
@@ -338,7 +346,7 @@ static bool is_whole(const struct insn *insn)
 static bool is_drap_set(const struct insn *insn)
 {
 	unsigned int reg = X86_MODRM_REG(insn->modrm.value) |
-			   (X86_REX_R(insn->rex_prefix.value) ? 8 : 0);
+			   (X86_REX_R(rex_bits(insn)) ? 8 : 0);
 
 	return reg == (insn->x86_64 ? 10 : 1) && X86_MODRM_MOD(insn->modrm.value) == 1 &&
 	       insn->sib.value == 0x24 &&
@@ -355,16 +363,17 @@ static enum unwind_user_says ask(const struct insn *insn)
 	u8 opcode = insn->opcode.bytes[0];
 
 	/* Their opcodes are of another map. */
-	if (insn_is_avx((struct insn *)insn))
+	if (insn_is_avx((struct insn *)insn) ||
+	    (insn_is_rex2((struct insn *)insn) && insn_rex2_m_bit((struct insn *)insn)))
 		return SAYS_NEXT;
 
 	switch (opcode) {
 	case 0x0f:
 		return ask_two_bytes(insn);
 	case 0x50 ... 0x5f:
-		if (opcode == 0x55 && !X86_REX_B(insn->rex_prefix.value))
+		if (opcode == 0x55 && !X86_REX_B(rex_bits(insn)))
 			return UNWIND_SAYS_TOP;
-		if (opcode == 0x5d && !X86_REX_B(insn->rex_prefix.value))
+		if (opcode == 0x5d && !X86_REX_B(rex_bits(insn)))
 			return UNWIND_SAYS_PUSHED;
 		return UNWIND_SAYS_FP;
 	case 0x89:		/* mov to operand */

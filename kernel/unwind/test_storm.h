@@ -67,7 +67,10 @@ enum unwind_storm_error {
 	UNWIND_STORM_UNASKED,
 	/* Called, or still running, after cancel returned. */
 	UNWIND_STORM_CANCELLED,
-	/* Asked in user mode, and not called before the next system call. */
+	/*
+	 * Asked in user mode, and not called before the next system call. The note's
+	 * @other is 1 if the task is to look at its work, plus 2 if there is some.
+	 */
 	UNWIND_STORM_LATE,
 	/* The callback is said to be coming, and nobody was granted it. */
 	UNWIND_STORM_PROMISE,

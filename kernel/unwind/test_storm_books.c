@@ -30,6 +30,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/task_work.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
 #include <linux/vmalloc.h>
@@ -359,7 +360,9 @@ void storm_begin_syscall(struct storm_books *books)
 
 		if (READ_ONCE(acc->granted) == cookie && !storm_balanced(acc) &&
 		    READ_ONCE(acc->granted_gen) == READ_ONCE(st->gen) && READ_ONCE(st->live))
-			storm_error(books, UNWIND_STORM_LATE, t, UNWIND_STORM_SYSCALL, cookie, 0);
+			storm_error(books, UNWIND_STORM_LATE, t, UNWIND_STORM_SYSCALL, cookie,
+				    test_thread_flag(TIF_NOTIFY_RESUME) |
+				    task_work_pending(current) << 1);
 	}
 }
 

@@ -109,9 +109,11 @@ append+=" sysctl.kernel.panic_on_rcu_stall=1 kasan_multi_shot"
 [ -z "${CHECK-}" ] || append+=" panic_on_warn=1"
 append+=" ${APPEND-}"
 
+# q35, as the interrupt routing of the older machine is a program in AML, for which
+# the debug kernel takes two minutes.
 # shellcheck disable=SC2054	# the commas are QEMU's
 args=(
-	-cpu max -m "${MEM:-1G}"
+	-machine q35 -cpu max -m "${MEM:-1G}"
 	-nodefaults -display none -monitor none -no-reboot
 	-kernel "$kernel" -initrd "$work/initramfs" -append "$append"
 	-serial "file:$log/console.log"

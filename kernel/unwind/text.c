@@ -118,7 +118,9 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 
 	/* May be about to change, which unwind_text_fast() notices. */
 	copy->range.start = max(data_race(vma->vm_start), PAGE_SIZE);
+	/* So may this ... */
 	copy->range.size = data_race(vma->vm_end) - copy->range.start;
+	/* ... and this. */
 	copy->code = data_race(vma->vm_flags) & VM_EXEC;
 }
 
@@ -127,8 +129,8 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
 			     struct unwind_text_vma *copy)
 {
-	unsigned int seq = unwind_text_seq(mm);
 	MA_STATE(mas, &mm->mm_mt, addr, addr);
+	unsigned int seq = unwind_text_seq(mm);
 
 	if (seq & 1)
 		return false;

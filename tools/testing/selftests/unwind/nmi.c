@@ -82,7 +82,8 @@ static unsigned long nmis(void)
 	while (fgets(line, sizeof(line), file)) {
 		if (!strstr(line, "NMI:"))
 			continue;
-		for (at = strchr(line, ':') + 1; sscanf(at, "%lu%n", &count, &used) == 1; at += used)
+		at = strchr(line, ':') + 1;
+		for (; sscanf(at, "%lu%n", &count, &used) == 1; at += used)
 			sum += count;
 	}
 	fclose(file);
@@ -246,7 +247,7 @@ TEST_F(nmi, any_period)
 	static const __u64 periods[] = { 1, PERIOD_NS, 1ULL << 62 };
 	struct tally tally;
 
-	for (unsigned int i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(periods); i++) {
 		ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 64));
 		ASSERT_EQ(0, ioctl(self->ring.fd, PERF_EVENT_IOC_PERIOD, &periods[i]));
 		ring_enable(&self->ring);

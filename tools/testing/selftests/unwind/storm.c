@@ -117,13 +117,13 @@ static uint8_t random_tracers(struct rng *rng)
 
 static struct unwind_storm_step random_step(struct rng *rng)
 {
-	static const uint8_t whats[] = {
+	static const uint8_t kinds[] = {
 		UNWIND_STORM_TASK, UNWIND_STORM_TASK, UNWIND_STORM_IRQS_OFF,
 		UNWIND_STORM_HARDIRQ, UNWIND_STORM_HARDIRQ, UNWIND_STORM_NMI,
 		UNWIND_STORM_HIT, UNWIND_STORM_WORK,
 	};
 	struct unwind_storm_step step = {
-		.what	= whats[below(rng, sizeof(whats))],
+		.what	= kinds[below(rng, sizeof(kinds))],
 		.arg	= random_tracers(rng),
 		.count	= 1 + below(rng, 2),
 	};
@@ -223,8 +223,8 @@ static void *burst_thread(void *data)
 static void exec_self(struct rng *rng)
 {
 	static char variable[64];
-	char *argv[] = { "storm", NULL };
-	char *envp[] = { variable, NULL };
+	char *const argv[] = { "storm", NULL };
+	char *const envp[] = { variable, NULL };
 
 	snprintf(variable, sizeof(variable), "UNWIND_STORM_EXEC=%d %llu", storm_fd,
 		 (unsigned long long)rng_next(rng));

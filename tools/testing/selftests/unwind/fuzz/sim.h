@@ -47,7 +47,6 @@ typedef long long s64, __s64;
 #define READ_ONCE(x)			(*(const volatile typeof(x) *)&(x))
 /* There is one thread, and so no race. */
 #define data_race(x)			(x)
-#define EXPORT_SYMBOL_GPL(name)
 #define pr_notice_once(...)		((void)0)
 #define __PASTE2(a, b)			a##b
 #define __PASTE(a, b)			__PASTE2(a, b)
@@ -257,6 +256,7 @@ static inline void *mas_walk(struct ma_state *mas)
 	return vma;
 }
 
+/* There is nobody to be in order with. */
 #define smp_load_acquire(p)		READ_ONCE(*(p))
 #define read_seqcount_retry(s, start)	(READ_ONCE((s)->sequence) != (start) || sim_raced())
 

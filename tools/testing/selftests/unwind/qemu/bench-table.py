@@ -99,7 +99,8 @@ def main(out):
     bench = Bench(out)
     row("per sample", "", WAYS)
     totals(bench)
-    print("\nin interrupt and NMI, per sample:")
+    print()
+    print("in interrupt and NMI, per sample:")
     constant = interrupts(bench)
     print("\ngetppid() when nobody profiles, instructions a round trip:")
     for name, way in (("unpatched base", "base"), ("this kernel", "none")):

@@ -48,7 +48,10 @@ measure() {
 # chains NAME: how far up they reach
 chains() {
 	perf script -F ip,sym -i "/out/$1.data" 2> /dev/null | awk -v name="$1" '
-		function sample() { if (lines) { n++; m += main; s += last == "_start" } lines = main = 0 }
+		function sample() {
+			if (lines) { n++; m += main; s += last == "_start" }
+			lines = main = 0
+		}
 		NF == 0 { sample(); next }
 		{ lines++; last = $2; main = main || $2 == "main" }
 		END { sample(); print name, n + 0, m + 0, s + 0 }' >> /out/chains

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "perf_ring.h"
+#include "workload.h"
 #include "../kselftest_harness.h"
 
 #define PAGE		4096UL
@@ -109,13 +110,7 @@ asm(
 "	mov	saved_rsp(%rip), %rsp\n"
 "	xor	%eax, %eax\n"
 "	mov	%eax, %ds\n"
-"	pop	%r15\n"
-"	pop	%r14\n"
-"	pop	%r13\n"
-"	pop	%r12\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
+	RETURN_TO_C
 "	.popsection\n"
 );
 

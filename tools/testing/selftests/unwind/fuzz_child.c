@@ -116,13 +116,7 @@ asm(
 "	popf\n"
 "	mov	$0x2b, %eax\n"
 "	mov	%eax, %ss\n"
-"	pop	%r15\n"
-"	pop	%r14\n"
-"	pop	%r13\n"
-"	pop	%r12\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
+	RETURN_TO_C
 	/* Only its addresses are of interest. */
 "fuzz_call:\n"
 "	call	fuzz_after\n"

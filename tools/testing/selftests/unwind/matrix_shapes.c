@@ -13,6 +13,7 @@
 #include "hang.h"
 #include "matrix.h"
 #include "swap.h"
+#include "workload.h"
 
 #ifndef __x86_64__
 #error "matrix_shapes.c has no assembly for this architecture"
@@ -251,13 +252,7 @@ asm(
 "	syscall\n"
 "	cmp	104(%r13), %rax\n"
 "	jne	matrix_exit\n"
-"	pop	%r15\n"
-"	pop	%r14\n"
-"	pop	%r13\n"
-"	pop	%r12\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
+	RETURN_TO_C
 "	.size	matrix_enter, . - matrix_enter\n"
 "	.type	matrix_recurse, @function\n"
 "matrix_recurse:\n"

@@ -15,6 +15,16 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+/* The end of a function in assembly that began with a push of each, %rbp first. */
+#define RETURN_TO_C \
+	"	pop	%r15\n" \
+	"	pop	%r14\n" \
+	"	pop	%r13\n" \
+	"	pop	%r12\n" \
+	"	pop	%rbx\n" \
+	"	pop	%rbp\n" \
+	"	ret\n"
+
 /* Entries of a complete trace. */
 #define WORKLOAD_NR(depth)	((depth) + 2)
 

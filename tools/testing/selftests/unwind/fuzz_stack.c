@@ -269,7 +269,7 @@ int main(void)
 		"no_code", "empty_moved", "empty_no_stack", "nomem",
 	};
 	long before[ARRAY_SIZE(stats)];
-	int old_max;
+	int old_max, old_percent;
 
 	ksft_print_header();
 	if (geteuid())
@@ -278,7 +278,7 @@ int main(void)
 		ksft_exit_skip("needs tracefs and CONFIG_FTRACE_SYSCALLS\n");
 	ksft_set_plan(1);
 	fuzz_start();
-	set_sysctl("kernel/perf_cpu_time_max_percent", 0);
+	old_percent = set_sysctl("kernel/perf_cpu_time_max_percent", 0);
 	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
 	keep_tracepoint("raw_syscalls/sys_enter");
 	for (unsigned int i = 0; i < ARRAY_SIZE(stats); i++)
@@ -295,6 +295,8 @@ int main(void)
 
 	if (old_max > 0)
 		set_sysctl("kernel/perf_event_max_stack", old_max);
+	if (old_percent > 0)
+		set_sysctl("kernel/perf_cpu_time_max_percent", old_percent);
 	summary(before, stats, ARRAY_SIZE(stats));
 	ksft_test_result(!count.bad && count.deferred && count.records > count.empty,
 			 "every trace keeps what it promises\n");

@@ -551,8 +551,6 @@ static void run_shape(struct __test_metadata *_metadata, const struct context *c
 static void run_cell(struct __test_metadata *_metadata, unsigned int id,
 		     const struct shape *shape)
 {
-	/* What samples cost under emulation is no reason to throttle. */
-	set_sysctl("kernel/perf_cpu_time_max_percent", 0);
 	run.shared = mmap(NULL, sizeof(*run.shared), PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)run.shared);
@@ -576,7 +574,7 @@ static void cell_test(struct __test_metadata *_metadata,
 		      struct __fixture_variant_metadata *variant)
 {
 	const struct cell *cell = (const struct cell *)_metadata;
-	int old;
+	int old, percent;
 
 	_metadata->setup_completed = true;
 	for (unsigned int i = 0; i < ARRAY_SIZE(impossible); i++) {
@@ -586,12 +584,15 @@ static void cell_test(struct __test_metadata *_metadata,
 	old = set_sysctl(MAX_STACK, MATRIX_MAX_STACK);
 	if (old < 0)
 		SKIP(return, "needs root");
+	/* What samples cost under emulation is no reason to throttle. */
+	percent = set_sysctl("kernel/perf_cpu_time_max_percent", 0);
 	if (!setjmp(_metadata->env))
 		run_cell(_metadata, cell->context, &matrix_shapes[cell->shape - 1]);
 	/* Not while there are events that use it. */
 	rings_close(&run.deferred);
 	rings_close(&run.in_place);
 	EXPECT_LE(0, set_sysctl(MAX_STACK, old));
+	EXPECT_LE(0, set_sysctl("kernel/perf_cpu_time_max_percent", percent));
 	__test_check_assert(_metadata);
 }
 

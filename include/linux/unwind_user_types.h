@@ -77,9 +77,9 @@ enum unwind_user_step {
 /* Signal handlers of one stack that were interrupted by the next one. */
 #define UNWIND_USER_SIGNALS	32
 
-/* Mappings and places in the code that are remembered. */
+/* Mappings and pairs of places in the code that are remembered. */
 #define UNWIND_TEXT_RANGES	2
-#define UNWIND_TEXT_IPS		16
+#define UNWIND_TEXT_LOOKS	16
 
 /**
  * struct unwind_text_range - a mapping
@@ -92,13 +92,25 @@ struct unwind_text_range {
 };
 
 /**
+ * struct unwind_text_look - what code said
+ * @key:	its address and word size; 0 for none
+ * @says:	the answer
+ * @followed:	likewise, where its jumps lead to
+ */
+struct unwind_text_look {
+	unsigned long			key;
+	enum unwind_user_says		says;
+	bool				followed;
+};
+
+/**
  * struct unwind_text - what walks of a task found out about its code
  * @seq:	state of the address space that the rest belongs to; odd for none
  * @next_code:	counts what was replaced in @code
  * @next_data:	likewise
  * @code:	executable mappings, but not that of the trampoline of return probes
  * @data:	others that addresses on the stack point to
- * @look:	what the code at an ip said, as 64-bit or as 32-bit code
+ * @look:	what the code at an ip said; the latest of each pair is the first
  */
 struct unwind_text {
 	unsigned int			seq;
@@ -106,11 +118,7 @@ struct unwind_text {
 	u16				next_data;
 	struct unwind_text_range	code[UNWIND_TEXT_RANGES];
 	struct unwind_text_range	data[UNWIND_TEXT_RANGES];
-	struct {
-		unsigned long		ip;
-		enum unwind_user_says	says;
-		unsigned int		ws;
-	} look[UNWIND_TEXT_IPS];
+	struct unwind_text_look		look[UNWIND_TEXT_LOOKS][2];
 };
 
 /**

@@ -143,9 +143,10 @@ static void perf_deferred_output_ips(struct perf_output_handle *handle,
 static void perf_deferred_output(struct perf_event *event, void *data)
 {
 	const struct perf_deferred_trace *deferred = data;
+	/* Half of what this costs would be to clear these. */
+	struct perf_output_handle handle __uninitialized;
+	struct perf_sample_data sample __uninitialized;
 	struct perf_deferred_record record;
-	struct perf_output_handle handle;
-	struct perf_sample_data sample;
 	struct perf_buffer *rb;
 	unsigned int nr;
 

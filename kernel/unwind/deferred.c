@@ -314,9 +314,9 @@ static struct unwind_cache *unwind_grow_cache(struct unwind_cache *old,
 
 static void unwind_walk_stack(struct unwind_task_info *info)
 {
+	struct unwind_user_state state __uninitialized;
 	struct pt_regs *regs = task_pt_regs(current);
 	unsigned int limit = unwind_max_entries();
-	struct unwind_user_state state;
 	struct unwind_cache *cache;
 	unsigned long more;
 
@@ -352,7 +352,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
 	if (!cache->nr)
 		unwind_count(UNWIND_STAT_EMPTY_NO_STACK);
-	else if (unwind_user_walk(&state, &more, 1))
+	else if (state.step != UNWIND_STEP_DONE && unwind_user_walk(&state, &more, 1))
 		unwind_count(UNWIND_STAT_TRUNCATED);
 }
 

@@ -11,8 +11,6 @@
  * the mappings; they may change under a walk that is under way, or a program may
  * rewrite its code, at the price of a wrong address.
  */
-#include <linux/hash.h>
-#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
@@ -52,39 +50,26 @@ void unwind_text_begin(struct unwind_user_state *state)
 	state->code = text->code[0];
 }
 
-/* A uprobe is being handled: the code is not what everybody else reads there. */
-static bool unwind_text_at_uprobe(void)
-{
-#ifdef CONFIG_UPROBES
-	return unlikely(current->utask && current->utask->auprobe);
-#else
-	return false;
-#endif
-}
-
 /**
- * unwind_text_look - see what the code at the ip says, or said before
+ * unwind_text_look_at - see what the code at the ip says
  * @state:	the walk
+ * @look:	the two places where it may be remembered, or NULL
  * @follow:	see arch_unwind_user_look()
  */
-enum unwind_user_says unwind_text_look(struct unwind_user_state *state, bool follow)
+enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
+					  struct unwind_text_look *look, bool follow)
 {
-	unsigned int i = hash_long(state->ip, ilog2(UNWIND_TEXT_IPS));
-	struct unwind_text *text = unwind_text_at_uprobe() ? NULL : state->text;
-	enum unwind_user_says says;
-
-	/* If it said nothing, more of it may tell. No code is at 0, seen or not. */
-	if (text && state->ip && text->look[i].ip == state->ip &&
-	    text->look[i].ws == state->ws && (text->look[i].says || !follow))
-		return text->look[i].says;
-
-	says = arch_unwind_user_look(state, follow);
+	enum unwind_user_says says = arch_unwind_user_look(state, follow);
 
 	/* Code that cannot be read says nothing, but perhaps not for good. */
-	if (text && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {
-		text->look[i].ip = state->ip;
-		text->look[i].ws = state->ws;
-		text->look[i].says = says;
+	if (look && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {
+		unsigned long key = unwind_text_key(state);
+
+		if (look[0].key != key)
+			look[1] = look[0];
+		look[0] = (struct unwind_text_look) {
+			.key = key, .says = says, .followed = follow,
+		};
 	}
 	return says;
 }

@@ -47,96 +47,140 @@ unwind_user_base_ok(unsigned long base, unsigned long sp, unsigned int ws)
 	return base >= sp && !(base & (ws - 1));
 }
 
-/*
- * The same, and too near for a signal frame to be in between. In one comparison:
- * what is misaligned becomes large.
- */
-static __always_inline bool
-unwind_user_base_near(unsigned long base, unsigned long sp, unsigned int ws)
+/* Read an address; one of 32-bit code is relative to its segment's base. */
+static bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr,
+			     u32 base, unsigned long *val)
 {
-	return ror64(base - sp, ilog2(ws)) < ARCH_SIGNAL_FRAME_MIN(ws) / ws;
+	u32 word;
+
+	if (!IS_ALIGNED(addr, state->ws))
+		return false;
+	if (state->ws == sizeof(u64))
+		return !get_user(*val, (unsigned long __user *)addr);
+
+	if (get_user(word, (u32 __user *)addr))
+		return false;
+	*val = (u32)(word + base);
+	return true;
 }
 
-#define unwind_user_load(dst, addr, ws, label)					\
-do {										\
-	if ((ws) == sizeof(u32)) {						\
-		u32 __word;							\
-		unsafe_get_user(__word, (u32 __user *)(addr), label);		\
-		(dst) = __word;							\
-	} else {								\
-		unsafe_get_user(dst, (unsigned long __user *)(addr), label);	\
-	}									\
-} while (0)
+#ifndef arch_unwind_user_load
+static __always_inline unsigned long
+arch_unwind_user_load(unsigned long addr, const unsigned int ws)
+{
+	unsigned long word;
+	u32 word_32;
+
+	if (ws == sizeof(u64)) {
+		unsafe_get_user(word, (unsigned long __user *)addr, fault);
+		return word;
+	}
+	unsafe_get_user(word_32, (u32 __user *)addr, fault);
+	return word_32;
+fault:
+	return -EFAULT;
+}
+#endif
+
+/*
+ * A word of the stack, or UNWIND_USER_FAULT where it cannot be read, from inside a
+ * window of user access. No user address is that, so whoever checks the word for
+ * being one need not check for the fault before.
+ */
+#define UNWIND_USER_FAULT	((unsigned long)-EFAULT)
+
+static __always_inline unsigned long
+unwind_user_load(unsigned long addr, u32 base, const unsigned int ws)
+{
+	unsigned long word = arch_unwind_user_load(addr, ws);
+
+	if (ws == sizeof(u32) && likely(word != UNWIND_USER_FAULT))
+		word = (u32)(word + base);
+	return word;
+}
+
+/*
+ * Open a window for frames from @fp on, for one, or for as many as there are steps
+ * of less than a signal frame where the architecture can mask user pointers:
+ * what these reach beyond user memory, be it by speculation, is still not the
+ * kernel's. Returns how many, or 0.
+ */
+static __always_inline unsigned int
+unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int max)
+{
+	if (can_do_masked_user_access()) {
+		*fp = (unsigned long)masked_user_access_begin((void __user *)(*fp + low)) - low;
+		return max;
+	}
+	return user_read_access_begin((void __user *)(*fp + low), high - low);
+}
 
 /*
  * Follow saved frame pointers for up to @max frames, as long as one caller is in
  * the same mapping as the one before: only the last address may be none of code.
  * @ws is a constant in each caller, which makes the frame layout one too.
- *
- * Where the architecture can mask user pointers, one access window serves the
- * whole batch: a masked pointer needs neither a check nor a speculation barrier
- * of its own, and one outside of user memory faults.
  */
 static __always_inline unsigned int
 unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 		     unsigned int max, const unsigned int ws)
 {
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(ws) };
-	const s32 low = frame.cfa_off + min(frame.ra_off, frame.fp_off);
-	const s32 high = frame.cfa_off + max(frame.ra_off, frame.fp_off);
+	const s32 ra_at = frame.cfa_off + frame.ra_off, fp_at = frame.cfa_off + frame.fp_off;
+	const unsigned long near = ARCH_SIGNAL_FRAME_MIN(ws) / ws;
 	const unsigned long start = state->code.start, size = state->code.size;
-	unsigned long *entry = entries, *end = entries + max;
 	unsigned long fp = state->fp, sp = state->sp;
-	const bool masked = can_do_masked_user_access();
-	void __user *win;
+	unsigned long ra, next, text, words, *end;
+	long nr;
 
 	state->step = UNWIND_STEP_DONE;
 	if (!unwind_user_base_ok(fp, sp, ws))
 		return 0;
 
-	if (masked)
-		win = masked_user_access_begin((void __user *)(fp + low));
+	max = unwind_user_window(&fp, min(ra_at, fp_at), max(ra_at, fp_at) + ws, max);
+	if (!max)
+		return 0;
 
+	/* Up to 0. The compiler shall not keep twice what it can make again. */
+	nr = -(long)max;
+	end = entries + max;
 	do {
-		unsigned long ra, next;
-
-		win = (void __user *)(fp + low);
-		if (masked)
-			win = mask_user_address(win);
-		else if (!user_read_access_begin(win, high - low + ws))
-			goto out;
-
-		unwind_user_load(ra, win + (frame.cfa_off + frame.ra_off - low), ws, fault);
-		unwind_user_load(next, win + (frame.cfa_off + frame.fp_off - low), ws, fault);
-
-		if (!masked)
-			user_read_access_end();
-
-		if (ws == sizeof(u32)) {
-			ra = (u32)(ra + state->cs_base);
-			next = (u32)(next + state->ss_base);
-		}
+		ra = unwind_user_load(fp + ra_at, state->cs_base, ws);
+		next = unwind_user_load(fp + fp_at, state->ss_base, ws);
 
 		sp = fp + frame.cfa_off;
-		fp = next;
-		*entry++ = ra;
-		if (unlikely(ra - start >= size))
+		OPTIMIZER_HIDE_VAR(sp);
+		end[nr] = ra;
+		text = ra - start;
+		OPTIMIZER_HIDE_VAR(text);
+		/* What is misaligned becomes large. */
+		words = ror64(next - sp, ilog2(ws));
+		OPTIMIZER_HIDE_VAR(words);
+		if (unlikely(text >= size) || unlikely(words >= near))
 			break;
-	} while (likely(unwind_user_base_near(fp, sp, ws)) && entry != end);
 
-	if (masked)
-		user_read_access_end();
-	state->step = fp - sp < ARCH_SIGNAL_FRAME_MIN(ws) ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
-	goto out;
-
-fault:
+		/* Neither does speculation get further than that. */
+		OPTIMIZER_HIDE_VAR(words);
+		words &= roundup_pow_of_two(near) - 1;
+		fp = sp + words * ws;
+	} while (++nr);
 	user_read_access_end();
-out:
-	if (entry != entries)
-		state->ip = entry[-1];
-	state->sp = sp;
-	state->fp = fp;
-	return entry - entries;
+
+	/* The last one is none of these, unless the room is full. */
+	nr += max;
+	ra = text + start;
+	next = sp + rol64(words, ilog2(ws));
+	if (likely(ra != UNWIND_USER_FAULT) &&
+	    (likely(next != UNWIND_USER_FAULT) ||
+	     unwind_user_word(state, sp - frame.cfa_off + fp_at, state->ss_base, &next))) {
+		nr += nr < max;
+		state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
+		state->sp = sp;
+		state->fp = next;
+	}
+
+	if (nr)
+		state->ip = entries[nr - 1];
+	return nr;
 }
 
 /* Not inlined: the loop needs all registers. */
@@ -176,23 +220,6 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 	unwind_count(UNWIND_STAT_NO_CODE);
 	state->step = UNWIND_STEP_DONE;
 	return nr - 1;
-}
-
-/* Read an address; one of 32-bit code is relative to its segment's base. */
-static bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr,
-			     u32 base, unsigned long *val)
-{
-	u32 word;
-
-	if (!IS_ALIGNED(addr, state->ws))
-		return false;
-	if (state->ws == sizeof(u64))
-		return !get_user(*val, (unsigned long __user *)addr);
-
-	if (get_user(word, (u32 __user *)addr))
-		return false;
-	*val = (u32)(word + base);
-	return true;
 }
 
 /*
@@ -352,8 +379,12 @@ static bool unwind_user_dying(void)
 void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 		       struct unwind_text *text)
 {
-	*state = (struct unwind_user_state) { .text = text };
 	arch_unwind_user_set(state, regs);
+	state->signals = 0;
+	state->step = UNWIND_STEP_DONE;
+	state->code = (struct unwind_text_range) {};
+	state->text = text;
+	state->uretprobe = NULL;
 	if (!state->ws)
 		return;
 
@@ -411,8 +442,8 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
  */
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
+	struct unwind_user_state state __uninitialized;
 	struct pt_regs *regs = task_pt_regs(current);
-	struct unwind_user_state state;
 	struct unwind_text text = {};
 
 	trace->nr = 0;

@@ -6,6 +6,7 @@
 #define _ASM_X86_UNWIND_USER_H
 
 #include <linux/unwind_user_types.h>
+#include <asm/asm.h>
 #include <asm/ptrace.h>
 
 /* arch/x86/events/core.c, for the in-place walker of perf as well. */
@@ -21,6 +22,30 @@ unsigned long get_segment_base(unsigned int segment);
 
 /* No signal frame is smaller than its registers. */
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
+
+#ifndef CONFIG_CC_HAS_ASM_GOTO_OUTPUT
+/* unsafe_get_user() would test for an error of each word. */
+static __always_inline unsigned long
+arch_unwind_user_load(unsigned long addr, const unsigned int ws)
+{
+	unsigned long word;
+
+	if (ws == sizeof(u64))
+		asm volatile("1:	movq %[mem], %q[word]\n"
+			     "2:\n"
+			     _ASM_EXTABLE_TYPE_REG(1b, 2b, EX_TYPE_EFAULT_REG, %q[word])
+			     : [word] "=r" (word)
+			     : [mem] "m" (*(u64 __force *)addr));
+	else
+		asm volatile("1:	movl %[mem], %k[word]\n"
+			     "2:\n"
+			     _ASM_EXTABLE_TYPE_REG(1b, 2b, EX_TYPE_EFAULT_REG, %q[word])
+			     : [word] "=r" (word)
+			     : [mem] "m" (*(u32 __force *)addr));
+	return word;
+}
+#define arch_unwind_user_load arch_unwind_user_load
+#endif
 
 void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs);
 enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,

@@ -20,6 +20,7 @@
 #define __KERNEL__			1
 #define CONFIG_X86_64			1
 #define CONFIG_UNWIND_USER		1
+#define CONFIG_CC_HAS_ASM_GOTO_OUTPUT	1
 #define CONFIG_UPROBES			1
 #define CONFIG_PER_VMA_LOCK		1
 #define CONFIG_IA32_EMULATION		1
@@ -37,6 +38,7 @@ typedef long long s64, __s64;
 #define __force
 #define __counted_by(member)
 #define __must_check			__attribute__((warn_unused_result))
+#define __uninitialized
 #define __maybe_unused			__attribute__((unused))
 #define __cleanup(func)			__attribute__((cleanup(func)))
 #define fallthrough			__attribute__((fallthrough))
@@ -61,6 +63,9 @@ typedef long long s64, __s64;
 #define min_t(type, a, b)		min((type)(a), (type)(b))
 #define ilog2(n)			(63 - __builtin_clzl(n))
 #define ror64(x, n)			((u64)(x) >> (n) | (u64)(x) << (-(n) & 63))
+#define rol64(x, n)			((u64)(x) << (n) | (u64)(x) >> (-(n) & 63))
+#define roundup_pow_of_two(n)		(1UL << (64 - __builtin_clzl((n) - 1)))
+#define OPTIMIZER_HIDE_VAR(x)		((void)(x))
 #define hash_long(val, bits)		((val) * 0x61c8864680b583ebUL >> (64 - (bits)))
 #define U16_MAX				0xffff
 #define test_bit(nr, addr)		(*(addr) >> (nr) & 1)
@@ -203,9 +208,8 @@ static inline size_t copy_from_user(void *dst, const void *src, size_t size)
 	 (sim_window_open((unsigned long)(ptr), size, false), true))
 #define user_read_access_end()		sim_window_close()
 #define can_do_masked_user_access()	sim_can_mask()
-#define mask_user_address(ptr)		((void *)sim_mask((unsigned long)(ptr)))
 #define masked_user_access_begin(ptr)					\
-	(sim_window_open(0, 0, true), mask_user_address(ptr))
+	(sim_window_open(0, 0, true), (void *)sim_mask((unsigned long)(ptr)))
 #define pagefault_disable()		sim_pagefault(1)
 #define pagefault_enable()		sim_pagefault(-1)
 

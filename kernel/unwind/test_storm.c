@@ -54,8 +54,9 @@
 
 /* The shortest period of the shooting timers. */
 #define STORM_MIN_PERIOD_US	20
-/* How long a CPU's own NMI may take on a busy emulator. */
-#define STORM_NMI_US		(10 * USEC_PER_SEC)
+/* How long a CPU's own NMI may take on a busy emulator, and how often it is sent. */
+#define STORM_NMI_US		(1 * USEC_PER_SEC)
+#define STORM_NMI_TRIES		10
 
 /* One of the first four tracers and one of the others. */
 #define STORM_SOME		0x11
@@ -167,6 +168,18 @@ static void storm_send_hit(unsigned int cpu)
 	storm_send_nmi(sc, cpu);
 }
 
+static bool storm_wait_nmi(const struct storm_shot *shot)
+{
+	for (unsigned int us = 0; us < STORM_NMI_US; us++) {
+		/* Pairs with storm_fire(). */
+		if (smp_load_acquire(&shot->done))
+			return true;
+		if (us)
+			udelay(1);
+	}
+	return false;
+}
+
 static void storm_fire_nmi(struct storm_shot *shot)
 {
 	struct storm_cpu *sc;
@@ -175,13 +188,12 @@ static void storm_fire_nmi(struct storm_shot *shot)
 
 	sc = this_cpu_ptr(&storm_cpus);
 	WRITE_ONCE(sc->shot, shot);
-	storm_send_nmi(sc, smp_processor_id());
-	for (unsigned int us = 0; us < STORM_NMI_US; us++) {
-		/* Pairs with storm_fire(). */
-		if (smp_load_acquire(&shot->done))
+	/* Once in some million, under QEMU 7.2, none came at all. */
+	for (unsigned int try = 0; try < STORM_NMI_TRIES; try++) {
+		storm_send_nmi(sc, smp_processor_id());
+		if (storm_wait_nmi(shot))
 			return;
-		if (us)
-			udelay(1);
+		pr_notice("unwind_storm: no NMI came, it is sent again\n");
 	}
 	WARN_ONCE(1, "no NMI\n");
 	if (xchg(&sc->shot, NULL))

@@ -358,8 +358,16 @@ void storm_begin_syscall(struct storm_books *books)
 		const struct storm_account *acc = &rec->accounts[t];
 		const struct storm_tracer *st = &books->tracers[t];
 
-		if (READ_ONCE(acc->granted) == cookie && !storm_balanced(acc) &&
-		    READ_ONCE(acc->granted_gen) == READ_ONCE(st->gen) && READ_ONCE(st->live))
+		if (storm_balanced(acc))
+			continue;
+		/*
+		 * Pairs with storm_register(): a tracer that is live again is of
+		 * another generation than the one that was cancelled meanwhile.
+		 * Last the cookie: an NMI may have granted the next one meanwhile.
+		 */
+		if (smp_load_acquire(&st->live) &&
+		    READ_ONCE(acc->granted_gen) == READ_ONCE(st->gen) &&
+		    READ_ONCE(acc->granted) == cookie)
 			storm_error(books, UNWIND_STORM_LATE, t, UNWIND_STORM_SYSCALL, cookie,
 				    test_thread_flag(TIF_NOTIFY_RESUME) |
 				    task_work_pending(current) << 1);
@@ -420,7 +428,8 @@ int storm_register(struct storm_books *books, unsigned long tracer)
 	if (ret)
 		WRITE_ONCE(st->gen, st->gen + 1);
 	else
-		WRITE_ONCE(st->live, true);
+		/* Pairs with storm_begin_syscall(). */
+		smp_store_release(&st->live, true);
 	return ret;
 }
 

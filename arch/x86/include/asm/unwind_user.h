@@ -33,17 +33,18 @@ arch_unwind_user_load(unsigned long addr, const unsigned int ws)
 	if (ws == sizeof(u64))
 		asm volatile("1:	movq %[mem], %q[word]\n"
 			     "2:\n"
-			     _ASM_EXTABLE_TYPE_REG(1b, 2b, EX_TYPE_EFAULT_REG, %q[word])
+			     _ASM_EXTABLE_TYPE_REG(1b, 2b, EX_TYPE_EFAULT_REG, %[word])
 			     : [word] "=r" (word)
 			     : [mem] "m" (*(u64 __force *)addr));
 	else
 		asm volatile("1:	movl %[mem], %k[word]\n"
 			     "2:\n"
-			     _ASM_EXTABLE_TYPE_REG(1b, 2b, EX_TYPE_EFAULT_REG, %q[word])
+			     _ASM_EXTABLE_TYPE_REG(1b, 2b, EX_TYPE_EFAULT_REG, %[word])
 			     : [word] "=r" (word)
 			     : [mem] "m" (*(u32 __force *)addr));
 	return word;
 }
+
 #define arch_unwind_user_load arch_unwind_user_load
 #endif
 

@@ -7,11 +7,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "hang.h"
@@ -28,10 +30,13 @@ extern const char probe_getppid[], probe_after_getppid[], probe_getppid_caller[]
 extern const char probe_getppid_second[], probe_getppid_outermost[];
 extern const char probe_call_site[];
 extern const char probe_jumps[], probe_after_jump[], probe_jumps_outermost[];
+extern const char probe_handler[], probe_in_handler[], probe_restorer[];
+extern const char probe_interrupted[], probe_signal_outermost[];
 
 void probe_top(void);
 void probe_getppid_top(void);
 void probe_jumps_top(void);
+void probe_signal_top(int tid, int sig);
 void probe_with_fp(unsigned long fp);
 
 asm(
@@ -81,6 +86,40 @@ asm(
 "	call	probe_caller\n"
 "	.globl	probe_outermost\n"
 "probe_outermost:\n"
+"	pop	%rbp\n"
+"	ret\n"
+
+	/* Sends itself a signal, whose handler asks. */
+"	.globl	probe_handler, probe_in_handler, probe_restorer\n"
+"	.type	probe_handler, @function\n"
+"probe_handler:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	mov	$110, %eax\n"
+"	syscall\n"
+"probe_in_handler:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	nop\n"
+"probe_restorer:\n"
+"	mov	$15, %eax\n"
+"	syscall\n"
+"	.globl	probe_interrupted, probe_signal_top, probe_signal_outermost\n"
+"	.type	probe_signal, @function\n"
+"probe_signal:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	mov	$200, %eax\n"
+"	syscall\n"
+"probe_interrupted:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.type	probe_signal_top, @function\n"
+"probe_signal_top:\n"
+"	push	%rbp\n"
+"	xor	%ebp, %ebp\n"
+"	call	probe_signal\n"
+"probe_signal_outermost:\n"
 "	pop	%rbp\n"
 "	ret\n"
 
@@ -399,6 +438,21 @@ TEST(walk_delays_no_removal)
 	free(record);
 }
 
+static void signal_top(void)
+{
+	/* As the kernel has it: the C library names its own restorer. */
+	const struct {
+		const char	*handler;
+		unsigned long	flags;
+		const char	*restorer;
+		unsigned long	mask;
+	} action = { probe_handler, 0x04000000 /* SA_RESTORER */, probe_restorer, 0 };
+
+	syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, sizeof(action.mask));
+	probe_signal_top(gettid(), SIGUSR1);
+	signal(SIGUSR1, SIG_DFL);
+}
+
 FIXTURE(behind) {
 	struct perf_event_attr attr, probed;
 	struct ring ring, probe;
@@ -423,6 +477,12 @@ FIXTURE_VARIANT_ADD(behind, trampolines) {
 FIXTURE_VARIANT_ADD(behind, a_jump) {
 	.at = probe_jumps, .top = probe_jumps_top,
 	.ips = { probe_after_jump, probe_jumps_outermost },
+};
+
+/* A signal handler, whose return address leads to its frame. */
+FIXTURE_VARIANT_ADD(behind, a_handler) {
+	.at = probe_handler, .top = signal_top,
+	.ips = { probe_in_handler, probe_restorer, probe_interrupted, probe_signal_outermost },
 };
 
 FIXTURE_SETUP(behind)

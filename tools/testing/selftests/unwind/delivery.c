@@ -519,15 +519,16 @@ TEST_F(delivery, event_of_another_task)
 }
 
 /* Takes the FPU away from whoever else runs on this CPU. */
+static volatile double fpu_value = 1;
+
 static pid_t start_fpu_user(void)
 {
-	volatile double x = 1;
 	pid_t pid = fork();
 
 	if (pid)
 		return pid;
 	for (;;)
-		x *= 1.0000001;
+		fpu_value *= 1.0000001;
 }
 
 /*

@@ -13,7 +13,11 @@
 #define PASTE(a, b)	PASTE2(a, b)
 #define oracle_table	PASTE(oracle_table_, ORACLE)
 
+#ifdef __clang__
+#define noinline	__attribute__((noinline))
+#else
 #define noinline	__attribute__((noinline, noclone))
+#endif
 
 static volatile int sink;
 

@@ -567,7 +567,7 @@ TEST_F_TIMEOUT(storm, exactly_once, TIMEOUT)
 	TH_LOG("seed %lu, %.1f s, %u workers", self->seed, seconds, self->nr_workers);
 	report(_metadata, &self->counts, seconds);
 	check_books(_metadata, &self->counts);
-	EXPECT_EQ(0, shared->failed);
+	EXPECT_EQ(0, atomic_load(&shared->failed));
 
 	/*
 	 * Each sigreturn has a request. Were it not flushed there, it would have moved;

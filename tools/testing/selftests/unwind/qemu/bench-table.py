@@ -65,18 +65,27 @@ def row(name, label, cells):
 
 
 def totals(bench):
-    """A sample for each kernel entry, or none: all that it costs."""
+    """
+    A sample for each kernel entry, or none: all that it costs. Returns whether to
+    defer costs no more than to walk in place, where there is something to walk: a
+    record of its own and the way to it cost as much as some 60 frames.
+    """
+    cheaper = True
     for work in ("read", "user"):
         for depth in (5, 100):
             data = {way: bench.data(work, depth, way) for way in WAYS}
+            costs = {way: bench.costs(work, depth, way, data[way]) for way in WAYS}
             row(f"{work}, {depth} frames below", "instructions",
-                [figure(bench.costs(work, depth, way, data[way])) for way in WAYS])
+                [figure(costs[way]) for way in WAYS])
+            if depth == 100:
+                cheaper &= median(costs["deferred"]) <= median(costs["fp"])
             row("", "bytes", [figure([d.bytes / len(d.samples) for d in data[way]])
                               for way in WAYS])
             row("", "samples lost",
                 [figure([d.lost_samples for d in data[way]]) for way in WAYS])
             for label, column in (("chain reaches main", 1), ("chain reaches _start", 2)):
                 row("", label, [bench.reach(work, depth, way, column) for way in WAYS])
+    return cheaper
 
 
 def interrupts(bench):
@@ -98,7 +107,7 @@ def interrupts(bench):
 def main(out):
     bench = Bench(out)
     row("per sample", "", WAYS)
-    totals(bench)
+    cheaper = totals(bench)
     print()
     print("in interrupt and NMI, per sample:")
     constant = interrupts(bench)
@@ -110,7 +119,9 @@ def main(out):
           "between them.")
     if not constant:
         print("bench: a deferred sample costs more the deeper the stack is", file=sys.stderr)
-    return 0 if constant else 1
+    if not cheaper:
+        print("bench: below 100 frames deferred costs more than fp", file=sys.stderr)
+    return 0 if constant and cheaper else 1
 
 
 if __name__ == "__main__":

@@ -613,11 +613,10 @@ static void one_round(void)
 }
 
 /* Its own user and few rights: nobody knows what random code does. */
-void fuzz_child(struct fuzz_shared *with, unsigned int nr, int go)
+void fuzz_child(struct fuzz_shared *with, unsigned int nr)
 {
 	struct rlimit none = {}, few = { 4, 4 };
 	unsigned int rounds;
-	char c;
 
 	shared = with;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -634,8 +633,7 @@ void fuzz_child(struct fuzz_shared *with, unsigned int nr, int go)
 	    setresuid(NOBODY, NOBODY, NOBODY))
 		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (read(go, &c, 1) != 1)
-		_exit(1);
+	raise(SIGSTOP);
 	/* It ends by itself, too. */
 	rounds = 1 + rnd_below(ROUNDS);
 	while (shared->round < rounds) {

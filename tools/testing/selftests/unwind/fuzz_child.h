@@ -21,7 +21,7 @@ struct fuzz_shared {
 /* The names of the ways. */
 extern const char * const fuzz_kinds[FUZZ_KINDS];
 
-/* Be task number @nr, from the byte on that comes from @go; does not return. */
-void fuzz_child(struct fuzz_shared *with, unsigned int nr, int go);
+/* Be task number @nr, which stops itself before it starts; does not return. */
+void fuzz_child(struct fuzz_shared *with, unsigned int nr);
 
 #endif /* _UNWIND_FUZZ_CHILD_H */

@@ -83,14 +83,19 @@ build_kselftests() {
 
 # kselftests KERNEL: start them, some in boots of their own, so that all CPUs are busy
 kselftests() {
-	local kernel=$1 tests="" name seconds=""
+	local kernel=$1 tests="" name seconds="" nmi=""
 	while IFS=: read -r _ name; do
 		case $name in
 		core_* | storm | fuzz_*) ;;
 		*) tests+=" $name" ;;
 		esac
 	done < "$install/kselftest-list.txt"
-	[ "$kernel" != plain ] || seconds=5
+	# As many as a quarter of an hour for all has room for.
+	case $kernel in
+	plain) seconds=5 ;;
+	debug) seconds=30 nmi=20000 ;;
+	kcsan) nmi=4000 ;;
+	esac
 	vm "$kernel" kselftest-random "$install" storm fuzz_attr fuzz_stack
 	# shellcheck disable=SC2086	# a list of names
 	vm "$kernel" kselftest "$install" $tests

@@ -95,12 +95,10 @@ struct unwind_text_range {
  * struct unwind_text_look - what code said
  * @key:	its address and word size; 0 for none
  * @says:	the answer
- * @followed:	likewise, where its jumps lead to
  */
 struct unwind_text_look {
 	unsigned long			key;
 	enum unwind_user_says		says;
-	bool				followed;
 };
 
 /**

@@ -143,7 +143,7 @@ static void perf_deferred_output_ips(struct perf_output_handle *handle,
 static void perf_deferred_output(struct perf_event *event, void *data)
 {
 	const struct perf_deferred_trace *deferred = data;
-	/* Half of what this costs would be to clear these. */
+	/* Hundreds of bytes that some kernels would clear, and that are written below. */
 	struct perf_output_handle handle __uninitialized;
 	struct perf_sample_data sample __uninitialized;
 	struct perf_deferred_record record;

@@ -188,12 +188,15 @@ static void storm_fire_nmi(struct storm_shot *shot)
 
 	sc = this_cpu_ptr(&storm_cpus);
 	WRITE_ONCE(sc->shot, shot);
-	/* Once in some million, under QEMU 7.2, none came at all. */
 	for (unsigned int try = 0; try < STORM_NMI_TRIES; try++) {
+		/* Seen once in some ten million: none came at all. */
+		if (try) {
+			pr_notice("unwind_storm: no NMI came, it is sent again\n");
+			this_cpu_inc(shot->storm->books.sums->resent);
+		}
 		storm_send_nmi(sc, smp_processor_id());
 		if (storm_wait_nmi(shot))
 			return;
-		pr_notice("unwind_storm: no NMI came, it is sent again\n");
 	}
 	WARN_ONCE(1, "no NMI\n");
 	if (xchg(&sc->shot, NULL))

@@ -156,6 +156,7 @@ struct unwind_storm_note {
  * @entries:	entries with a request that was granted or coming
  * @nmi_entries:	entries in which at least one NMI was granted its request
  * @nmi_named:	entries whose first request came from NMI
+ * @resent:	NMIs that a CPU had to send itself once more
  * @errors:	what must not happen
  */
 struct unwind_storm_sums {
@@ -166,6 +167,7 @@ struct unwind_storm_sums {
 	__u64	entries;
 	__u64	nmi_entries;
 	__u64	nmi_named;
+	__u64	resent;
 	__u64	errors[UNWIND_STORM_NR_ERRORS];
 };
 

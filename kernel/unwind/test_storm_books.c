@@ -168,6 +168,12 @@ static void storm_grant(struct storm_books *books, struct storm_record *rec, uns
 			enum unwind_storm_where where, u64 cookie)
 {
 	struct storm_account *acc = &rec->accounts[tracer];
+	/*
+	 * Whoever is live now was not being cancelled before: what it was asked for
+	 * in an earlier entry was due. Pairs with storm_register(), as the generation
+	 * of a tracer that is live again is another one.
+	 */
+	bool live = smp_load_acquire(&books->tracers[tracer].live);
 	u32 gen = READ_ONCE(books->tracers[tracer].gen);
 	bool balanced = storm_balanced(acc);
 	u64 last = xchg(&acc->granted, cookie);
@@ -182,7 +188,7 @@ static void storm_grant(struct storm_books *books, struct storm_record *rec, uns
 
 	if (last_gen == gen && last == cookie)
 		storm_error(books, UNWIND_STORM_TWICE, tracer, where, cookie, 0);
-	else if (!balanced && last_gen == gen)
+	else if (!balanced && last_gen == gen && live)
 		storm_error(books, UNWIND_STORM_LOST, tracer, where, last, cookie);
 	else if (!balanced)
 		this_cpu_inc(books->sums->dropped);
@@ -428,7 +434,7 @@ int storm_register(struct storm_books *books, unsigned long tracer)
 	if (ret)
 		WRITE_ONCE(st->gen, st->gen + 1);
 	else
-		/* Pairs with storm_begin_syscall(). */
+		/* Pairs with storm_begin_syscall() and storm_grant(). */
 		smp_store_release(&st->live, true);
 	return ret;
 }

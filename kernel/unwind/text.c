@@ -67,9 +67,7 @@ enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 
 		if (look[0].key != key)
 			look[1] = look[0];
-		look[0] = (struct unwind_text_look) {
-			.key = key, .says = says, .followed = follow,
-		};
+		look[0] = (struct unwind_text_look) { .key = key, .says = says };
 	}
 	return says;
 }

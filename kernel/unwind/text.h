@@ -63,7 +63,7 @@ unwind_text_look(struct unwind_user_state *state, bool follow)
 		look = state->text->look[hash_long(key, ilog2(UNWIND_TEXT_LOOKS))];
 		found = likely(look[0].key == key) ? &look[0] : &look[1];
 		/* If it said nothing, more of it may tell. */
-		if (likely(found->key == key) && (found->says || found->followed >= follow))
+		if (likely(found->key == key) && (found->says || !follow))
 			return found->says;
 	}
 	return unwind_text_look_at(state, look, follow);

@@ -64,50 +64,38 @@ static bool unwind_user_word(const struct unwind_user_state *state, unsigned lon
 	return true;
 }
 
-#ifndef arch_unwind_user_load
-static __always_inline unsigned long
-arch_unwind_user_load(unsigned long addr, const unsigned int ws)
-{
-	unsigned long word;
-	u32 word_32;
-
-	if (ws == sizeof(u64)) {
-		unsafe_get_user(word, (unsigned long __user *)addr, fault);
-		return word;
-	}
-	unsafe_get_user(word_32, (u32 __user *)addr, fault);
-	return word_32;
-fault:
-	return -EFAULT;
-}
-#endif
-
-/*
- * A word of the stack, or UNWIND_USER_FAULT where it cannot be read, from inside a
- * window of user access. No user address is that, so whoever checks the word for
- * being one need not check for the fault before.
- */
+/* What arch_unwind_user_load() returns for a word that cannot be read. */
 #define UNWIND_USER_FAULT	((unsigned long)-EFAULT)
 
+/*
+ * A word of the stack, from inside a window of user access. No user address is
+ * UNWIND_USER_FAULT, so whoever checks the word for being one need not check for the
+ * fault before.
+ */
 static __always_inline unsigned long
 unwind_user_load(unsigned long addr, u32 base, const unsigned int ws)
 {
 	unsigned long word = arch_unwind_user_load(addr, ws);
 
+	/* A word of 4 bytes is never a fault, as it is shorter. */
+	static_assert(sizeof(word) == sizeof(u64));
 	if (ws == sizeof(u32) && likely(word != UNWIND_USER_FAULT))
 		word = (u32)(word + base);
 	return word;
 }
 
 /*
- * Open a window for frames from @fp on, for one, or for as many as there are steps
- * of less than a signal frame where the architecture can mask user pointers:
- * what these reach beyond user memory, be it by speculation, is still not the
- * kernel's. Returns how many, or 0.
+ * Open a window for frames from @fp on: for one, or for a batch where the
+ * architecture can mask user pointers. One mask serves all of these, as each step is
+ * shorter than a signal frame: behind user memory has to be a gap in which all of
+ * them end, also those of speculation. Returns for how many, or 0.
  */
 static __always_inline unsigned int
 unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int max)
 {
+	static_assert(UNWIND_USER_BATCH * (2 * ARCH_SIGNAL_FRAME_MIN(sizeof(u64))) <=
+		      ARCH_USER_GAP);
+
 	if (can_do_masked_user_access()) {
 		*fp = (unsigned long)masked_user_access_begin((void __user *)(*fp + low)) - low;
 		return max;
@@ -126,8 +114,8 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 {
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(ws) };
 	const s32 ra_at = frame.cfa_off + frame.ra_off, fp_at = frame.cfa_off + frame.fp_off;
-	const unsigned long near = ARCH_SIGNAL_FRAME_MIN(ws) / ws;
 	const unsigned long start = state->code.start, size = state->code.size;
+	const unsigned long near = ARCH_SIGNAL_FRAME_MIN(ws) / ws;
 	unsigned long fp = state->fp, sp = state->sp;
 	unsigned long ra, next, text, words, *end;
 	long nr;
@@ -140,7 +128,11 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 	if (!max)
 		return 0;
 
-	/* Up to 0. The compiler shall not keep twice what it can make again. */
+	/*
+	 * Up to 0, which needs no comparison. What is hidden from the compiler is so
+	 * because it would keep ra, next and fp as well, which can be made again
+	 * behind the loop, at the price of three copies in each round.
+	 */
 	nr = -(long)max;
 	end = entries + max;
 	do {

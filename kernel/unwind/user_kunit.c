@@ -369,12 +369,22 @@ static void start_test(struct kunit *test)
 		.cs = __USER_CS, .ss = __USER_DS,
 	};
 
+	memset(&state, 0xa5, sizeof(state));
 	unwind_user_start(&state, &regs, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 8);
 	KUNIT_EXPECT_EQ(test, state.ip, 0x401000);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x1234567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x1234567898);
 	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_CODE);
+	KUNIT_EXPECT_EQ(test, state.drap, 0);
+	KUNIT_EXPECT_EQ(test, state.cs_base, 0);
+	KUNIT_EXPECT_EQ(test, state.ss_base, 0);
+	KUNIT_EXPECT_EQ(test, state.syscall, -1);
+	KUNIT_EXPECT_EQ(test, state.signals, 0);
+	KUNIT_EXPECT_EQ(test, state.code.start, 0);
+	KUNIT_EXPECT_EQ(test, state.code.size, 0);
+	KUNIT_EXPECT_NULL(test, state.text);
+	KUNIT_EXPECT_NULL(test, state.uretprobe);
 
 	/* What a 32-bit task left in the upper halves is not part of its stack. */
 	regs.cs = __USER32_CS;
@@ -382,6 +392,16 @@ static void start_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state.ws, 4);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x34567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x34567898);
+
+	/* No code that user space may have. */
+	memset(&state, 0xa5, sizeof(state));
+	regs.cs = __KERNEL32_CS | 3;
+	unwind_user_start(&state, &regs, NULL);
+	KUNIT_EXPECT_EQ(test, state.ws, 0);
+	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
+	KUNIT_EXPECT_EQ(test, state.signals, 0);
+	KUNIT_EXPECT_NULL(test, state.text);
+	KUNIT_EXPECT_NULL(test, state.uretprobe);
 }
 #endif
 

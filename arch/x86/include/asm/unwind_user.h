@@ -23,8 +23,20 @@ unsigned long get_segment_base(unsigned int segment);
 /* No signal frame is smaller than its registers. */
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
 
-#ifndef CONFIG_CC_HAS_ASM_GOTO_OUTPUT
-/* unsafe_get_user() would test for an error of each word. */
+/* Behind TASK_SIZE_MAX are addresses that are not canonical. */
+#define ARCH_USER_GAP			(1UL << 47)
+
+#ifndef arch_unwind_user_load
+/**
+ * arch_unwind_user_load - read a word inside a window of user access
+ * @addr:	its address, which was masked or checked, and is aligned
+ * @ws:		its size, a constant: 8, or 4
+ *
+ * With unsafe_get_user() an error would be tested for after each word.
+ *
+ * Context: as for unsafe_get_user().
+ * Return: the word, zero-extended; -EFAULT when it cannot be read.
+ */
 static __always_inline unsigned long
 arch_unwind_user_load(unsigned long addr, const unsigned int ws)
 {
@@ -44,8 +56,6 @@ arch_unwind_user_load(unsigned long addr, const unsigned int ws)
 			     : [mem] "m" (*(u32 __force *)addr));
 	return word;
 }
-
-#define arch_unwind_user_load arch_unwind_user_load
 #endif
 
 void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs);

@@ -518,9 +518,9 @@ TEST_F(delivery, event_of_another_task)
 	close(pipes[1]);
 }
 
-/* Takes the FPU away from whoever else runs on this CPU. */
 static volatile double fpu_value = 1;
 
+/* Takes the FPU away from whoever else runs on this CPU. */
 static pid_t start_fpu_user(void)
 {
 	pid_t pid = fork();

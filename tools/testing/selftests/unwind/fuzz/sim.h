@@ -20,7 +20,6 @@
 #define __KERNEL__			1
 #define CONFIG_X86_64			1
 #define CONFIG_UNWIND_USER		1
-#define CONFIG_CC_HAS_ASM_GOTO_OUTPUT	1
 #define CONFIG_UPROBES			1
 #define CONFIG_PER_VMA_LOCK		1
 #define CONFIG_IA32_EMULATION		1
@@ -189,13 +188,15 @@ bool pagefault_disabled(void);
 	(x) = __bad ? 0 : __val;					\
 	__bad ? -EFAULT : 0;						\
 })
-#define unsafe_get_user(x, ptr, label)					\
-do {									\
-	typeof(*(ptr)) __val = 0;					\
-	if (sim_read(&__val, (unsigned long)(ptr), sizeof(__val), SIM_WINDOW)) \
-		goto label;						\
-	(x) = __val;							\
-} while (0)
+
+/* In place of the assembly. */
+static inline unsigned long arch_unwind_user_load(unsigned long addr, unsigned int ws)
+{
+	unsigned long word = 0;
+
+	return sim_read(&word, addr, ws, SIM_WINDOW) ? -EFAULT : word;
+}
+#define arch_unwind_user_load arch_unwind_user_load
 
 static inline size_t copy_from_user(void *dst, const void *src, size_t size)
 {

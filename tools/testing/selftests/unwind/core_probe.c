@@ -23,9 +23,9 @@
 #define MAX_STACK	700
 #define DEEP		600
 /* No function of the core is longer. */
+#define MAX_SIZE	4096
 /* Bytes of code that are tried one by one. */
 #define PLENTY		8192UL
-#define MAX_SIZE	4096
 
 /* What to do while the trap is armed. */
 enum scenario {

@@ -108,14 +108,14 @@ long() {
 	local kernel=$1 seconds full nmi
 	if [ "$kernel" = plain ]; then
 		nmi=$((MINUTES * 2000000 / 30)) vm "$kernel" kselftest-storm "$install" storm
-		full=1 vm "$kernel" kselftest-matrix "$install" matrix
+		full=1 vm "$kernel" kselftest-full "$install" matrix
 		part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" $((MINUTES * 20))
 		return
 	fi
 	seconds=$((MINUTES * 60)) vm "$kernel" kselftest-storm "$install" storm
 	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-fuzz_attr "$install" fuzz_attr
 	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-fuzz_stack "$install" fuzz_stack
-	full=1 vm "$kernel" kselftest-matrix "$install" matrix
+	full=1 vm "$kernel" kselftest-full "$install" matrix core_probe
 }
 
 # broken PART REASON: a part that could not run to its end is one failure more

@@ -5,6 +5,7 @@
 #ifndef _ASM_X86_UNWIND_USER_H
 #define _ASM_X86_UNWIND_USER_H
 
+#include <linux/bits.h>
 #include <linux/unwind_user_types.h>
 #include <asm/asm.h>
 #include <asm/ptrace.h>
@@ -24,7 +25,7 @@ unsigned long get_segment_base(unsigned int segment);
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
 
 /* Behind TASK_SIZE_MAX are addresses that are not canonical. */
-#define ARCH_USER_GAP			(1UL << 47)
+#define ARCH_USER_GAP			BIT(47)
 
 #ifndef arch_unwind_user_load
 /**

@@ -196,6 +196,7 @@ static inline unsigned long arch_unwind_user_load(unsigned long addr, unsigned i
 
 	return sim_read(&word, addr, ws, SIM_WINDOW) ? -EFAULT : word;
 }
+
 #define arch_unwind_user_load arch_unwind_user_load
 
 static inline size_t copy_from_user(void *dst, const void *src, size_t size)

@@ -16,6 +16,7 @@
 #include "matrix.h"
 #include "tracer.h"
 #include "uring.h"
+#include "workload.h"
 
 /* Of the events that come from timers; long enough for an emulated CPU. */
 #define PERIOD_NS	250000
@@ -160,15 +161,9 @@ static void thread_args(struct run *run, __u64 *args)
 /* A signal whose handler does nothing. */
 static void signal_args(struct run *run, __u64 *args)
 {
-	struct {
-		const char *handler;
-		unsigned long flags;
-		const char *restorer;
-		unsigned long mask;
-	} action = {
-		/* SA_RESTORER, which the C library hides. */
+	struct raw_sigaction action = {
 		.handler = matrix_returns, .restorer = matrix_restorer,
-		.flags = 0x04000000 | SA_SIGINFO,
+		.flags = RAW_SA_RESTORER | SA_SIGINFO,
 	};
 
 	syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8);

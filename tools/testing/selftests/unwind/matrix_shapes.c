@@ -405,15 +405,9 @@ static void build_locals(struct run *run, long depth)
 
 static int raise_in_child(struct run *run)
 {
-	struct {
-		const char *handler;
-		unsigned long flags;
-		const char *restorer;
-		unsigned long mask;
-	} action = {
-		/* SA_RESTORER, and what the C library knows. */
+	struct raw_sigaction action = {
 		.handler = matrix_handler, .restorer = matrix_restorer,
-		.flags = 0x04000000 | SA_SIGINFO | SA_NODEFER | SA_ONSTACK,
+		.flags = RAW_SA_RESTORER | SA_SIGINFO | SA_NODEFER | SA_ONSTACK,
 	};
 	stack_t stack = {
 		.ss_sp = stack_at(run, run->enter.top < (uintptr_t)stack_at(run, HIGHER, 0), 0),

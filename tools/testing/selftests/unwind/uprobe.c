@@ -440,13 +440,9 @@ TEST(walk_delays_no_removal)
 
 static void signal_top(void)
 {
-	/* As the kernel has it: the C library names its own restorer. */
-	const struct {
-		const char	*handler;
-		unsigned long	flags;
-		const char	*restorer;
-		unsigned long	mask;
-	} action = { probe_handler, 0x04000000 /* SA_RESTORER */, probe_restorer, 0 };
+	const struct raw_sigaction action = {
+		.handler = probe_handler, .restorer = probe_restorer, .flags = RAW_SA_RESTORER,
+	};
 
 	syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, sizeof(action.mask));
 	probe_signal_top(gettid(), SIGUSR1);

@@ -25,6 +25,16 @@
 	"	pop	%rbp\n" \
 	"	ret\n"
 
+/* As the kernel has it: the C library's names the restorer of the library. */
+struct raw_sigaction {
+	const char	*handler;
+	unsigned long	flags;
+	const char	*restorer;
+	unsigned long	mask;
+};
+
+#define RAW_SA_RESTORER		0x04000000
+
 /* Entries of a complete trace. */
 #define WORKLOAD_NR(depth)	((depth) + 2)
 

@@ -64,7 +64,7 @@ help:
 	@echo 'Verbs; each does what it needs first:'
 	@echo '  demo      record real programs in the VM, show the report and what it cost'
 	@echo '  check     everything that must pass; ends with "N passed, N failed"'
-	@echo '  check-long  storms and fuzzers for MINUTES=30, the data-race kernel'
+	@echo '  check-long  storms of MINUTES=30, fuzzers, the data-race kernel'
 	@echo '  bench     what a sample costs, in instructions and bytes'
 	@echo '  tree      assemble build/linux from the base and the series'
 	@echo '  kernel    build the kernel of the VM'

@@ -43,6 +43,7 @@ struct unwind_user_frame {
  * @UNWIND_SAYS_JUMP:	likewise, if the jump that comes leaves the function: the word
  *			below is the frame pointer, which was restored from there
  * @UNWIND_SAYS_PUSHED:	above the caller's frame pointer, which is on top of the stack
+ * @UNWIND_SAYS_PUSHED_3: likewise, with two words in between
  * @UNWIND_SAYS_DRAP:	below the CFA, which is in a register
  * @UNWIND_SAYS_SIGNAL:	nowhere: this is the end of a signal handler
  */
@@ -53,6 +54,7 @@ enum unwind_user_says {
 	UNWIND_SAYS_NO_CODE,
 	UNWIND_SAYS_JUMP,
 	UNWIND_SAYS_PUSHED,
+	UNWIND_SAYS_PUSHED_3,
 	UNWIND_SAYS_DRAP,
 	UNWIND_SAYS_SIGNAL,
 };

@@ -394,7 +394,8 @@ static int storm_step(struct storm *storm, const struct unwind_storm_step *step)
 		usleep_range(10, 50);
 		return 0;
 	case UNWIND_STORM_SIGNAL:
-		return send_sig(step->arg, current, 0);
+		/* 0 is none to send. */
+		return step->arg ? send_sig(step->arg, current, 0) : -EINVAL;
 	default:
 		return -EINVAL;
 	}

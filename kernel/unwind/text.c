@@ -59,7 +59,11 @@ void unwind_text_begin(struct unwind_user_state *state)
 enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 					  struct unwind_text_look *look, bool follow)
 {
-	enum unwind_user_says says = arch_unwind_user_look(state, follow);
+	enum unwind_user_says says = UNWIND_SAYS_NO_CODE;
+
+	/* Of what cannot run, no byte means anything. */
+	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip))
+		says = arch_unwind_user_look(state, follow);
 
 	/* Code that cannot be read says nothing, but perhaps not for good. */
 	if (look && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {

@@ -32,9 +32,7 @@
 #include "text.h"
 #include "unwind.h"
 
-/*
- * Frames between two looks at pending signals.
- */
+/* Frames between two looks at pending signals. */
 #define UNWIND_USER_BATCH	64
 
 /*
@@ -45,6 +43,13 @@ static __always_inline bool
 unwind_user_base_ok(unsigned long base, unsigned long sp, unsigned int ws)
 {
 	return base >= sp && !(base & (ws - 1));
+}
+
+/* The outermost frame pointer is 0, which ends a walk as it should. */
+static void unwind_user_bad_frame(unsigned long fp)
+{
+	if (fp)
+		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
 }
 
 /* Read an address; one of 32-bit code is relative to its segment's base. */
@@ -121,12 +126,16 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 	long nr;
 
 	state->step = UNWIND_STEP_DONE;
-	if (!unwind_user_base_ok(fp, sp, ws))
+	if (!unwind_user_base_ok(fp, sp, ws)) {
+		unwind_user_bad_frame(fp);
 		return 0;
+	}
 
 	max = unwind_user_window(&fp, min(ra_at, fp_at), max(ra_at, fp_at) + ws, max);
-	if (!max)
+	if (!max) {
+		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 		return 0;
+	}
 
 	/*
 	 * Up to 0, which needs no comparison. What is hidden from the compiler is so
@@ -168,6 +177,8 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 		state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
 		state->sp = sp;
 		state->fp = next;
+	} else {
+		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 	}
 
 	if (nr)
@@ -270,11 +281,12 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 		state->step = UNWIND_STEP_SIGNAL;
 		return 0;
 	case UNWIND_SAYS_PUSHED:
+	case UNWIND_SAYS_PUSHED_3:
 		/* It is the caller's still, or the stack is all of the frame again. */
 		if ((state->fp != state->sp && !unwind_user_is_fp(state, state->sp)) ||
 		    !unwind_user_word(state, state->sp, state->ss_base, &fp))
 			return 0;
-		cfa += state->ws;
+		cfa += (says == UNWIND_SAYS_PUSHED ? 1 : 3) * state->ws;
 		break;
 	case UNWIND_SAYS_DRAP:
 		cfa = state->drap;
@@ -319,8 +331,11 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 {
 	/* At a return address it shows in the code, which was seen before most often. */
 	if (state->syscall < 0 && unwind_text_look(state, false) != UNWIND_SAYS_SIGNAL) {
-		state->step = unwind_user_base_ok(state->fp, state->sp, state->ws) ?
-			UNWIND_STEP_FP : UNWIND_STEP_DONE;
+		state->step = UNWIND_STEP_FP;
+		if (!unwind_user_base_ok(state->fp, state->sp, state->ws)) {
+			unwind_user_bad_frame(state->fp);
+			state->step = UNWIND_STEP_DONE;
+		}
 		return 0;
 	}
 	if (!arch_unwind_user_signal_frame(state)) {
@@ -329,9 +344,13 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 		state->syscall = -1;
 		return 0;
 	}
-	if (!state->ws || state->ip >= TASK_SIZE_MAX ||
-	    ++state->signals > UNWIND_USER_SIGNALS) {
-		state->step = UNWIND_STEP_DONE;
+	state->step = UNWIND_STEP_DONE;
+	if (!state->ws || state->ip >= TASK_SIZE_MAX) {
+		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
+		return 0;
+	}
+	if (++state->signals > UNWIND_USER_SIGNALS) {
+		unwind_count(UNWIND_STAT_ENDED_SIGNALS);
 		return 0;
 	}
 

@@ -106,9 +106,13 @@ static unsigned long test_pmu_expire(struct test_pmu_cpu *tc, enum test_pmu_mode
 
 		if (next <= now) {
 			due |= BIT(i);
-			/* Overflows that nobody could have seen are not made up for. */
-			next = max(next + period, now + period / 2);
-			WRITE_ONCE(tc->next[i], next);
+			/*
+			 * Overflows that nobody could have seen are not made up
+			 * for. The slot may be another event's meanwhile.
+			 */
+			period = max(next + period, now + period / 2);
+			next = cmpxchg64(&tc->next[i], next, period) == next ?
+				period : READ_ONCE(tc->next[i]);
 		}
 		if (!*wake || next < *wake)
 			*wake = next;
@@ -153,7 +157,7 @@ static void test_pmu_sample(struct perf_event *event, struct pt_regs *regs)
 	struct hw_perf_event *hwc = &event->hw;
 	struct perf_sample_data data;
 
-	local64_add(hwc->sample_period, &event->count);
+	local64_add(this_cpu_read(test_pmu_cpus.period[hwc->idx]), &event->count);
 	if (user_mode(regs) ? event->attr.exclude_user : event->attr.exclude_kernel)
 		return;
 

@@ -215,38 +215,40 @@ find_restorer(const struct unwind_user_state *state, unsigned int *popped)
  * @len:	bytes in @code
  * @code:	the instruction at the user ip
  * @ws:		word size of the code
- * @signal:	a restorer may start like this; else the CFA is in the DRAP (dynamic
- *		realign argument pointer): r10, or ecx, in functions that align
- *		their stack
+ * @says:	SIGNAL if a restorer may start like this; DRAP if the CFA is in the
+ *		DRAP (dynamic realign argument pointer): r10, or ecx, in functions
+ *		that align their stack
  * @lea:	bytes of the lea that loads the DRAP, if it has to be right before
  */
 struct code_pattern {
 	u8	len;
 	u8	code[4];
 	u8	ws;
-	bool	signal;
+	u8	says;
 	u8	lea;
 };
 
 static const struct code_pattern code_patterns[] = {
 	/* and $n,%rsp */
-	{ 3, { 0x48, 0x83, 0xe4 },		8, .lea = 5 },
-	{ 3, { 0x48, 0x81, 0xe4 },		8, .lea = 5 },
-	{ 2, { 0x83, 0xe4 },			4, .lea = 4 },
-	{ 2, { 0x81, 0xe4 },			4, .lea = 4 },
+	{ 3, { 0x48, 0x83, 0xe4 },		8, UNWIND_SAYS_DRAP, .lea = 5 },
+	{ 3, { 0x48, 0x81, 0xe4 },		8, UNWIND_SAYS_DRAP, .lea = 5 },
+	{ 2, { 0x83, 0xe4 },			4, UNWIND_SAYS_DRAP, .lea = 4 },
+	{ 2, { 0x81, 0xe4 },			4, UNWIND_SAYS_DRAP, .lea = 4 },
 	/* push -8(%r10); push -4(%ecx) */
-	{ 4, { 0x41, 0xff, 0x72, 0xf8 },	8 },
-	{ 3, { 0xff, 0x71, 0xfc },		4 },
+	{ 4, { 0x41, 0xff, 0x72, 0xf8 },	8, UNWIND_SAYS_DRAP },
+	{ 3, { 0xff, 0x71, 0xfc },		4, UNWIND_SAYS_DRAP },
 	/* lea -8(%r10),%rsp; lea -4(%ecx),%esp */
-	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8 },
-	{ 3, { 0x8d, 0x61, 0xfc },		4 },
+	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8, UNWIND_SAYS_DRAP },
+	{ 3, { 0x8d, 0x61, 0xfc },		4, UNWIND_SAYS_DRAP },
+	/* int80_landing_pad, which is where system calls by the vDSO return to */
+	{ 4, { 0x5d, 0x5a, 0x59, 0xc3 },	4, UNWIND_SAYS_PUSHED_3 },
 	/* The restorers below, and their system calls. */
-	{ 3, { 0x48, 0xc7, 0xc0 },		8, true },
-	{ 1, { 0xb8 },				8, true },
-	{ 1, { 0xb8 },				4, true },
-	{ 2, { 0x58, 0xb8 },			4, true },
-	{ 2, { 0x0f, 0x05 },			8, true },
-	{ 2, { 0xcd, 0x80 },			4, true },
+	{ 3, { 0x48, 0xc7, 0xc0 },		8, UNWIND_SAYS_SIGNAL },
+	{ 1, { 0xb8 },				8, UNWIND_SAYS_SIGNAL },
+	{ 1, { 0xb8 },				4, UNWIND_SAYS_SIGNAL },
+	{ 2, { 0x58, 0xb8 },			4, UNWIND_SAYS_SIGNAL },
+	{ 2, { 0x0f, 0x05 },			8, UNWIND_SAYS_SIGNAL },
+	{ 2, { 0xcd, 0x80 },			4, UNWIND_SAYS_SIGNAL },
 };
 
 static const struct code_pattern *
@@ -475,11 +477,9 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 		return UNWIND_SAYS_NO_CODE;
 
 	pattern = find_pattern(code, len, state->ws);
-	if (pattern && !pattern->signal &&
+	if (pattern && (pattern->says != UNWIND_SAYS_SIGNAL || find_restorer(state, &popped)) &&
 	    (!pattern->lea || is_after_lea(state->ip, pattern->lea)))
-		return UNWIND_SAYS_DRAP;
-	if (pattern && pattern->signal && find_restorer(state, &popped))
-		return UNWIND_SAYS_SIGNAL;
+		return pattern->says;
 
 	if (!follow)
 		return UNWIND_SAYS_NOTHING;
@@ -522,10 +522,18 @@ static bool is_indirect_call(const u8 *modrm, unsigned int rest)
 bool arch_unwind_user_after_call(unsigned long addr)
 {
 	u8 code[MAX_CALL + 1], *call = code + 1;
+	size_t near;
 	u64 word;
 
-	if (addr < sizeof(word) || get_user(word, (u64 __user *)(addr - sizeof(word))))
+	if (addr < sizeof(word))
 		return false;
+	if (get_user(word, (u64 __user *)(addr - sizeof(word)))) {
+		/* It may be the first one in its mapping. */
+		near = min(offset_in_page(addr), sizeof(word));
+		word = 0;
+		if (!near || read_text((u8 *)(&word + 1) - near, addr - near, near) != near)
+			return false;
+	}
 	memcpy(code, &word, sizeof(code));
 
 	/* call rel32 */

@@ -64,6 +64,8 @@ enum frame_kind {
 	KIND_ENTRY,
 	/* Below it the caller's frame pointer was pushed. */
 	KIND_PUSHED,
+	/* Likewise, and two more words, as by the vDSO. */
+	KIND_PUSHED_3,
 	/* r10 or ecx holds the CFA, for the second if it was loaded right before. */
 	KIND_DRAP,
 	KIND_LEA_DRAP,
@@ -93,6 +95,8 @@ static const struct code_case code_cases[] = {
 	{ "mov esp,ebp (8b)",	4, 0, { 0x8b, 0xec },			KIND_PUSHED },
 	{ "mov esp,ebp in 64 bit", 8, 0, { 0x89, 0xe5 },		KIND_FP },
 	{ "pop rbp",		8, 0, { 0x5d, 0xc3 },			KIND_PUSHED },
+	{ "landing pad",	4, 0, { 0x5d, 0x5a, 0x59, 0xc3 },	KIND_PUSHED_3 },
+	{ "landing pad in 64 bit", 8, 0, { 0x5d, 0x5a, 0x59, 0xc3 },	KIND_PUSHED },
 	{ "ret",		8, 0, { 0xc3 },				KIND_ENTRY },
 	{ "ret in 32 bit",	4, 0, { 0xc3 },				KIND_ENTRY },
 	{ "ret n",		8, 0, { 0xc2, 0x08, 0x00 },		KIND_ENTRY },
@@ -172,6 +176,11 @@ static void code_test(struct kunit *test)
 		break;
 	case KIND_PUSHED:
 		put_frame(test, state.sp, ws, state.fp, base + CALLER(1));
+		break;
+	case KIND_PUSHED_3:
+		/* The second one could be a caller, too. */
+		put_frame(test, state.sp, ws, state.fp, base + CALLER(4));
+		put_word(test, state.sp + 3 * ws, ws, base + CALLER(1));
 		break;
 	case KIND_LEA_DRAP:
 		if (ws == sizeof(u64))

@@ -233,6 +233,7 @@ static unsigned long stride(void)
 
 TEST_F_TIMEOUT(probe, each_instruction, 300)
 {
+	const char *seed = getenv("UNWIND_SEED");
 	struct unwind_test_op try = OP_PROBE(0);
 	unsigned long step, first;
 	unsigned int hits = 0;
@@ -252,8 +253,8 @@ TEST_F_TIMEOUT(probe, each_instruction, 300)
 		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old));
 
 	step = stride();
-	first = 1 + time(NULL) % step;
-	TH_LOG("from byte %lu on each %lu", first, step);
+	first = 1 + (seed && *seed ? strtoul(seed, NULL, 0) : time(NULL)) % step;
+	TH_LOG("from byte %lu on each %lu, the same with UNWIND_SEED=%lu", first, step, first - 1);
 	for_each_function(f) {
 		for (unsigned long addr = f->start; addr < f->end;
 		     addr += addr == f->start ? first : step) {

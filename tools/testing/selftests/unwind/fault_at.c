@@ -140,6 +140,7 @@ FIXTURE(at) {
 FIXTURE_VARIANT(at) {
 	enum kind kind;
 	enum end end;
+	bool sync;
 };
 
 FIXTURE_VARIANT_ADD(at, unmapped) {
@@ -176,6 +177,15 @@ FIXTURE_VARIANT_ADD(at, fuse_killed) {
 
 FIXTURE_VARIANT_ADD(at, fuse_server_dies) {
 	.kind = KIND_FUSE, .end = END_SERVER_DIES
+};
+
+/* Nobody else waits, whose walk cannot even be killed. */
+FIXTURE_VARIANT_ADD(at, fuse_sync_resolved) {
+	.kind = KIND_FUSE, .end = END_RESOLVED, .sync = true
+};
+
+FIXTURE_VARIANT_ADD(at, fuse_sync_server_dies) {
+	.kind = KIND_FUSE, .end = END_SERVER_DIES, .sync = true
 };
 
 FIXTURE_VARIANT_ADD(at, fuse_exit) {
@@ -505,7 +515,7 @@ static void walk(struct __test_metadata *_metadata, struct _test_data_at *self)
 	char c;
 
 	if (self->variant->kind == KIND_FUSE) {
-		status = fuse_mount(&self->fuse);
+		status = fuse_mount(&self->fuse, self->variant->sync);
 		if (status == -ENODEV)
 			SKIP(return, "needs CONFIG_FUSE_FS");
 		ASSERT_EQ(0, status);

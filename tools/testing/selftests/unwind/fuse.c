@@ -69,7 +69,7 @@ static void answer_init(struct fuse *fuse, const struct fuse_in_header *in)
 		 * Read ahead, and not waiting for it: who waits for a read that the
 		 * server has seen cannot be killed, who waits for a page can.
 		 */
-		.flags		= FUSE_ASYNC_READ,
+		.flags		= fuse->sync ? 0 : FUSE_ASYNC_READ,
 		.max_write	= MAX_WRITE,
 	};
 
@@ -143,12 +143,13 @@ static void serve(struct fuse *fuse)
 	}
 }
 
-int fuse_mount(struct fuse *fuse)
+int fuse_mount(struct fuse *fuse, bool sync)
 {
 	char options[64];
 	int err;
 
 	memset(fuse, 0, sizeof(*fuse));
+	fuse->sync = sync;
 	fuse->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fuse->fd < 0)
 		return -ENODEV;

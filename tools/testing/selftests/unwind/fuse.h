@@ -19,6 +19,7 @@
  * @file:	the path of its file
  * @held:	the request for the page that was not answered yet, or 0
  * @reads:	such requests so far
+ * @sync:	who reads waits for the answer, and not for the page: it cannot be killed
  */
 struct fuse {
 	int		fd;
@@ -26,10 +27,11 @@ struct fuse {
 	char		file[40];
 	__u64		held;
 	unsigned int	reads;
+	bool		sync;
 };
 
 /* 0 or -errno; -ENODEV where there is no FUSE. */
-int fuse_mount(struct fuse *fuse);
+int fuse_mount(struct fuse *fuse, bool sync);
 void fuse_unmount(struct fuse *fuse);
 
 /*

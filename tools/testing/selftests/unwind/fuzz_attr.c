@@ -632,12 +632,8 @@ static void find_events(void)
 		"sched/sched_switch", "sched/sched_process_exit", "signal/signal_deliver",
 		"exceptions/page_fault_user",
 	};
-	FILE *file = fopen("/sys/bus/event_source/devices/perf_test/type", "r");
 
-	if (file && fscanf(file, "%d", &perf_test_type) != 1)
-		perf_test_type = -1;
-	if (file)
-		fclose(file);
+	perf_test_type = pmu_type("perf_test");
 	for (unsigned int i = 0; i < 8; i++) {
 		int id = tracepoint_id(names[i]);
 

@@ -172,22 +172,34 @@ static void watch_event(struct perf_event_attr *attr, pid_t pid, bool entries)
 static void watch_child(pid_t pid)
 {
 	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_enter");
-	FILE *file = fopen("/sys/bus/event_source/devices/perf_test/type", "r");
-	int type;
+	int type = pmu_type("perf_test");
 
 	nr_watches = 0;
 	attr.sample_period = 1 + rnd_below(3);
 	watch_event(&attr, pid, true);
 	attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
 	watch_event(&attr, pid, false);
-	if (file && fscanf(file, "%d", &type) == 1) {
+	if (type >= 0) {
 		attr = software_attr(0);
 		attr.type = type;
 		attr.sample_period = NMI_PERIOD;
 		watch_event(&attr, pid, false);
 	}
-	if (file)
-		fclose(file);
+}
+
+static char state_of(pid_t pid)
+{
+	char name[32], state = 0;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	file = fopen(name, "r");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state;
 }
 
 /* Read along until it ends; one that gets nowhere is ended. */
@@ -195,7 +207,7 @@ static void see_through(pid_t pid)
 {
 	unsigned int round = 0;
 	time_t since = time(NULL);
-	bool any, over = false;
+	bool any, over = false, killed = false;
 	int status;
 
 	while (!over) {
@@ -209,8 +221,14 @@ static void see_through(pid_t pid)
 			round = shared->round;
 			since = time(NULL);
 		} else if (time(NULL) - since > STUCK_SECONDS) {
+			/* Its code may run in circles, the kernel must not wait. */
+			if (state_of(pid) == 'D')
+				complain("a child waits in the kernel", pid, 0);
+			if (killed)
+				complain("a child cannot be killed", pid, 0);
 			count.stuck++;
 			kill(pid, SIGKILL);
+			killed = true;
 			since = time(NULL);
 		}
 	}

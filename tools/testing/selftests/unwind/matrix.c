@@ -34,7 +34,10 @@
  *   K4 callback that requests	core_requests: callback_requests
  *   C5 over a request		core_requests: point.*; core_probe: each_instruction
  *   X1 no memory		core_requests: failed_cache; fail_nth; depth: no_memory
- *   X2 nth read of the user	fail_nth
+ *   X2 nth read of the user	fuzz/fuzz.sh replay: of all that are simulated; fail_nth: of
+ *				code and signal frames; fault_at: by page
+ *   X3 fail_function		none of the core's functions may fail by it: no allocation
+ *				or access is behind one that is marked for that
  *   O2 single steps		oracle: every_instruction
  */
 #define _GNU_SOURCE
@@ -401,7 +404,8 @@ static bool may_move(void)
 	return run.context->flags & CONTEXT_REPEATS && run.shape->flags & CASE_SIGNAL;
 }
 
-static void check_seen(struct __test_metadata *_metadata, unsigned int parts, long moved)
+static void check_seen(struct __test_metadata *_metadata, unsigned int parts, long moved,
+		       long ended)
 {
 	const struct context *context = run.context;
 	bool exact = parts & DEFERRED && !is_killed();
@@ -420,6 +424,9 @@ static void check_seen(struct __test_metadata *_metadata, unsigned int parts, lo
 	EXPECT_IN_CASE(!odd && !seen.lost);
 	EXPECT_IN_CASE(seen.empty == (may_move() ? unwind_stat("empty_moved") - moved : 0));
 	EXPECT_IN_CASE(!(parts & DEFERRED) || seen.hits);
+	if (run.shape->counter && seen.hits) {
+		EXPECT_IN_CASE(unwind_stat(run.shape->counter) - ended >= seen.hits);
+	}
 	if (context->traces && exact) {
 		EXPECT_IN_CASE(seen.hits == context->traces);
 	}
@@ -447,6 +454,7 @@ static void check_refused(struct __test_metadata *_metadata)
 static void run_child(struct __test_metadata *_metadata, int go, unsigned int parts)
 {
 	bool refused = run.context->flags & CONTEXT_REFUSED, over = false;
+	long ended = run.shape->counter ? unwind_stat(run.shape->counter) : 0;
 	long moved = unwind_stat("empty_moved");
 	pthread_t thread;
 	int status, err;
@@ -482,7 +490,7 @@ static void run_child(struct __test_metadata *_metadata, int go, unsigned int pa
 		return;
 	}
 	look();
-	check_seen(_metadata, parts, moved);
+	check_seen(_metadata, parts, moved, ended);
 	rings_close(&run.deferred);
 	rings_close(&run.in_place);
 }

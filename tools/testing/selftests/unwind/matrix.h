@@ -169,6 +169,8 @@ struct shape_case {
 	/* In the child, each time before it enters; negative when that is not possible. */
 	int		(*prepare)(struct run *run);
 	unsigned int	flags;
+	/* Counts walks that end there, NULL if that is as it should be. */
+	const char	*counter;
 };
 
 #define MATRIX_CASES	8

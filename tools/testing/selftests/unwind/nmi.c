@@ -208,6 +208,55 @@ TEST_F(nmi, right_chains)
 
 extern const char __executable_start[], etext[];
 
+/* Where a symbol of the kernel is, or 0. */
+static unsigned long kernel_symbol(const char *name)
+{
+	FILE *file = fopen("/proc/kallsyms", "r");
+	unsigned long addr = 0, at;
+	char symbol[256];
+
+	if (!file)
+		return 0;
+	while (!addr && fscanf(file, "%lx %*c %255s%*[^\n]", &at, symbol) == 2) {
+		if (!strcmp(symbol, name))
+			addr = at;
+	}
+	fclose(file);
+	return addr;
+}
+
+/* What runs with interrupts disabled is hit by another CPU's NMI, and by none else. */
+TEST_F(nmi, entry_code)
+{
+	unsigned long begin = kernel_symbol("__entry_text_start");
+	unsigned long end = kernel_symbol("__entry_text_end");
+	unsigned int samples = 0, in_entry = 0;
+	struct sample sample;
+	__u64 nr;
+	int at;
+
+	ASSERT_LT(0, begin);
+	ASSERT_LT(begin, end);
+	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 2048));
+	ring_enable(&self->ring);
+	busy();
+	ring_disable(&self->ring);
+	while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
+		parse_sample(self->record, &sample);
+		samples++;
+		at = sample_part(&sample, PERF_CONTEXT_KERNEL, &nr);
+		in_entry += at >= 0 && nr && sample.ips[at] >= begin && sample.ips[at] < end;
+	}
+	TH_LOG("%u samples, %u of them in the entry code", samples, in_entry);
+	EXPECT_LT(20, samples);
+	if (variant->mode == REMOTE) {
+		EXPECT_LT(0, in_entry);
+	} else {
+		EXPECT_EQ(0, in_entry);
+	}
+	ring_close(&self->ring);
+}
+
 /* User registers, of a program that is in user mode: in this program, on its stack. */
 TEST_F(nmi, user_registers)
 {

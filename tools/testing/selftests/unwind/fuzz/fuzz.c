@@ -32,6 +32,8 @@
 struct trace {
 	unsigned int	nr;
 	unsigned long	*entries;
+	/* Up to the entry, for walks of one at a time. */
+	unsigned int	*reads;
 	struct counts	counts;
 };
 
@@ -110,6 +112,7 @@ static struct trace walk(struct unwind_text *text, unsigned int piece)
 
 	/* Of this size, so that one entry too many is the address sanitizer's. */
 	trace.entries = malloc(process.room * sizeof(long));
+	trace.reads = calloc(process.room, sizeof(*trace.reads));
 	sim_begin();
 	unwind_user_start(&state, &sim_regs, text);
 	do {
@@ -117,8 +120,10 @@ static struct trace walk(struct unwind_text *text, unsigned int piece)
 		sp = state.sp;
 		got = unwind_user_walk(&state, trace.entries + trace.nr, want);
 		sim_rule(got <= want, "%u entries where there is room for %u", got, want);
-		if (piece == 1 && got)
+		if (piece == 1 && got) {
 			check_entry(&state, trace.entries[trace.nr], sp);
+			trace.reads[trace.nr] = sim_reads();
+		}
 		trace.nr += got;
 	} while (got == want && trace.nr < process.room);
 
@@ -147,9 +152,16 @@ static struct trace walk_whole(void)
 	sim_rule(trace.nr <= process.room, "%u entries", stack.nr);
 
 	trace.entries = malloc(process.room * sizeof(long));
+	trace.reads = NULL;
 	memcpy(trace.entries, stack.entries + 1, trace.nr * sizeof(long));
 	free(stack.entries);
 	return trace;
+}
+
+static void drop(struct trace trace)
+{
+	free(trace.entries);
+	free(trace.reads);
 }
 
 /* Compare and forget @b. */
@@ -161,12 +173,7 @@ static void same(const char *what, const struct trace *a, struct trace b)
 		i++;
 	sim_rule(i == a->nr && i == b.nr, "%s: %u entries instead of %u, entry %u is another",
 		 what, b.nr, a->nr, i);
-	free(b.entries);
-}
-
-static void drop(struct trace trace)
-{
-	free(trace.entries);
+	drop(b);
 }
 
 /* Walk in all the ways that have to find the same as @trace. */
@@ -323,6 +330,26 @@ static void check_gives(const struct trace *trace, const struct gives *gives)
 	}
 }
 
+/* Each read fails once: what was found before stays, and what comes keeps the rules. */
+static void fail_each_read(const struct record *records, size_t nr, const struct trace *trace)
+{
+	struct unwind_text text;
+	struct trace part;
+
+	if (!is_stable())
+		return;
+	for (unsigned int nth = 1; nth <= trace->counts.reads; nth++) {
+		input_load(records, nr);
+		process.fail_read = nth;
+		text = (struct unwind_text) {};
+		part = walk(&text, 1);
+		for (int i = 0; i < trace->nr && trace->reads[i] < nth; i++)
+			sim_rule(i < part.nr && part.entries[i] == trace->entries[i],
+				 "read %u fails: entry %d is another", nth, i);
+		drop(part);
+	}
+}
+
 /* Walk the processes that a text describes. */
 static int replay(const char *name)
 {
@@ -348,6 +375,7 @@ static int replay(const char *name)
 		}
 		trace = check(records, nr);
 		check_gives(&trace, &gives);
+		fail_each_read(records, nr, &trace);
 		printf("%u callers, %u reads of %u bytes, %u look-ups\n", trace.nr,
 		       trace.counts.reads, trace.counts.bytes, trace.counts.lookups);
 		for (int i = 0; i < trace.nr; i++)

@@ -110,6 +110,8 @@ extern struct process process;
 void sim_write(unsigned long addr, const void *src, size_t size);
 struct area *sim_area(unsigned long addr);
 void sim_begin(void);
+/* User reads since then. */
+unsigned int sim_reads(void);
 void sim_end(struct counts *counts);
 
 /**

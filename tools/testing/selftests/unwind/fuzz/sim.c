@@ -313,6 +313,11 @@ void sim_begin(void)
 	sim_mm.flags = process.insn || process.nr_probes ? BIT(MMF_HAS_UPROBES) : 0;
 }
 
+unsigned int sim_reads(void)
+{
+	return sim.counts.reads;
+}
+
 /* After it: as it was. */
 void sim_end(struct counts *counts)
 {

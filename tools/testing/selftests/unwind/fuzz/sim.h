@@ -56,6 +56,7 @@ typedef long long s64, __s64;
 #define BIT(nr)				(1UL << (nr))
 #define ARRAY_SIZE(a)			(sizeof(a) / sizeof((a)[0]))
 #define IS_ENABLED(CONFIG_any)		1
+#define offset_in_page(p)		((unsigned long)(p) % PAGE_SIZE)
 #define IS_ALIGNED(x, a)		(((x) & ((typeof(x))(a) - 1)) == 0)
 #define min(a, b)			((a) < (b) ? (a) : (b))
 #define max(a, b)			((a) > (b) ? (a) : (b))

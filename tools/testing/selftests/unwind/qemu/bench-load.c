@@ -2,7 +2,7 @@
 /*
  * Fixed work for make bench: how long it takes is what its profiler costs.
  *
- *   bench-load read|bulk|user|getppid DEPTH COUNT
+ *   bench-load read|bulk|cold|user|getppid DEPTH COUNT
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
  * the nanoseconds of it: instructions, where the machine counts time in these.
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -39,6 +40,16 @@ static __attribute__((noinline)) void bulk_once(void)
 		iov[i] = (struct iovec) { .iov_base = buf, .iov_len = sizeof(buf) };
 	if (readv(zero, iov, ARRAY_SIZE(iov)) != sizeof(buf) * ARRAY_SIZE(iov))
 		exit(1);
+}
+
+/* What is known about the mappings is not true any more. */
+static __attribute__((noinline)) void cold_once(void)
+{
+	void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED || munmap(page, 4096))
+		exit(1);
+	read_once();
 }
 
 static __attribute__((noinline)) void compute_once(void)
@@ -96,6 +107,8 @@ int main(int argc, char **argv)
 		once = read_once;
 	else if (!strcmp(argv[1], "bulk"))
 		once = bulk_once;
+	else if (!strcmp(argv[1], "cold"))
+		once = cold_once;
 	else if (!strcmp(argv[1], "user"))
 		once = compute_once;
 	else

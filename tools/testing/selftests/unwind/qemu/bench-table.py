@@ -90,6 +90,19 @@ def totals(bench):
     return cheaper
 
 
+def frames(bench):
+    """What a frame more costs: where the mappings stay the same, and where they do not."""
+    for work, label, ways in (("read", "warm", WAYS), ("user", "warm, user mode", WAYS),
+                              ("cold", "mappings changed", WAYS[:2])):
+        cells = []
+        for way in ways:
+            cost = {depth: bench.costs(work, depth, way, bench.data(work, depth, way))
+                    for depth in (5, 100)}
+            cells.append(figure([(deep - flat) / 95
+                                 for flat, deep in zip(cost[5], cost[100])], 1))
+        row("a frame", label, cells)
+
+
 def interrupts(bench):
     """
     Some 80 samples in each kernel entry: interrupt and NMI are nearly all that counts.
@@ -110,6 +123,8 @@ def main(out):
     bench = Bench(out)
     row("per sample", "", WAYS)
     cheaper = totals(bench)
+    print()
+    frames(bench)
     print()
     print("in interrupt and NMI, per sample:")
     constant = interrupts(bench)

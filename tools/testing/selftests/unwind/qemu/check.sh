@@ -92,7 +92,7 @@ kselftests() {
 	done < "$install/kselftest-list.txt"
 	# As many as a quarter of an hour for all has room for.
 	case $kernel in
-	plain) seconds=5 ;;
+	plain) seconds=5 nmi=10000 ;;
 	debug) seconds=30 nmi=20000 ;;
 	kcsan) nmi=4000 ;;
 	esac

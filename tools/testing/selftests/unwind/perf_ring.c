@@ -115,7 +115,7 @@ static long file_offset(const void *addr, char *file, size_t size)
 	return ret;
 }
 
-int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size)
+int uprobe_file_attr(struct perf_event_attr *attr, const char *file, __s64 offset)
 {
 	int type = pmu_type("uprobe");
 
@@ -125,8 +125,15 @@ int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t
 	*attr = software_attr(0);
 	attr->type = type;
 	attr->uprobe_path = (uintptr_t)file;
-	attr->probe_offset = file_offset(at, file, size);
-	return (long)attr->probe_offset < 0 ? -EINVAL : 0;
+	attr->probe_offset = offset;
+	return offset < 0 ? -EINVAL : 0;
+}
+
+int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size)
+{
+	long offset = file_offset(at, file, size);
+
+	return uprobe_file_attr(attr, file, offset);
 }
 
 void keep_tracepoint(const char *name)

@@ -65,10 +65,10 @@ struct perf_event_attr software_attr(__u64 config);
 /* The type of the events of a PMU, or -1. */
 int pmu_type(const char *name);
 
-/*
- * The same for a uprobe at an address of this program, whose name goes to @file; -ENOENT
- * when there are no such events.
- */
+/* The same for a uprobe; -ENOENT when there are no such events. */
+int uprobe_file_attr(struct perf_event_attr *attr, const char *file, __s64 offset);
+
+/* The same for an address of this program, whose name goes to @file. */
 int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size);
 
 /*

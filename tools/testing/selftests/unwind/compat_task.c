@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A 32-bit process: its system calls by interrupt and through its vDSO, its signal
+ * frames, which end in the vDSO, its page faults and its return probes. The program
+ * is compat_task32.S; all labels below are there.
+ */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "../kselftest_harness.h"
+
+/* From asm/unistd_32.h, whose names are those of the 64-bit ones. */
+#define NR_GETPPID_32	64
+/* More than the 32-bit vDSO has, and less than there is to its neighbours. */
+#define VDSO_SIZE	0x10000U
+#define MAX_CHAIN	8
+
+/* What the program reads from its standard input: whom to call, and an action. */
+struct order {
+	__u32	function;
+	__u32	handler, flags, restorer;
+	__u64	mask;
+};
+
+/* What it writes to its standard output, twice: before it reads, and at its end. */
+struct told {
+	__u32	vsyscall, vdso, landing_pad, restorer;
+};
+
+/* The file of the program. */
+struct program {
+	char			path[4096];
+	const Elf32_Ehdr	*elf;
+	size_t			size;
+};
+
+/* The program as a process. */
+struct task {
+	struct program	program;
+	struct told	told;
+	pid_t		pid;
+	int		order, told_fd;
+};
+
+static const void *at(const struct program *program, __u32 offset)
+{
+	return (const char *)program->elf + offset;
+}
+
+static int program_open(struct program *program)
+{
+	ssize_t len = readlink("/proc/self/exe", program->path, sizeof(program->path) - 3);
+	struct stat st;
+	int fd;
+
+	if (len < 0)
+		return -errno;
+	memcpy(program->path + len, "32", sizeof("32"));
+	fd = open(program->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	program->size = st.st_size;
+	program->elf = mmap(NULL, program->size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	return program->elf == MAP_FAILED ? -errno : 0;
+}
+
+/* The address of a label, or 0. */
+static __u32 label(const struct program *program, const char *name)
+{
+	const Elf32_Shdr *section = at(program, program->elf->e_shoff), *symtab = section;
+	const Elf32_Sym *symbol;
+
+	while (symtab->sh_type != SHT_SYMTAB) {
+		if (++symtab == section + program->elf->e_shnum)
+			return 0;
+	}
+	symbol = at(program, symtab->sh_offset);
+	for (unsigned int i = 0; i < symtab->sh_size / sizeof(*symbol); i++) {
+		if (!strcmp(at(program, section[symtab->sh_link].sh_offset + symbol[i].st_name),
+			    name))
+			return symbol[i].st_value;
+	}
+	return 0;
+}
+
+/* Where in the file an address is, or -1. */
+static __s64 file_offset(const struct program *program, __u32 addr)
+{
+	const Elf32_Phdr *load = at(program, program->elf->e_phoff);
+
+	for (unsigned int i = 0; i < program->elf->e_phnum; i++, load++) {
+		if (load->p_type == PT_LOAD && addr - load->p_vaddr < load->p_filesz)
+			return addr - load->p_vaddr + load->p_offset;
+	}
+	return -1;
+}
+
+/* What the child does: its status tells why there is no program. */
+static void become(const struct program *program, int order, int told)
+{
+	dup2(order, STDIN_FILENO);
+	dup2(told, STDOUT_FILENO);
+	execl(program->path, program->path, NULL);
+	_exit(errno == ENOEXEC ? KSFT_SKIP : KSFT_FAIL);
+}
+
+/* Start the program, which waits for its order; the status of one that does not start. */
+static int task_start(struct task *task)
+{
+	int order[2], told[2], status;
+
+	if (pipe2(order, O_CLOEXEC) || pipe2(told, O_CLOEXEC))
+		return -1;
+	task->pid = fork();
+	if (!task->pid)
+		become(&task->program, order[0], told[1]);
+	close(order[0]);
+	close(told[1]);
+	task->order = order[1];
+	task->told_fd = told[0];
+	if (read(told[0], &task->told, sizeof(task->told)) == sizeof(task->told))
+		return 0;
+	return waitpid(task->pid, &status, 0) == task->pid ? status : -1;
+}
+
+/* Let it run to its end; its status. */
+static int task_run(struct task *task, const char *function, int flags)
+{
+	const struct order order = {
+		.function = label(&task->program, function),
+		.handler = label(&task->program, "handler"),
+		.flags = flags,
+	};
+	int status;
+
+	if (write(task->order, &order, sizeof(order)) != sizeof(order) ||
+	    read(task->told_fd, &task->told, sizeof(task->told)) != sizeof(task->told) ||
+	    waitpid(task->pid, &status, 0) != task->pid)
+		return -1;
+	return status;
+}
+
+/* The address of a label, or of what the program told about. */
+static __u32 address(const struct task *task, const char *name)
+{
+	if (!strcmp(name, "landing_pad"))
+		return task->told.landing_pad;
+	if (!strcmp(name, "restorer"))
+		return task->told.restorer;
+	return label(&task->program, name);
+}
+
+/* The trace is these labels, up to the first that is NULL, and no more. */
+static void expect_chain(struct __test_metadata *_metadata, const struct task *task,
+			 const struct deferred *deferred, const char * const *names)
+{
+	__u64 nr = 0;
+
+	for (; names[nr]; nr++) {
+		__u32 want = address(task, names[nr]);
+
+		ASSERT_NE(0, want);
+		ASSERT_LT(nr, deferred->nr) {
+			TH_LOG("entry %llu, %s, is missing", nr, names[nr]);
+		}
+		EXPECT_EQ(want, deferred->ips[nr]) {
+			TH_LOG("entry %llu should be %s", nr, names[nr]);
+		}
+	}
+	EXPECT_EQ(nr, deferred->nr);
+}
+
+#define START() do {								\
+	int _status;								\
+										\
+	ASSERT_EQ(0, program_open(&self->task.program));			\
+	_status = task_start(&self->task);					\
+	if (WIFEXITED(_status) && WEXITSTATUS(_status) == KSFT_SKIP)		\
+		SKIP(return, "needs CONFIG_IA32_EMULATION");			\
+	ASSERT_EQ(0, _status);							\
+	if (!self->task.told.vsyscall)						\
+		SKIP(return, "needs the 32-bit vDSO");				\
+} while (0)
+
+/* Open a ring of the program's events and enable it. */
+#define OPEN(ring, attr) do {							\
+	int _err = ring_open(ring, attr, self->task.pid, -1, 32);		\
+										\
+	if (_err == -EACCES || _err == -EPERM)					\
+		SKIP(return, "needs root");					\
+	ASSERT_EQ(0, _err);							\
+	ring_enable(ring);							\
+} while (0)
+
+/* One that has the getppid() of the program; tracefs names no 32-bit system calls. */
+#define OPEN_GETPPID(ring) do {							\
+	struct perf_event_attr _attr = tracepoint_attr("raw_syscalls/sys_enter");	\
+										\
+	if (_attr.type == ~0U)							\
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");	\
+	OPEN(ring, &_attr);							\
+	ASSERT_EQ(0, ring_filter(ring, "id", NR_GETPPID_32));			\
+} while (0)
+
+FIXTURE(chain) {
+	struct task task;
+	struct ring ring;
+	union record *record;
+};
+
+FIXTURE_VARIANT(chain) {
+	const char *function;
+	int flags;
+	bool faults;
+	const char *names[MAX_CHAIN];
+};
+
+FIXTURE_VARIANT_ADD(chain, int80) {
+	.function = "int80",
+	.names = { "int80_at", "middle_called", "top_called", "start_called" },
+};
+
+/* By the instruction that is best for this CPU. */
+FIXTURE_VARIANT_ADD(chain, vdso) {
+	.function = "in_vdso",
+	.names = { "landing_pad", "in_vdso_called", "middle_called", "top_called",
+		   "start_called" },
+};
+
+FIXTURE_VARIANT_ADD(chain, restart_in_vdso) {
+	.function = "restarted",
+	.names = { "landing_pad", "restarted_called", "middle_called", "top_called",
+		   "start_called" },
+};
+
+FIXTURE_VARIANT_ADD(chain, page_fault) {
+	.function = "fault", .faults = true,
+	.names = { "fault_at", "middle_called", "top_called", "start_called" },
+};
+
+#define SIGNAL_NAMES								\
+	{ "handler_at", "restorer", "signal_at", "middle_called", "top_called",	\
+	  "start_called" }
+
+FIXTURE_VARIANT_ADD(chain, signal) {
+	.function = "signal",
+	.names = SIGNAL_NAMES,
+};
+
+FIXTURE_VARIANT_ADD(chain, rt_signal) {
+	.function = "signal", .flags = SA_SIGINFO,
+	.names = SIGNAL_NAMES,
+};
+
+FIXTURE_VARIANT_ADD(chain, signal_on_other_stack) {
+	.function = "signal", .flags = SA_ONSTACK,
+	.names = SIGNAL_NAMES,
+};
+
+FIXTURE_VARIANT_ADD(chain, rt_signal_on_other_stack) {
+	.function = "signal", .flags = SA_SIGINFO | SA_ONSTACK,
+	.names = SIGNAL_NAMES,
+};
+
+FIXTURE_VARIANT_ADD(chain, signal_in_vdso) {
+	.function = "signal_in_vdso",
+	.names = { "handler_at", "restorer", "landing_pad", "signal_in_vdso_called",
+		   "middle_called", "top_called", "start_called" },
+};
+
+FIXTURE_SETUP(chain)
+{
+	struct perf_event_attr faults = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+
+	self->record = malloc(sizeof(*self->record));
+	START();
+	if (variant->faults)
+		OPEN(&self->ring, &faults);
+	else
+		OPEN_GETPPID(&self->ring);
+}
+
+FIXTURE_TEARDOWN(chain)
+{
+	free(self->record);
+}
+
+/* The next trace that begins at this label. */
+static bool next_trace(struct ring *ring, union record *record, __u32 first)
+{
+	while (ring_next_type(ring, record, PERF_RECORD_CALLCHAIN_DEFERRED)) {
+		if (as_deferred(record)->nr && as_deferred(record)->ips[0] == first)
+			return true;
+	}
+	return false;
+}
+
+TEST_F(chain, complete)
+{
+	const struct told *told = &self->task.told;
+	__u32 first;
+
+	ASSERT_EQ(0, task_run(&self->task, variant->function, variant->flags));
+	first = address(&self->task, variant->names[0]);
+	ASSERT_TRUE(next_trace(&self->ring, self->record, first));
+	expect_chain(_metadata, &self->task, as_deferred(self->record), variant->names);
+	EXPECT_FALSE(next_trace(&self->ring, self->record, first));
+
+	/* The kernel took no other restorer than that of the vDSO. */
+	if (!strcmp(variant->names[1], "restorer")) {
+		EXPECT_GT(VDSO_SIZE, told->restorer - told->vdso);
+	}
+}
+
+FIXTURE(return_probe) {
+	struct task task;
+	struct perf_event_attr attr;
+	struct ring ring, probe;
+	union record *record;
+};
+
+FIXTURE_VARIANT(return_probe) {
+	const char *function;
+	/* How many of those below it leaves when it returns. */
+	unsigned int left;
+};
+
+static const char * const below_probe[MAX_CHAIN] = {
+	"int80_at", "middle_called", "top_called", "start_called",
+};
+
+FIXTURE_VARIANT_ADD(return_probe, innermost) { .function = "int80", .left = 1 };
+FIXTURE_VARIANT_ADD(return_probe, middle) { .function = "middle", .left = 2 };
+FIXTURE_VARIANT_ADD(return_probe, outermost) { .function = "top", .left = 3 };
+
+FIXTURE_SETUP(return_probe)
+{
+	const struct program *program = &self->task.program;
+	int err;
+
+	self->record = malloc(sizeof(*self->record));
+	START();
+	err = uprobe_file_attr(&self->attr, program->path,
+			       file_offset(program, label(program, variant->function)));
+	if (err == -ENOENT)
+		SKIP(return, "no uprobe event source");
+	ASSERT_EQ(0, err);
+	self->attr.config = 1;
+}
+
+FIXTURE_TEARDOWN(return_probe)
+{
+	free(self->record);
+}
+
+/* The only trace is the one of these labels. */
+#define EXPECT_ONE(ring, names) do {						\
+	ASSERT_TRUE(ring_next_type(ring, self->record,				\
+				   PERF_RECORD_CALLCHAIN_DEFERRED));		\
+	expect_chain(_metadata, &self->task, as_deferred(self->record), names);	\
+	EXPECT_FALSE(ring_next_type(ring, self->record,				\
+				    PERF_RECORD_CALLCHAIN_DEFERRED));		\
+} while (0)
+
+/* The return address on the stack is the trampoline's meanwhile. */
+TEST_F(return_probe, below)
+{
+	struct tally tally;
+
+	self->attr.defer_callchain = 0;
+	self->attr.defer_output = 0;
+	OPEN(&self->probe, &self->attr);
+	OPEN_GETPPID(&self->ring);
+	ASSERT_EQ(0, task_run(&self->task, "int80", 0));
+	EXPECT_ONE(&self->ring, below_probe);
+	/* There was a probe. */
+	tally_rings(&tally, &self->probe, 1, self->task.pid);
+	EXPECT_EQ(1, tally.samples);
+}
+
+/* The sample of the probe itself, which is taken in the trampoline. */
+TEST_F(return_probe, at_return)
+{
+	OPEN(&self->probe, &self->attr);
+	ASSERT_EQ(0, task_run(&self->task, "int80", 0));
+	EXPECT_ONE(&self->probe, below_probe + variant->left);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The 32-bit program that compat_task.c starts, which needs no 32-bit C library. It
+ * says where the vDSO is, reads which function is to be called, calls that one below
+ * two others, and says where a signal handler would have returned to.
+ *
+ * Labels that end in _called are return addresses, those in _at other addresses that
+ * traces show.
+ */
+#include <asm/unistd_32.h>
+
+#define AT_SYSINFO	32
+#define AT_SYSINFO_EHDR	33
+#define SIGUSR1		10
+#define PAGE		4096
+
+	.text
+	.globl	_start
+_start:
+	lea	4(%esp), %esi
+	xor	%ebp, %ebp
+	call	find_vdso
+	call	tell
+	mov	$__NR_read, %eax
+	mov	$0, %ebx
+	mov	$order, %ecx
+	mov	$order_end - order, %edx
+	int	$0x80
+	/* Nobody is there any more. */
+	cmp	$order_end - order, %eax
+	jne	1f
+	call	top
+start_called:
+	call	tell
+1:	mov	$__NR_exit, %eax
+	mov	$0, %ebx
+	int	$0x80
+
+/* esi: argv, behind which are the environment and the auxiliary vector */
+find_vdso:
+	mov	$2, %ecx
+1:	lodsl
+	test	%eax, %eax
+	jnz	1b
+	dec	%ecx
+	jnz	1b
+2:	lodsl
+	mov	%eax, %edx
+	lodsl
+	cmp	$AT_SYSINFO, %edx
+	jne	3f
+	mov	%eax, vsyscall
+3:	cmp	$AT_SYSINFO_EHDR, %edx
+	jne	4f
+	mov	%eax, vdso
+4:	test	%edx, %edx
+	jnz	2b
+
+	/* pop %ebp; pop %edx; pop %ecx; ret: where all system calls come back to */
+	mov	vsyscall, %eax
+	test	%eax, %eax
+	jz	6f
+5:	inc	%eax
+	cmpl	$0xc3595a5d, (%eax)
+	jne	5b
+	mov	%eax, landing_pad
+6:	ret
+
+tell:
+	mov	$__NR_write, %eax
+	mov	$1, %ebx
+	mov	$told, %ecx
+	mov	$told_end - told, %edx
+	int	$0x80
+	ret
+
+top:
+	push	%ebp
+	mov	%esp, %ebp
+	call	middle
+top_called:
+	pop	%ebp
+	ret
+
+middle:
+	push	%ebp
+	mov	%esp, %ebp
+	call	*function
+middle_called:
+	pop	%ebp
+	ret
+
+/* From here on, what may be asked for. */
+
+int80:
+	push	%ebp
+	mov	%esp, %ebp
+	mov	$__NR_getppid, %eax
+	int	$0x80
+int80_at:
+	pop	%ebp
+	ret
+
+/*
+ * Behind calls, as return addresses are, but nobody called: what somebody gets who
+ * takes a register that __kernel_vsyscall saved for a return address.
+ */
+decoys:
+	call	int80
+edx_decoy:
+	call	int80
+ecx_decoy:
+	ret
+
+in_vdso:
+	push	%ebp
+	mov	%esp, %ebp
+	mov	$edx_decoy, %edx
+	mov	$ecx_decoy, %ecx
+	mov	$__NR_getppid, %eax
+	call	*vsyscall
+in_vdso_called:
+	pop	%ebp
+	ret
+
+/* As the kernel restarts a system call: by the int $0x80 before the landing pad. */
+restarted:
+	push	%ebp
+	mov	%esp, %ebp
+	mov	$edx_decoy, %edx
+	mov	$ecx_decoy, %ecx
+	mov	$__NR_getppid, %eax
+	call	1f
+restarted_called:
+	pop	%ebp
+	ret
+1:	push	%ecx
+	push	%edx
+	push	%ebp
+	mov	landing_pad, %esi
+	lea	-2(%esi), %esi
+	jmp	*%esi
+
+fault:
+	push	%ebp
+	mov	%esp, %ebp
+	mov	$fresh_page, %eax
+fault_at:
+	mov	(%eax), %eax
+	pop	%ebp
+	ret
+
+/* Let handler() have the signal that is about to be sent; ebx, ecx: for kill() */
+prepare_signal:
+	mov	$__NR_sigaltstack, %eax
+	mov	$other_stack, %ebx
+	mov	$0, %ecx
+	int	$0x80
+	mov	$__NR_rt_sigaction, %eax
+	mov	$SIGUSR1, %ebx
+	mov	$action, %ecx
+	mov	$0, %edx
+	mov	$8, %esi
+	int	$0x80
+	mov	$__NR_getpid, %eax
+	int	$0x80
+	mov	%eax, %ebx
+	mov	$SIGUSR1, %ecx
+	ret
+
+signal:
+	push	%ebp
+	mov	%esp, %ebp
+	call	prepare_signal
+	mov	$__NR_kill, %eax
+	int	$0x80
+signal_at:
+	pop	%ebp
+	ret
+
+/* What is interrupted is the vDSO. */
+signal_in_vdso:
+	push	%ebp
+	mov	%esp, %ebp
+	call	prepare_signal
+	mov	$edx_decoy, %edx
+	mov	$__NR_kill, %eax
+	call	*vsyscall
+signal_in_vdso_called:
+	pop	%ebp
+	ret
+
+handler:
+	push	%ebp
+	mov	%esp, %ebp
+	mov	4(%ebp), %eax
+	mov	%eax, restorer
+	mov	$__NR_getppid, %eax
+	int	$0x80
+handler_at:
+	pop	%ebp
+	ret
+
+	.data
+	.balign	4
+/* struct order */
+order:
+function:
+	.long	0
+action:
+	.long	handler
+	.long	0	/* flags */
+	.long	0	/* restorer */
+	.quad	0	/* mask */
+order_end:
+
+/* struct told */
+told:
+vsyscall:
+	.long	0
+vdso:
+	.long	0
+landing_pad:
+	.long	0
+restorer:
+	.long	0
+told_end:
+
+other_stack:
+	.long	signal_stack, 0, 4 * PAGE
+
+	.bss
+	.balign	PAGE
+fresh_page:
+	.skip	PAGE
+signal_stack:
+	.skip	4 * PAGE
+
+	/* Else the stack would be executable. */
+	.section .note.GNU-stack, "", @progbits

@@ -154,14 +154,15 @@ static void test_pmu_kick(void *data)
 
 static void test_pmu_sample(struct perf_event *event, struct pt_regs *regs)
 {
-	struct hw_perf_event *hwc = &event->hw;
+	/* As it counts, which may not be as it was set. */
+	u64 period = this_cpu_read(test_pmu_cpus.period[event->hw.idx]);
 	struct perf_sample_data data;
 
-	local64_add(this_cpu_read(test_pmu_cpus.period[hwc->idx]), &event->count);
+	local64_add(period, &event->count);
 	if (user_mode(regs) ? event->attr.exclude_user : event->attr.exclude_kernel)
 		return;
 
-	perf_sample_data_init(&data, 0, hwc->sample_period);
+	perf_sample_data_init(&data, 0, period);
 	if (perf_event_overflow(event, &data, regs))
 		event->pmu->stop(event, 0);
 }

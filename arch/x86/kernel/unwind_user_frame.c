@@ -240,8 +240,12 @@ static const struct code_pattern code_patterns[] = {
 	/* lea -8(%r10),%rsp; lea -4(%ecx),%esp */
 	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8, UNWIND_SAYS_DRAP },
 	{ 3, { 0x8d, 0x61, 0xfc },		4, UNWIND_SAYS_DRAP },
-	/* int80_landing_pad, which is where system calls by the vDSO return to */
+	/*
+	 * int80_landing_pad, which is where system calls by the vDSO return to, and
+	 * the int $0x80 before it, to which a signal makes them return.
+	 */
 	{ 4, { 0x5d, 0x5a, 0x59, 0xc3 },	4, UNWIND_SAYS_PUSHED_3 },
+	{ 4, { 0xcd, 0x80, 0x5d, 0x5a },	4, UNWIND_SAYS_PUSHED_3 },
 	/* The restorers below, and their system calls. */
 	{ 3, { 0x48, 0xc7, 0xc0 },		8, UNWIND_SAYS_SIGNAL },
 	{ 1, { 0xb8 },				8, UNWIND_SAYS_SIGNAL },
@@ -531,7 +535,8 @@ bool arch_unwind_user_after_call(unsigned long addr)
 		/* It may be the first one in its mapping. */
 		near = min(offset_in_page(addr), sizeof(word));
 		word = 0;
-		if (!near || read_text((u8 *)(&word + 1) - near, addr - near, near) != near)
+		if (!near || near == sizeof(word) ||
+		    read_text((u8 *)(&word + 1) - near, addr - near, near) != near)
 			return false;
 	}
 	memcpy(code, &word, sizeof(code));

@@ -96,6 +96,7 @@ static const struct code_case code_cases[] = {
 	{ "mov esp,ebp in 64 bit", 8, 0, { 0x89, 0xe5 },		KIND_FP },
 	{ "pop rbp",		8, 0, { 0x5d, 0xc3 },			KIND_PUSHED },
 	{ "landing pad",	4, 0, { 0x5d, 0x5a, 0x59, 0xc3 },	KIND_PUSHED_3 },
+	{ "restart before it",	4, 0, { 0xcd, 0x80, 0x5d, 0x5a, 0x59, 0xc3 }, KIND_PUSHED_3 },
 	{ "landing pad in 64 bit", 8, 0, { 0x5d, 0x5a, 0x59, 0xc3 },	KIND_PUSHED },
 	{ "ret",		8, 0, { 0xc3 },				KIND_ENTRY },
 	{ "ret in 32 bit",	4, 0, { 0xc3 },				KIND_ENTRY },

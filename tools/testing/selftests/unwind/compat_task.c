@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@
 
 /* From asm/unistd_32.h, whose names are those of the 64-bit ones. */
 #define NR_GETPPID_32	64
+#define NR_READ_32	3
 /* More than the 32-bit vDSO has, and less than there is to its neighbours. */
 #define VDSO_SIZE	0x10000U
 #define MAX_CHAIN	8
@@ -135,6 +137,46 @@ static int task_start(struct task *task)
 	return waitpid(task->pid, &status, 0) == task->pid ? status : -1;
 }
 
+/* Does it wait for something to read, in the function that is to be interrupted? */
+static bool waits(const struct task *task)
+{
+	__u32 size = label(&task->program, "edx_decoy");
+	unsigned long pending = 1, shared = 1, arg = 0;
+	char path[64], line[256];
+	FILE *file;
+	int nr = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", task->pid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		sscanf(line, "SigPnd: %lx", &pending);
+		sscanf(line, "ShdPnd: %lx", &shared);
+	}
+	fclose(file);
+	snprintf(path, sizeof(path), "/proc/%d/syscall", task->pid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	if (fscanf(file, "%d %*x %*x %lx", &nr, &arg) != 2)
+		nr = -1;
+	fclose(file);
+	return !pending && !shared && nr == NR_READ_32 && arg == size;
+}
+
+/* Send the signal when it waits, and something to read when it waits again. */
+static bool interrupt_read(const struct task *task)
+{
+	while (!waits(task))
+		usleep(1000);
+	if (kill(task->pid, SIGUSR1))
+		return false;
+	while (!waits(task))
+		usleep(1000);
+	return write(task->order, "", 1) == 1;
+}
+
 /* Let it run to its end; its status. */
 static int task_run(struct task *task, const char *function, int flags)
 {
@@ -146,6 +188,7 @@ static int task_run(struct task *task, const char *function, int flags)
 	int status;
 
 	if (write(task->order, &order, sizeof(order)) != sizeof(order) ||
+	    (flags & SA_RESTART && !interrupt_read(task)) ||
 	    read(task->told_fd, &task->told, sizeof(task->told)) != sizeof(task->told) ||
 	    waitpid(task->pid, &status, 0) != task->pid)
 		return -1;
@@ -157,6 +200,9 @@ static __u32 address(const struct task *task, const char *name)
 {
 	if (!strcmp(name, "landing_pad"))
 		return task->told.landing_pad;
+	/* The int $0x80 before it. */
+	if (!strcmp(name, "restart"))
+		return task->told.landing_pad - 2;
 	if (!strcmp(name, "restorer"))
 		return task->told.restorer;
 	return label(&task->program, name);
@@ -280,6 +326,12 @@ FIXTURE_VARIANT_ADD(chain, signal_in_vdso) {
 		   "middle_called", "top_called", "start_called" },
 };
 
+FIXTURE_VARIANT_ADD(chain, signal_restarts_in_vdso) {
+	.function = "restarted_read", .flags = SA_RESTART,
+	.names = { "handler_at", "restorer", "restart", "restarted_read_called",
+		   "middle_called", "top_called", "start_called" },
+};
+
 FIXTURE_SETUP(chain)
 {
 	struct perf_event_attr faults = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
@@ -322,6 +374,58 @@ TEST_F(chain, complete)
 	if (!strcmp(variant->names[1], "restorer")) {
 		EXPECT_GT(VDSO_SIZE, told->restorer - told->vdso);
 	}
+}
+
+/* Whose CPU it is. */
+static bool is_vendor(const char *name)
+{
+	FILE *file = fopen("/proc/cpuinfo", "r");
+	bool found = false;
+	char line[4096];
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = !strncmp(line, "vendor_id", 9) && strstr(line, name);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+FIXTURE(vdso) {
+	struct task task;
+};
+
+FIXTURE_SETUP(vdso)
+{
+	START();
+}
+
+FIXTURE_TEARDOWN(vdso)
+{
+	close(self->task.order);
+}
+
+/* It has the instruction that is best, in front of the int $0x80 for the rest. */
+TEST_F(vdso, instruction)
+{
+	unsigned char code[2];
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", self->task.pid);
+	fd = open(path, O_RDONLY);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(2, pread(fd, code, 2, self->task.told.landing_pad - 4));
+	TH_LOG("%02x %02x", code[0], code[1]);
+	if (is_vendor("GenuineIntel")) {
+		/* sysenter */
+		EXPECT_EQ(0x0f, code[0]);
+		EXPECT_EQ(0x34, code[1]);
+	} else if (is_vendor("AuthenticAMD")) {
+		/* syscall */
+		EXPECT_EQ(0x0f, code[0]);
+		EXPECT_EQ(0x05, code[1]);
+	}
+	close(fd);
 }
 
 FIXTURE(return_probe) {

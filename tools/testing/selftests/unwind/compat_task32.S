@@ -190,6 +190,20 @@ signal_in_vdso_called:
 	pop	%ebp
 	ret
 
+/* It waits until there is something to read; the signal makes it start again. */
+restarted_read:
+	push	%ebp
+	mov	%esp, %ebp
+	call	prepare_signal
+	mov	$__NR_read, %eax
+	mov	$0, %ebx
+	mov	$byte, %ecx
+	mov	$edx_decoy, %edx
+	call	*vsyscall
+restarted_read_called:
+	pop	%ebp
+	ret
+
 handler:
 	push	%ebp
 	mov	%esp, %ebp
@@ -225,6 +239,9 @@ landing_pad:
 restorer:
 	.long	0
 told_end:
+
+byte:
+	.long	0
 
 other_stack:
 	.long	signal_stack, 0, 4 * PAGE

@@ -659,7 +659,8 @@ const struct shape matrix_shapes[NR_SHAPES] = {
 		  .prepare = raise_in_child, .flags = CASE_SIGNAL },
 	} },
 	{ "swapped stacks", {
-		{ "from a lower one", FORM_FRAME, build_switched, .param = HIGHER },
+		{ "from a lower one", FORM_FRAME, build_switched, .param = HIGHER,
+		  .counter = "ended_bad_frame" },
 		{ "from a higher one", FORM_FRAME, build_switched, .param = LOWER },
 	} },
 	{ "fp = 0", {
@@ -701,20 +702,27 @@ const struct shape matrix_shapes[NR_SHAPES] = {
 		{ "caller", FORM_RAW, build_prot_none, .param = 1, .prepare = protect_in_child,
 		  .counter = "ended_unreadable" },
 	} },
-	{ "edge of the guard page", { { "", FORM_RAW, build_guard, .param = 0 } } },
+	{ "edge of the guard page", {
+		{ "", FORM_RAW, build_guard, .param = 0, .counter = "ended_unreadable" },
+	} },
 	{ "last word of the VMA", {
-		{ "leaf", FORM_RAW, build_last_word, .param = 0 },
-		{ "caller", FORM_RAW, build_last_word, .param = 1 },
+		{ "leaf", FORM_RAW, build_last_word, .param = 0,
+		  .counter = "ended_unreadable" },
+		{ "caller", FORM_RAW, build_last_word, .param = 1,
+		  .counter = "ended_unreadable" },
 	} },
 	{ "paged out", {
 		{ "shared memory", FORM_RAW, build_shmem, .param = 1, .prepare = drop_in_child },
-		{ "MADV_DONTNEED", FORM_RAW, build_out, .prepare = drop_in_child },
+		{ "MADV_DONTNEED", FORM_RAW, build_out, .prepare = drop_in_child,
+		  .counter = "no_code" },
 		{ "MADV_PAGEOUT", FORM_RAW, build_out, .param = 1, .prepare = page_out_in_child,
 		  .flags = CASE_NEEDS_SWAP },
 	} },
 	{ "shmem hole", {
-		{ "leaf", FORM_RAW, build_hole, .param = 0 },
-		{ "caller", FORM_RAW, build_hole, .param = 1 },
+		{ "leaf", FORM_RAW, build_hole, .param = 0,
+		  .counter = "no_code" },
+		{ "caller", FORM_RAW, build_hole, .param = 1,
+		  .counter = "no_code" },
 	} },
 	{ "userfaultfd", {
 		{ "that answers", FORM_RAW, build_hang, .prepare = hang_in_child,

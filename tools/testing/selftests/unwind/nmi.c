@@ -235,17 +235,22 @@ TEST_F(nmi, entry_code)
 	__u64 nr;
 	int at;
 
-	ASSERT_LT(0, begin);
+	if (!begin)
+		SKIP(return, "needs CONFIG_KALLSYMS");
 	ASSERT_LT(begin, end);
 	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 2048));
-	ring_enable(&self->ring);
-	busy();
-	ring_disable(&self->ring);
-	while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
-		parse_sample(self->record, &sample);
-		samples++;
-		at = sample_part(&sample, PERF_CONTEXT_KERNEL, &nr);
-		in_entry += at >= 0 && nr && sample.ips[at] >= begin && sample.ips[at] < end;
+	/* It is a small part of a system call: on a slow machine it takes longer. */
+	for (int i = 0; i < 10 && (!i || (variant->mode == REMOTE && !in_entry)); i++) {
+		ring_enable(&self->ring);
+		busy();
+		ring_disable(&self->ring);
+		while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
+			parse_sample(self->record, &sample);
+			samples++;
+			at = sample_part(&sample, PERF_CONTEXT_KERNEL, &nr);
+			in_entry += at >= 0 && nr && sample.ips[at] >= begin &&
+				    sample.ips[at] < end;
+		}
 	}
 	TH_LOG("%u samples, %u of them in the entry code", samples, in_entry);
 	EXPECT_LT(20, samples);

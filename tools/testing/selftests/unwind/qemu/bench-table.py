@@ -91,16 +91,21 @@ def totals(bench):
 
 
 def frames(bench):
-    """What a frame more costs: where the mappings stay the same, and where they do not."""
-    for work, label, ways in (("read", "warm", WAYS), ("user", "warm, user mode", WAYS),
-                              ("cold", "mappings changed", WAYS[:2])):
+    """
+    What a frame more costs; and what is forgotten when mappings change, which is the
+    same at any depth.
+    """
+    for work, label in (("read", "in a system call"), ("user", "in user mode")):
         cells = []
-        for way in ways:
+        for way in WAYS:
             cost = {depth: bench.costs(work, depth, way, bench.data(work, depth, way))
                     for depth in (5, 100)}
             cells.append(figure([(deep - flat) / 95
                                  for flat, deep in zip(cost[5], cost[100])], 1))
         row("a frame", label, cells)
+    row("mappings changed, 5 below", "", [figure(bench.costs("cold", 5, way,
+                                                             bench.data("cold", 5, way)))
+                                          for way in WAYS[:2]])
 
 
 def interrupts(bench):

@@ -102,7 +102,7 @@ kselftests() {
 	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests
 	# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.
 	[ "$kernel" != plain ] ||
-		CPU=max,vendor=GenuineIntel vm "$kernel" kselftest-intel "$install" compat_task
+		VM_CPU=max,vendor=GenuineIntel vm "$kernel" kselftest-intel "$install" compat_task
 }
 
 # What takes as long as it is told. The numbers are those of half an hour, most of

@@ -75,9 +75,8 @@ for round in $(seq "$rounds"); do
 		for depth in 5 100; do
 			measure cpu-clock read $depth 150000 $way "$round"
 			measure cpu-clock user $depth 150000 $way "$round"
-			[ $way = dwarf,8192 ] ||
-				measure cpu-clock cold $depth 40000 $way "$round"
 		done
+		[ $way = dwarf,8192 ] || measure cpu-clock cold 5 40000 $way "$round"
 		for depth in 5 30 120 500; do
 			measure perf_test/self/ bulk $depth 6 $way "$round"
 		done

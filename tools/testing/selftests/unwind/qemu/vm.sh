@@ -13,8 +13,8 @@
 #
 # Environment: OUT=dir collects /out, LOG=dir keeps console.log and status (else a
 # temporary directory), MEM, TIMEOUT in seconds, LEAK=1 checks with kmemleak,
-# APPEND adds to the kernel command line, CHECK=1 panics at the first warning, CPU
-# names the model of the CPUs, GUEST_PATH goes in front of PATH, QEMU names the
+# APPEND adds to the kernel command line, CHECK=1 panics at the first warning,
+# VM_CPU names the model of the CPUs, GUEST_PATH goes in front of PATH, QEMU names the
 # emulator, ICOUNT=1 makes the time of the guest, which has one CPU then, the number
 # of instructions that it ran.
 set -u
@@ -114,7 +114,7 @@ append+=" ${APPEND-}"
 # the debug kernel takes two minutes.
 # shellcheck disable=SC2054	# the commas are QEMU's
 args=(
-	-machine q35 -cpu "${CPU:-max}" -m "${MEM:-1G}"
+	-machine q35 -cpu "${VM_CPU:-max}" -m "${MEM:-1G}"
 	-nodefaults -display none -monitor none -no-reboot
 	-kernel "$kernel" -initrd "$work/initramfs" -append "$append"
 	-serial "file:$log/console.log"

@@ -40,13 +40,13 @@ export KCC			:= ccache gcc
 export KHOSTCC			:= ccache gcc
 export BASE
 
-FRAGMENTS_base	:= $(VM)/kernel.config
+FRAGMENTS_base	:= $(VM)/kernel.config $(VM)/test-pmu.config
 FRAGMENTS_bench	:= $(FRAGMENTS_base) $(VM)/unwind.config
 FRAGMENTS_plain	:= $(FRAGMENTS_bench) $(VM)/test.config
 FRAGMENTS_debug	:= $(FRAGMENTS_plain) $(VM)/debug.config
 FRAGMENTS_kcsan	:= $(FRAGMENTS_plain) $(VM)/kcsan.config
 # The base is measured next to the series, and has a tree of its own.
-SOURCE		= $(if $(filter base,$(KERNEL)),"$$($(SCRIPTS)/base.sh tree $(BASE))",$(LINUX))
+SOURCE		= $(if $(filter base,$(KERNEL)),"$$($(SCRIPTS)/base.sh pmu $(BASE))",$(LINUX))
 MEM_base	:= 1G
 MEM_bench	:= 1G
 MEM_plain	:= 1G
@@ -123,7 +123,8 @@ demo: kernel perf
 # On kernels without test options: the series', and the base.
 bench: perf
 	@for k in base bench; do $(MAKE) KERNEL=$$k kernel || exit 1; done
-	@$(VM)/bench.sh $(TOP)/build/kernel-base $(TOP)/build/kernel-bench $(TOP)/build/bench
+	@$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-bench ARCH=x86 headers
+	@LINUX=$(LINUX) $(VM)/bench.sh $(TOP)/build/kernel-base $(TOP)/build/kernel-bench $(TOP)/build/bench
 
 interop: kernel perf
 	@$(SCRIPTS)/deps.sh debootstrap
@@ -152,7 +153,7 @@ shell: kernel perf
 clean:
 	rm -rf build/linux build/linux.tmp build/tree.state build/kernel-* build/perf build/git \
 		build/series build/series.tmp build/check build/demo build/bench build/each-commit \
-		build/base/*.tmp build/base-files build/dl/tmp build/interop/out build/interop/log
+		build/base/*.tmp build/base-files build/base-pmu build/base-pmu.stamp build/dl/tmp build/interop/out build/interop/log
 
 # Everything else belongs to the assembled tree.
 %: tree

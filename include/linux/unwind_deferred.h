@@ -10,7 +10,6 @@
 #include <linux/unwind_deferred_types.h>
 #include <linux/unwind_user_types.h>
 
-struct pt_regs;
 struct task_struct;
 
 #ifdef CONFIG_UNWIND_USER
@@ -21,8 +20,10 @@ struct task_struct;
 int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func);
 void unwind_deferred_cancel(struct unwind_work *work);
 int unwind_deferred_request(struct unwind_work *work, u64 *cookie);
-int unwind_deferred_request_regs(struct unwind_work *work,
-				 struct pt_regs *regs, u64 *cookie);
+int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *cookie);
+int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
+				  unsigned int size, u64 *cookie);
+void unwind_deferred_stack(struct unwind_user_stack *stack);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
 
 /* For those who end, replace or move what a pending request asked for. */
@@ -71,10 +72,22 @@ static inline int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 }
 
 static inline int unwind_deferred_request_regs(struct unwind_work *work,
-					       struct pt_regs *regs, u64 *cookie)
+					       bool complete, u64 *cookie)
 {
 	*cookie = 0;
 	return -ENOSYS;
+}
+
+static inline int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
+						unsigned int size, u64 *cookie)
+{
+	*cookie = 0;
+	return -ENOSYS;
+}
+
+static inline void unwind_deferred_stack(struct unwind_user_stack *stack)
+{
+	*stack = (struct unwind_user_stack) {};
 }
 
 static inline int unwind_user_faultable(struct unwind_stacktrace *trace)

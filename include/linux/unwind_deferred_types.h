@@ -44,6 +44,9 @@ union unwind_task_id {
  * @ip:			user instruction pointer at the first request that could
  *			see it, valid if @regs_seen
  * @sp:			user stack pointer, likewise
+ * @stack_want:		bytes of the user stack that tracers want to copy
+ * @stack_size:		bytes from the user stack pointer on that there are to copy, at
+ *			most @stack_want; set before the callbacks are run
  * @regs_seen:		@ip and @sp are set
  * @walked:		@cache holds this entry's trace, which may be empty; without
  *			@cache the trace is empty
@@ -59,8 +62,26 @@ struct unwind_task_info {
 	union unwind_task_id	id;
 	unsigned long		ip;
 	unsigned long		sp;
+	unsigned int		stack_want;
+	unsigned int		stack_size;
 	bool			regs_seen;
 	bool			walked;
+};
+
+/**
+ * struct unwind_user_stack - where the user stack of a request is
+ * @ip:		user instruction pointer at the first request that could see it
+ * @sp:		user stack pointer, likewise
+ * @size:	bytes from @sp on that are mapped and, a moment ago, were in memory; at
+ *		most what was asked for, 0 if @moved
+ * @moved:	user mode will go on somewhere else: task_pt_regs() and the stack are
+ *		not those of the request any more
+ */
+struct unwind_user_stack {
+	unsigned long	ip;
+	unsigned long	sp;
+	unsigned int	size;
+	bool		moved;
 };
 
 /**
@@ -82,6 +103,8 @@ typedef void (*unwind_callback_t)(struct unwind_work *work,
  * @list:	on the core's list of tracers while registered, under its mutex
  *		and SRCU
  * @func:	the callback; constant while registered
+ * @no_trace:	@func does without the trace, which may be empty then; set by the
+ *		owner before it registers
  * @bit:	the tracer's bit in the masks of all tasks, below
  *		UNWIND_TRACER_SHIFT while not registered. Written under the
  *		core's mutex
@@ -91,6 +114,7 @@ typedef void (*unwind_callback_t)(struct unwind_work *work,
 struct unwind_work {
 	struct list_head	list;
 	unwind_callback_t	func;
+	bool			no_trace;
 	int			bit;
 };
 

@@ -10,14 +10,6 @@
 
 struct pt_regs;
 
-#ifndef arch_perf_user_regs_valid
-/* An interrupt that is not an NMI finds the user frame complete. */
-static inline bool arch_perf_user_regs_valid(struct pt_regs *regs)
-{
-	return regs && user_mode(regs);
-}
-#endif
-
 #ifdef CONFIG_UNWIND_USER
 
 void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,

@@ -77,7 +77,21 @@ static bool perf_event_has_bpf(const struct perf_event *event)
 }
 
 /**
+ * perf_may_defer - can a sample end in marker and cookie?
+ * @event:	the event that samples
+ * @contexts:	markers that its callchain has before them
+ */
+bool perf_may_defer(const struct perf_event *event, int contexts)
+{
+	if (contexts + 2 > sysctl_perf_event_max_contexts_per_stack)
+		return false;
+	/* The user stack is the virtual machine monitor's, not the guest's. */
+	return !perf_guest_state() && !perf_event_has_bpf(event);
+}
+
+/**
  * perf_callchain_defer - ask for the user part of a sample's callchain
+ * @data:	the sample, whose user registers were fetched
  * @event:	the event that samples
  * @regs:	registers of the sample
  * @kernel:	the chain gets a kernel part if the sample hit the kernel
@@ -87,25 +101,18 @@ static bool perf_event_has_bpf(const struct perf_event *event)
  * Context: as the sample, NMI included.
  * Return: the cookie, or 0 when nothing was deferred.
  */
-u64 perf_callchain_defer(struct perf_event *event, struct pt_regs *regs,
-			 bool kernel, bool *user)
+u64 perf_callchain_defer(const struct perf_sample_data *data, struct perf_event *event,
+			 struct pt_regs *regs, bool kernel, bool *user)
 {
-	/* Marker and cookie, on top of the kernel part's own marker. */
-	int contexts = 2 + (kernel && !user_mode(regs));
 	u64 cookie;
 	int ret;
 
 	if (!*user || !event->attr.defer_callchain)
 		return 0;
-	if (contexts > sysctl_perf_event_max_contexts_per_stack)
-		return 0;
-	/* The user stack is the virtual machine monitor's, not the guest's. */
-	if (perf_guest_state())
-		return 0;
-	if (perf_event_has_bpf(event))
+	if (!perf_may_defer(event, kernel && !user_mode(regs)))
 		return 0;
 
-	ret = unwind_deferred_request_regs(&perf_unwind_work, regs, &cookie);
+	ret = unwind_deferred_request_regs(&perf_unwind_work, data->regs_user.regs, &cookie);
 	if (ret >= 0 || ret == -ESTALE)
 		*user = false;
 

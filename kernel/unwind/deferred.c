@@ -40,6 +40,7 @@
 #include <linux/irqflags.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/pagemap.h>
 #include <linux/percpu.h>
 #include <linux/ptrace.h>
 #include <linux/rculist.h>
@@ -58,6 +59,8 @@
 static DEFINE_MUTEX(unwind_mutex);
 static LIST_HEAD(unwind_works);
 static unsigned long unwind_bits_used = UNWIND_RESERVED_BITS;
+/* Tracers that do without the trace; changes only while a bit is nobody's. */
+static unsigned long unwind_bits_no_trace;
 DEFINE_STATIC_SRCU(unwind_srcu);
 
 /* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
@@ -90,13 +93,13 @@ static u64 unwind_entry_cookie(struct unwind_task_info *info)
  * Remember where user mode was left, once it can be seen. Two requests of one
  * entry that both get here store the same.
  */
-static void unwind_note_regs(struct unwind_task_info *info, struct pt_regs *regs)
+static void unwind_note_regs(struct unwind_task_info *info, bool complete)
 {
 	struct pt_regs *user_regs = task_pt_regs(current);
 
 	if (READ_ONCE(info->regs_seen))
 		return;
-	if (in_nmi() && !(regs && arch_perf_user_regs_valid(regs)))
+	if (in_nmi() && !complete)
 		return;
 	/* 32-bit fast system calls fill it in after the entry code. */
 	if (!instruction_pointer(user_regs))
@@ -151,7 +154,7 @@ static int unwind_refuse(enum unwind_stat why, int err)
  * they were before.
  */
 static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
-			      bool irqs_off, struct pt_regs *regs, u64 *cookie)
+			      bool irqs_off, bool complete, u64 *cookie)
 {
 	long mask = atomic_long_read(&info->unwind_mask);
 	u64 id;
@@ -166,7 +169,7 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	if (!(mask & bit) && (atomic_long_read(&info->unwind_completed) & bit))
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
-	unwind_note_regs(info, regs);
+	unwind_note_regs(info, complete);
 	id = unwind_entry_cookie(info);
 	unwind_test_point(UNWIND_TEST_POINT_MASK);
 
@@ -199,14 +202,14 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 /**
  * unwind_deferred_request_regs - ask for current's user stack, with registers
  * @work:	the tracer that asks
- * @regs:	registers of the interrupt or NMI that asks, or NULL
+ * @complete:	task_pt_regs(current) is what user mode left, see perf_user_regs();
+ *		makes a difference in NMI only
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * As unwind_deferred_request(). From NMI, @regs tell whether the user registers
- * are complete already; if they are, a change of them until the walk is noticed.
+ * As unwind_deferred_request(). If the user registers are complete already, a
+ * change of them until the walk is noticed.
  */
-int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
-				 u64 *cookie)
+int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *cookie)
 {
 	struct unwind_task_info *info = &current->unwind_info;
 	const bool irqs_off = irqs_disabled();
@@ -232,7 +235,7 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
 	if (bit < UNWIND_TRACER_SHIFT)
 		return unwind_refuse(UNWIND_STAT_REFUSED_NO_TRACER, -EINVAL);
 
-	ret = unwind_request_bit(info, BIT(bit), irqs_off, regs, cookie);
+	ret = unwind_request_bit(info, BIT(bit), irqs_off, complete, cookie);
 	if (ret >= 0)
 		unwind_count(UNWIND_STAT_REQUESTS);
 	return ret;
@@ -258,7 +261,31 @@ int unwind_deferred_request_regs(struct unwind_work *work, struct pt_regs *regs,
  */
 int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 {
-	return unwind_deferred_request_regs(work, NULL, cookie);
+	return unwind_deferred_request_regs(work, false, cookie);
+}
+
+/**
+ * unwind_deferred_request_stack - ask for a callback that copies the user stack
+ * @work:	the tracer that asks
+ * @complete:	as for unwind_deferred_request_regs()
+ * @size:	how many bytes of the stack shall be in memory then
+ * @cookie:	set to the name of the kernel entry, or to 0 on error
+ *
+ * As unwind_deferred_request_regs(). In the callback, unwind_deferred_stack() says
+ * what there is to copy.
+ */
+int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
+				  unsigned int size, u64 *cookie)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	int ret = unwind_deferred_request_regs(work, complete, cookie);
+	unsigned int want = READ_ONCE(info->stack_want);
+
+	/* An NMI in between may want more. */
+	while (ret >= 0 && want < size &&
+	       !try_cmpxchg_local(&info->stack_want, &want, size))
+		;
+	return ret;
 }
 
 /*
@@ -426,25 +453,48 @@ static unsigned long unwind_bits_due(struct unwind_task_info *info)
 }
 
 /*
- * Call the tracers that are due. The walk comes first and outside of the SRCU
- * section: it may wait for user memory for as long as the user likes, and must
- * not make every unwind_deferred_cancel() wait with it.
+ * Have the user stack in memory as far as a tracer wants to copy it: where that has
+ * to be read from disk, it waits here and not in a callback.
  */
-static void unwind_deliver(struct unwind_task_info *info)
+static void unwind_fault_in_stack(struct unwind_task_info *info)
 {
-	struct unwind_stacktrace trace;
-	struct unwind_work *work;
-	u64 cookie;
-	int idx;
+	unsigned long sp = user_stack_pointer(task_pt_regs(current));
 
-	if (!unwind_bits_due(info))
+	info->stack_size = 0;
+	if (unwind_regs_differ(info))
 		return;
 
-	/* Whoever is due has named the entry, and it keeps that name. */
-	cookie = READ_ONCE(info->id.id);
+	info->stack_size = unwind_mapped_from(sp, info->stack_want);
+	/* Nothing could end the wait of an exiting task. */
+	if (!(current->flags & PF_EXITING))
+		fault_in_readable((const char __user *)sp, info->stack_size);
+}
 
-	might_fault();
-	unwind_get_trace(info, &trace);
+/**
+ * unwind_deferred_stack - what a callback finds of the user stack
+ * @stack:	set
+ *
+ * For tracers that asked with unwind_deferred_request_stack().
+ *
+ * Context: a callback.
+ */
+void unwind_deferred_stack(struct unwind_user_stack *stack)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	struct pt_regs *regs = task_pt_regs(current);
+
+	stack->moved = unwind_regs_differ(info);
+	stack->ip = info->regs_seen ? info->ip : instruction_pointer(regs);
+	stack->sp = info->regs_seen ? info->sp : user_stack_pointer(regs);
+	stack->size = info->stack_size;
+}
+
+/* Call the tracers of @due. */
+static void unwind_call(struct unwind_task_info *info, unsigned long due,
+			struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct unwind_work *work;
+	int idx;
 
 	idx = srcu_read_lock(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
@@ -455,14 +505,44 @@ static void unwind_deliver(struct unwind_task_info *info)
 		 */
 		int bit = smp_load_acquire(&work->bit);
 
-		if (bit < UNWIND_TRACER_SHIFT || !(unwind_bits_due(info) & BIT(bit)))
+		if (bit < UNWIND_TRACER_SHIFT ||
+		    !(unwind_bits_due(info) & due & BIT(bit)))
 			continue;
 
 		atomic_long_or(BIT(bit), &info->unwind_completed);
-		work->func(work, &trace, cookie);
+		work->func(work, trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
 	srcu_read_unlock(&unwind_srcu, idx);
+}
+
+/*
+ * Call the tracers that are due. The walk comes first and outside of the SRCU
+ * section, and so does whatever else may wait for user memory, for as long as the
+ * user likes: it must not make every unwind_deferred_cancel() wait with it. So who
+ * asks meanwhile comes next.
+ */
+static void unwind_deliver(struct unwind_task_info *info)
+{
+	struct unwind_stacktrace trace = {};
+	unsigned long due, done = 0;
+	u64 cookie;
+
+	/* A bit may stay due for nobody, while its tracer is cancelled. */
+	while ((due = unwind_bits_due(info) & ~done)) {
+		/* Whoever is due has named the entry, and it keeps that name. */
+		cookie = READ_ONCE(info->id.id);
+
+		might_fault();
+		/* Pairs with unwind_deferred_init(), as the bits of @due do. */
+		if (due & ~READ_ONCE(unwind_bits_no_trace))
+			unwind_get_trace(info, &trace);
+		if (info->stack_want)
+			unwind_fault_in_stack(info);
+
+		unwind_call(info, due, &trace, cookie);
+		done |= due;
+	}
 }
 
 /* A trace that needed more than a page is not kept until the next one. */
@@ -550,7 +630,7 @@ void unwind_deferred_regs_moved(void)
 	guard(irqsave)();
 	WRITE_ONCE(info->regs_seen, false);
 	barrier();
-	unwind_note_regs(info, NULL);
+	unwind_note_regs(info, true);
 }
 
 /**
@@ -613,6 +693,7 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 	} while (!atomic_long_try_cmpxchg(&info->unwind_mask, &mask, UNWIND_RESET));
 
 	info->id.id = 0;
+	info->stack_want = 0;
 	info->regs_seen = false;
 	info->walked = false;
 	atomic_long_set(&info->unwind_completed, 0);
@@ -655,6 +736,9 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 		return -EBUSY;
 
 	unwind_bits_used |= BIT(bit);
+	/* Before the bit, as unwind_deliver() looks after it. */
+	WRITE_ONCE(unwind_bits_no_trace, work->no_trace ? unwind_bits_no_trace | BIT(bit) :
+							unwind_bits_no_trace & ~BIT(bit));
 	work->func = func;
 	list_add_tail_rcu(&work->list, &unwind_works);
 	/*

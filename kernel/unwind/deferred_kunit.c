@@ -48,7 +48,7 @@ static int core_request(struct core_test *t, struct core_tracer *tracer, u64 *co
 	guard(irqsave)();
 
 	*cookie = 0;
-	return unwind_request_bit(&t->info, BIT(tracer->work.bit), false, NULL, cookie);
+	return unwind_request_bit(&t->info, BIT(tracer->work.bit), false, true, cookie);
 }
 
 static int core_queue(struct unwind_task_info *info, bool irqs_off)
@@ -261,6 +261,38 @@ static void no_cache_test(struct kunit *test)
 }
 
 /* What was asked by a tracer that is gone is for nobody. */
+/* Who does without the trace does not make anybody walk, and others get theirs. */
+static void no_trace_test(struct kunit *test)
+{
+	struct core_tracer *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	struct core_test *t = test->priv;
+	u64 c1, c2;
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	c->work.no_trace = true;
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
+
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, c, &c1));
+	unwind_run_work(&t->info);
+	KUNIT_EXPECT_FALSE(test, t->info.walked);
+	KUNIT_EXPECT_EQ(test, c->calls, 1);
+	KUNIT_EXPECT_EQ(test, c->cookie, c1);
+
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c2));
+	KUNIT_EXPECT_EQ(test, c1, c2);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, c->calls, 1);
+	core_reset(t);
+
+	unwind_deferred_cancel(&c->work);
+	/* The next owner of the bit wants it. */
+	c->work.no_trace = false;
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
+	KUNIT_EXPECT_EQ(test, 0, unwind_bits_no_trace & BIT(c->work.bit));
+	unwind_deferred_cancel(&c->work);
+}
+
 static void cancel_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -351,6 +383,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(late_nmi_test),
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
+	KUNIT_CASE(no_trace_test),
 	KUNIT_CASE(cancel_test),
 	KUNIT_CASE(all_bits_test),
 	{}

@@ -35,6 +35,11 @@ static const char * const unwind_stat_names[] = {
 	[UNWIND_STAT_EMPTY_NO_STACK]	= "empty_no_stack",
 	[UNWIND_STAT_NOMEM]		= "nomem",
 	[UNWIND_STAT_CALLBACKS]		= "callbacks",
+	[UNWIND_STAT_REGS_FETCHED]	= "regs_fetched",
+	[UNWIND_STAT_REGS_NONE]		= "regs_none",
+	[UNWIND_STAT_STATES]		= "states",
+	[UNWIND_STAT_STATES_MOVED]	= "states_moved",
+	[UNWIND_STAT_STATES_UNHEARD]	= "states_unheard",
 };
 
 static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);

@@ -23,6 +23,7 @@
 #include <linux/delay.h>
 #include <linux/hash.h>
 #include <linux/minmax.h>
+#include <linux/perf_event.h>
 #include <linux/percpu.h>
 #include <linux/pid.h>
 #include <linux/preempt.h>
@@ -269,7 +270,7 @@ static void storm_request(struct storm_books *books, unsigned int tracer,
 	live = READ_ONCE(st->live);
 	/* Both ways of asking. */
 	if (regs && tracer & 1)
-		ret = unwind_deferred_request_regs(&st->work, regs, &cookie);
+		ret = unwind_deferred_request_regs(&st->work, perf_user_regs(regs), &cookie);
 	else
 		ret = unwind_deferred_request(&st->work, &cookie);
 	live = live && READ_ONCE(st->live);

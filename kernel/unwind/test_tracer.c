@@ -31,6 +31,7 @@
 #include <linux/kprobes.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
+#include <linux/perf_event.h>
 #include <linux/percpu.h>
 #include <linux/poison.h>
 #include <linux/preempt.h>
@@ -149,7 +150,8 @@ static void unwind_test_fire(struct unwind_test_shot *shot, struct pt_regs *regs
 	if (shot->mm && shot->mm != current->mm)
 		shot->ret = -EXDEV;
 	else if (regs)
-		shot->ret = unwind_deferred_request_regs(work, regs, &shot->cookie);
+		shot->ret = unwind_deferred_request_regs(work, perf_user_regs(regs),
+							 &shot->cookie);
 	else
 		shot->ret = unwind_deferred_request(work, &shot->cookie);
 

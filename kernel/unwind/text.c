@@ -20,6 +20,7 @@
 #include <linux/uprobes.h>
 
 #include "text.h"
+#include "unwind.h"
 
 /* The state of the mappings; odd when it is not known for how long it lasts. */
 static unsigned int unwind_text_seq(struct mm_struct *mm)
@@ -199,6 +200,28 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 	if (vma.code)
 		state->code = vma.range;
 	return vma.code;
+}
+
+/**
+ * unwind_mapped_from - what is left of the mapping that an address is in
+ * @addr:	the address
+ * @max:	what is of interest
+ *
+ * Return: bytes from @addr on, at most @max; 0 when nothing is mapped there, @max
+ * when that cannot be told without waiting.
+ */
+unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
+{
+	struct mm_struct *mm = current->mm;
+	struct unwind_text_vma vma;
+
+	if (addr < PAGE_SIZE || addr >= TASK_SIZE_MAX)
+		return 0;
+	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
+		return min(max, TASK_SIZE_MAX - addr);
+	if (!vma.range.size)
+		return 0;
+	return min(max, vma.range.start + vma.range.size - addr);
 }
 
 #ifdef CONFIG_UPROBES

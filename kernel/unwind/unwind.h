@@ -8,7 +8,7 @@
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/mm_types.h>
-#include <linux/percpu.h>
+#include <linux/unwind_stats.h>
 #include <linux/unwind_user_types.h>
 
 /* Bits of unwind_task_info::unwind_mask. The rest are tracers. */
@@ -61,41 +61,6 @@ struct unwind_cache {
 static_assert(UNWIND_MAX_ENTRIES * sizeof(u64) + 72 <= U16_MAX);
 
 unsigned int unwind_max_entries(void);
-
-/* What happened, since boot; see unwind_stat_names[]. */
-enum unwind_stat {
-	UNWIND_STAT_REQUESTS,
-	UNWIND_STAT_REFUSED_NO_USER,
-	UNWIND_STAT_REFUSED_NO_TRACER,
-	UNWIND_STAT_REFUSED_EXITING,
-	UNWIND_STAT_REFUSED_EXEC,
-	UNWIND_STAT_REFUSED_BETWEEN,
-	UNWIND_STAT_REFUSED_NO_WORK,
-	UNWIND_STAT_WALKS,
-	UNWIND_STAT_FRAMES,
-	UNWIND_STAT_TRUNCATED,
-	UNWIND_STAT_NO_CODE,
-	UNWIND_STAT_ENDED_UNREADABLE,
-	UNWIND_STAT_ENDED_BAD_FRAME,
-	UNWIND_STAT_ENDED_SIGNALS,
-	UNWIND_STAT_EMPTY_MOVED,
-	UNWIND_STAT_EMPTY_NOMEM,
-	UNWIND_STAT_EMPTY_NO_STACK,
-	UNWIND_STAT_NOMEM,
-	UNWIND_STAT_CALLBACKS,
-	UNWIND_NR_STATS,
-};
-
-DECLARE_PER_CPU(unsigned long [UNWIND_NR_STATS], unwind_stats);
-
-static inline void unwind_count_add(enum unwind_stat stat, unsigned long nr)
-{
-	this_cpu_add(unwind_stats[stat], nr);
-}
-
-static inline void unwind_count(enum unwind_stat stat)
-{
-	unwind_count_add(stat, 1);
-}
+unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);
 
 #endif /* _KERNEL_UNWIND_UNWIND_H */

@@ -3,6 +3,7 @@
 # Provide a pristine base tree: Debian's package linux-source-6.12.
 #
 #   base.sh tree [VERSION]             print the directory of the extracted base
+#   base.sh pmu [VERSION]              the same with nothing but the test PMU
 #   base.sh files VERSION DIR < LIST   extract only the listed files to DIR
 #   base.sh versions                   print the versions that apt offers
 #
@@ -91,6 +92,29 @@ tree() {
 	printf '%s\n' "$dir"
 }
 
+# So that both sides can be sampled in NMI.
+pmu() {
+	base=$(tree "$1")
+	dir=$build/base-pmu
+	stamp="$base $(cat "$top/arch/x86/events/test_pmu.c" "$top/Kconfig" \
+		"$top"/patches/*-perf-test-pmu.patch | sha256sum)"
+	if [ "$(cat "$dir.stamp" 2> /dev/null)" != "$stamp" ]; then
+		rm -rf "$dir"
+		# Files are shared with the base; those that change get a copy of their own.
+		cp -al "$base" "$dir"
+		for file in arch/x86/events/Makefile arch/x86/Kconfig.debug; do
+			cp --remove-destination "$base/$file" "$dir/$file"
+		done
+		cp "$top/arch/x86/events/test_pmu.c" "$dir/arch/x86/events/"
+		patch -s -p1 -d "$dir" < "$(ls "$top"/patches/*-perf-test-pmu.patch)" >&2 ||
+			die "the test PMU does not apply to $base"
+		awk '/^config / { on = $2 == "PERF_TEST_PMU" } on' "$top/Kconfig" \
+			>> "$dir/arch/x86/Kconfig.debug"
+		printf '%s\n' "$stamp" > "$dir.stamp"
+	fi
+	printf '%s\n' "$dir"
+}
+
 files() {
 	deb=$(fetch "$1")
 	say "base: reading $(wc -l < "$3") files of $pkg $1"
@@ -113,6 +137,7 @@ exec 9> "$build/dl/lock"
 flock 9
 case ${1-} in
 tree) tree "${2-}" ;;
+pmu) pmu "${2-}" ;;
 files)
 	list=$(mktemp)
 	trap 'rm -f "$list" "$list.err"' EXIT
@@ -124,5 +149,5 @@ versions)
 	[ -n "$list" ] || die "apt offers no $pkg; make series VERSIONS=this does without"
 	printf '%s\n' "$list"
 	;;
-*) die "usage: base.sh tree [VERSION] | files VERSION DIR | versions" ;;
+*) die "usage: base.sh tree|pmu [VERSION] | files VERSION DIR | versions" ;;
 esac

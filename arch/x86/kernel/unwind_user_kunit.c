@@ -7,9 +7,9 @@
 #include <linux/sched/task_stack.h>
 
 #include <asm/cpu_entry_area.h>
+#include <asm/perf_user_regs.h>
 #include <asm/processor.h>
 #include <asm/sections.h>
-#include <asm/unwind_user.h>
 
 static void user_regs_valid_test(struct kunit *test)
 {

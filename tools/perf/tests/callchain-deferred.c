@@ -48,6 +48,8 @@ static int test__options(struct test_suite *test __maybe_unused, int subtest __m
 		{ "fp,defer",		0,	0 },
 		{ "fp,32,defer",	0,	32 },
 		{ "fp,defer,32",	0,	32 },
+		{ "dwarf,defer",	0,	0 },
+		{ "dwarf,4096,defer",	0,	0 },
 		{ "fp",			1,	0 },
 		{ "fp,32",		1,	0 },
 		{ "dwarf",		1,	0 },
@@ -64,7 +66,7 @@ static int test__options(struct test_suite *test __maybe_unused, int subtest __m
 		{ "deferred,99999999",	-EINVAL, 0 },
 		{ "deferred,99999999999999999999", -EINVAL, 0 },
 		{ "deferred,1k",	-EINVAL, 0 },
-		{ "dwarf,defer",	-EINVAL, 0 },
+		{ "dwarf,defer,4096",	-EINVAL, 0 },
 		{ "lbr,defer",		-EINVAL, 0 },
 		{ "defer",		-EINVAL, 0 },
 	};
@@ -79,7 +81,8 @@ static int test__options(struct test_suite *test __maybe_unused, int subtest __m
 		TEST_EQUAL("defer", param.defer, !ret);
 		TEST_EQUAL("max_stack", param.max_stack, rows[i].max_stack);
 		if (!ret)
-			TEST_EQUAL("mode", param.record_mode, CALLCHAIN_FP);
+			TEST_EQUAL("mode", param.record_mode,
+				   rows[i].arg[1] == 'w' ? CALLCHAIN_DWARF : CALLCHAIN_FP);
 	}
 	return TEST_OK;
 }
@@ -97,6 +100,8 @@ static int test__top_options(struct test_suite *test __maybe_unused, int subtest
 		{ "deferred,0.5,caller",	"deferred",	"0.5,caller" },
 		{ "fp,32,defer,caller",		"fp,32,defer",	"caller" },
 		{ "fp,defer,32,0.5",		"fp,defer,32",	"0.5" },
+		{ "dwarf,4096,defer,caller",	"dwarf,4096,defer", "caller" },
+		{ "dwarf,4096",			NULL,		NULL },
 		{ "fp,graph",			NULL,		NULL },
 		{ "graph,0.5,caller",		NULL,		NULL },
 		{ "fp,32",			NULL,		NULL },

@@ -27,6 +27,7 @@
 #include "maps.h"
 #include "symbol.h"
 #include "thread.h"
+#include "user-state-deferred.h"
 
 /* Several readers look at the same event, and none goes on after it. */
 #define pr_broken(fmt, ...)							\
@@ -156,6 +157,24 @@ u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sa
 	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
 
 	return evsel ? evsel->core.attr.sample_max_stack : 0;
+}
+
+/* What a sample that ends in a cookie lacks. */
+unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample)
+{
+	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
+
+	if (!perf_sample__lacks_user_state(sample, evsel))
+		return CALLCHAIN_DEFERRED_CHAIN;
+	return CALLCHAIN_DEFERRED_STATE |
+	       (evsel->core.attr.defer_callchain ? CALLCHAIN_DEFERRED_CHAIN : 0);
+}
+
+u64 evlist__user_state_mask(struct evlist *evlist, const struct perf_sample *sample)
+{
+	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
+
+	return evsel ? evsel__user_state_mask(evsel) : 0;
 }
 
 static struct map *mark_map;

@@ -87,13 +87,34 @@ static int parse_words(const char *arg, char *words, bool defer, struct callchai
 	return 0;
 }
 
+/* "dwarf[,size],defer" */
+static int parse_dwarf(const char *arg, struct callchain_param *param)
+{
+	const char *last = strrchr(arg, ',');
+	char *rest;
+	int ret;
+
+	if (strcmp(last, ",defer")) {
+		pr_err("callchain: '%s' is not expected, use dwarf[,size][,defer]\n", arg);
+		return -EINVAL;
+	}
+
+	rest = strndup(arg, last - arg);
+	if (!rest)
+		return -ENOMEM;
+	ret = parse_callchain_record(rest, param);
+	free(rest);
+	param->defer = !ret;
+	return ret;
+}
+
 /**
  * parse_callchain_deferred - parse a record mode that asks for deferral
  * @arg: value of --call-graph, of the call-graph term or of the config key
  * @param: where the result goes
  *
  * Known are "deferred[,max-stack]" and "fp[,max-stack][,defer]" with the words
- * after "fp" in any order.
+ * after "fp" in any order, and "dwarf[,size],defer".
  *
  * Return: 0, 1 if @arg does not ask for deferral, or -EINVAL after a message.
  */
@@ -108,6 +129,9 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
 
 	param->defer = false;
 
+	if (!strncmp(arg, "dwarf,", strlen("dwarf,")) && defer)
+		return parse_dwarf(arg, param);
+
 	/* A second word that is no number was read as 0 up to now. */
 	if (fp && !defer && (!arg[len] || is_number(arg + len + 1)))
 		return 1;
@@ -115,7 +139,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
 	if (!fp && !deferred) {
 		if (!defer)
 			return 1;
-		pr_err("callchain: only fp can be deferred, not '%s'\n", arg);
+		pr_err("callchain: only fp and dwarf can be deferred, not '%s'\n", arg);
 		return -EINVAL;
 	}
 
@@ -141,12 +165,12 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
  */
 char *cut_callchain_deferred(char *arg)
 {
-	bool is_fp = !strncmp(arg, "fp,", 3);
+	bool is_mode = !strncmp(arg, "fp,", 3) || !strncmp(arg, "dwarf,", 6);
 	char *pos = arg, *end;
 
-	if (!has_word(arg, is_fp ? "defer" : "deferred"))
+	if (!has_word(arg, is_mode ? "defer" : "deferred"))
 		return NULL;
-	if (!is_fp && strncmp(arg, "deferred", strlen("deferred")))
+	if (!is_mode && strncmp(arg, "deferred", strlen("deferred")))
 		return NULL;
 
 	while ((pos = strchr(pos, ',')) != NULL) {
@@ -167,7 +191,7 @@ char *cut_callchain_deferred(char *arg)
 	return pos;
 }
 
-bool evlist__has_callchain_deferred(struct evlist *evlist)
+static bool evlist__has_callchain(struct evlist *evlist)
 {
 	struct evsel *evsel;
 
@@ -178,6 +202,24 @@ bool evlist__has_callchain_deferred(struct evlist *evlist)
 	return false;
 }
 
+static bool evlist__has_user_state(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.defer_user_state)
+			return true;
+	}
+	return false;
+}
+
+/* Is anything deferred: callchains, or registers and stack? */
+bool evlist__has_callchain_deferred(struct evlist *evlist)
+{
+	return evlist__has_callchain(evlist) || evlist__has_user_state(evlist);
+}
+
+/* From here on it is as if nothing had been deferred. */
 void evlist__clear_callchain_deferred(struct evlist *evlist)
 {
 	struct evsel *evsel;
@@ -185,6 +227,8 @@ void evlist__clear_callchain_deferred(struct evlist *evlist)
 	evlist__for_each_entry(evlist, evsel) {
 		evsel->core.attr.defer_callchain = 0;
 		evsel->core.attr.defer_output = 0;
+		evsel->user_state_deferred |= evsel->core.attr.defer_user_state;
+		evsel->core.attr.defer_user_state = 0;
 	}
 }
 
@@ -242,27 +286,76 @@ static void evlist__config_defer_output(struct evlist *evlist, bool backward)
 	attr->sample_max_stack = deepest->core.attr.sample_max_stack;
 }
 
-/**
- * evlist__config_callchain_deferred - complete the attrs for deferred callchains
- * @evlist: all events are configured, none is open
- *
- * Without support in the kernel the user is told, and frame pointers are used.
+/* The event with the largest stack of those like @like, which write to the same buffers. */
+static struct evsel *evlist__largest_user_state(struct evlist *evlist, const struct evsel *like)
+{
+	struct evsel *evsel, *largest = NULL;
+
+	evlist__for_each_entry(evlist, evsel) {
+		const struct perf_event_attr *attr = &evsel->core.attr;
+
+		if (!attr->defer_user_state ||
+		    attr->write_backward != like->core.attr.write_backward ||
+		    !perf_cpu_map__equal(evsel->core.cpus, like->core.cpus))
+			continue;
+		if (!largest || attr->sample_stack_user > largest->core.attr.sample_stack_user)
+			largest = evsel;
+	}
+	return largest;
+}
+
+/*
+ * Registers and stack: one event of each kind of ring buffer gets the records. Without
+ * support in the kernel the user is told, and samples have their own copies.
  */
-void evlist__config_callchain_deferred(struct evlist *evlist)
+static void evlist__config_user_state(struct evlist *evlist)
 {
 	static bool warned;
+	struct evsel *evsel;
 
-	if (!evlist__has_callchain_deferred(evlist))
-		return;
-
-	if (!perf_can_defer_callchain()) {
-		evlist__clear_callchain_deferred(evlist);
-		if (!warned)
-			pr_warning("Deferred user callchains are not supported by this kernel, falling back to frame pointers.\n");
-		warned = true;
+	if (perf_can_defer_user_state()) {
+		evlist__for_each_entry(evlist, evsel) {
+			if (evsel->core.attr.defer_user_state)
+				evlist__largest_user_state(evlist, evsel)->core.attr.defer_output = 1;
+		}
 		return;
 	}
 
-	evlist__config_defer_output(evlist, false);
-	evlist__config_defer_output(evlist, true);
+	evlist__for_each_entry(evlist, evsel)
+		evsel->core.attr.defer_user_state = 0;
+	if (!warned)
+		pr_warning("Deferred copies of the user stack are not supported by this kernel, falling back to plain dwarf.\n");
+	warned = true;
+}
+
+static void evlist__config_callchain(struct evlist *evlist)
+{
+	static bool warned;
+	struct evsel *evsel;
+
+	if (perf_can_defer_callchain()) {
+		evlist__config_defer_output(evlist, false);
+		evlist__config_defer_output(evlist, true);
+		return;
+	}
+
+	evlist__for_each_entry(evlist, evsel)
+		evsel->core.attr.defer_callchain = 0;
+	if (!warned)
+		pr_warning("Deferred user callchains are not supported by this kernel, falling back to frame pointers.\n");
+	warned = true;
+}
+
+/**
+ * evlist__config_callchain_deferred - complete the attrs for what is deferred
+ * @evlist: all events are configured, none is open
+ *
+ * Without support in the kernel the user is told, and nothing is deferred.
+ */
+void evlist__config_callchain_deferred(struct evlist *evlist)
+{
+	if (evlist__has_callchain(evlist))
+		evlist__config_callchain(evlist);
+	if (evlist__has_user_state(evlist))
+		evlist__config_user_state(evlist);
 }

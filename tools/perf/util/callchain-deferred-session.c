@@ -79,10 +79,26 @@ static u16 max_stack_of_sample(void *data, const struct perf_sample *sample)
 	return evlist__sample_max_stack(session->evlist, sample);
 }
 
+static unsigned int needs_of_sample(void *data, const struct perf_sample *sample)
+{
+	struct perf_session *session = data;
+
+	return evlist__sample_needs(session->evlist, sample);
+}
+
+static u64 mask_of_record(void *data, const struct perf_sample *sample)
+{
+	struct perf_session *session = data;
+
+	return evlist__user_state_mask(session->evlist, sample);
+}
+
 static const struct callchain_deferred_ops session_ops = {
 	.parse     = parse_held,
 	.deliver   = deliver_held,
 	.max_stack = max_stack_of_sample,
+	.needs = needs_of_sample,
+	.state_mask = mask_of_record,
 };
 
 /* An event with its header in native order; the file itself is not written to. */
@@ -109,6 +125,11 @@ static int scan_record(struct dc_scan *scan, union perf_event *event)
 
 	if (evlist__parse_sample(session->evlist, event, &sample))
 		return -EINVAL;
+
+	if (event->header.type == PERF_RECORD_USER_STATE_DEFERRED)
+		return callchain_deferred__add_state(session->callchain_deferred, event,
+						     mask_of_record(session, &sample), &sample,
+						     scan->copy);
 
 	return callchain_deferred__add(session->callchain_deferred, &event->callchain_deferred,
 				       &sample, scan->copy);
@@ -181,7 +202,8 @@ static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size)
 		if (header.size > size - pos)
 			break;
 
-		if (header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
+		if (header.type == PERF_RECORD_CALLCHAIN_DEFERRED ||
+		    header.type == PERF_RECORD_USER_STATE_DEFERRED)
 			ret = scan_record(scan, scan_fetch(scan, data + pos, &header));
 		else if (header.type == PERF_RECORD_COMPRESSED)
 			ret = scan_compressed(scan, scan_fetch(scan, data + pos, &header));

@@ -24,6 +24,10 @@
  * cookie, and a record fills that entry, so nothing is searched. Entries come
  * from slabs, queued events from large chunks.
  *
+ * Registers and stack of a kernel entry come in records of another type, with the
+ * same cookie (user-state-deferred.c). What a sample waits for is one of the two, or
+ * both.
+ *
  * A merged callchain has the classic form: what came before the cookie, then
  * PERF_CONTEXT_USER, then the addresses, or one mark if there are none. As one
  * record serves events of any depth, it is cut here to that of its event.
@@ -39,6 +43,7 @@
 
 #include "callchain-deferred.h"
 #include "debug.h"
+#include "user-state-deferred.h"
 
 #define CHUNK_SIZE		(1024 * 1024)
 #define SLAB_ENTRIES		1024
@@ -57,10 +62,12 @@
  * @machine_pid: key, 0 for the host
  * @refs: number of held samples that refer to this
  * @nr: number of addresses
- * @known: the record is here
+ * @known: the records that are here, CALLCHAIN_DEFERRED_*
  * @hit: a sample asked for it
- * @owned: @ips is freed with the entry
+ * @owned: likewise, those that are freed with the entry
  * @ips: the addresses
+ * @state: the record of registers and stack
+ * @mask: its registers
  */
 struct dc_entry {
 	struct hlist_node	hash;
@@ -70,10 +77,12 @@ struct dc_entry {
 	u32			machine_pid;
 	u32			refs;
 	u32			nr;
-	bool			known;
+	u8			known;
 	bool			hit;
-	bool			owned;
+	u8			owned;
 	const u64		*ips;
+	const union perf_event	*state;
+	u64			mask;
 };
 
 struct dc_slab {
@@ -86,6 +95,7 @@ struct dc_slab {
  * @file_offset: for the delivery
  * @file_path: for the delivery
  * @entry: set if this is a deferred sample
+ * @needs: the records that it waits for, CALLCHAIN_DEFERRED_*
  * @time: of the sample, -1 if not known
  * @event: the copy, a multiple of 8 bytes in the chunk
  */
@@ -93,6 +103,7 @@ struct dc_event {
 	u64			file_offset;
 	const char		*file_path;
 	struct dc_entry		*entry;
+	unsigned int		needs;
 	u64			time;
 	union perf_event	event[];
 };
@@ -238,15 +249,33 @@ static struct dc_entry *dc__findnew(struct callchain_deferred *cd, u64 cookie,
 
 static size_t dc_entry__bytes(const struct dc_entry *entry)
 {
-	return sizeof(*entry) + (entry->owned ? entry->nr * sizeof(u64) : 0);
+	size_t size = sizeof(*entry);
+
+	if (entry->owned & CALLCHAIN_DEFERRED_CHAIN)
+		size += entry->nr * sizeof(u64);
+	if (entry->owned & CALLCHAIN_DEFERRED_STATE)
+		size += entry->state->header.size;
+	return size;
 }
 
-static void dc_entry__free_ips(struct dc_entry *entry)
+static void dc_entry__free(struct dc_entry *entry, unsigned int what)
 {
-	if (entry->owned)
-		free((void *)entry->ips);
-	entry->ips = NULL;
-	entry->owned = false;
+	if (what & CALLCHAIN_DEFERRED_CHAIN) {
+		if (entry->owned & CALLCHAIN_DEFERRED_CHAIN)
+			free((void *)entry->ips);
+		entry->ips = NULL;
+	}
+	if (what & CALLCHAIN_DEFERRED_STATE) {
+		if (entry->owned & CALLCHAIN_DEFERRED_STATE)
+			free((void *)entry->state);
+		entry->state = NULL;
+	}
+	entry->owned &= ~what;
+}
+
+static bool dc_entry__has(const struct dc_entry *entry, unsigned int what)
+{
+	return entry && (entry->known & what) == what;
 }
 
 static void dc__account_unused(struct callchain_deferred *cd, const struct dc_entry *entry)
@@ -262,7 +291,7 @@ static void dc__evict(struct callchain_deferred *cd, struct dc_entry *entry)
 	list_del(&entry->lru);
 	hlist_del(&entry->hash);
 	cd->nr_entries--;
-	dc_entry__free_ips(entry);
+	dc_entry__free(entry, CALLCHAIN_DEFERRED_BOTH);
 	hlist_add_head(&entry->hash, &cd->free);
 }
 
@@ -294,6 +323,28 @@ static void dc__put(struct callchain_deferred *cd, struct dc_entry *entry)
 	dc__put_lru(cd, entry);
 }
 
+/* The entry for a record of kind @what; @rc is the answer if there is none. */
+static struct dc_entry *dc__entry_of_record(struct callchain_deferred *cd, u64 cookie,
+					    const struct perf_sample *sample, unsigned int what,
+					    int *rc)
+{
+	struct dc_entry *entry = dc__findnew(cd, cookie, sample);
+	int nr_same;
+
+	*rc = 0;
+	cd->stats.records++;
+	if (!entry) {
+		dc__find(cd, cookie, sample, &nr_same);
+		if (nr_same < MAX_SAME_COOKIE)
+			*rc = -ENOMEM;
+		else
+			cd->stats.foreign++;
+	} else if (entry->known & what) {
+		cd->stats.duplicate++;
+	}
+	return entry;
+}
+
 /**
  * callchain_deferred__add - add a record
  * @cd: the object
@@ -309,24 +360,15 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 			    const struct perf_record_callchain_deferred *rec,
 			    const struct perf_sample *sample, bool copy)
 {
-	struct dc_entry *entry = dc__findnew(cd, rec->cookie, sample);
 	const u64 *ips = (const u64 *)rec->ips;
-	int nr_same;
+	struct dc_entry *entry;
+	int rc;
 
-	cd->stats.records++;
-	if (!entry) {
-		dc__find(cd, rec->cookie, sample, &nr_same);
-		if (nr_same < MAX_SAME_COOKIE)
-			return -ENOMEM;
-		cd->stats.foreign++;
+	entry = dc__entry_of_record(cd, rec->cookie, sample, CALLCHAIN_DEFERRED_CHAIN, &rc);
+	if (!entry)
+		return rc;
+	if (entry->known & CALLCHAIN_DEFERRED_CHAIN && entry->nr >= rec->nr)
 		return 0;
-	}
-
-	if (entry->known) {
-		cd->stats.duplicate++;
-		if (entry->nr >= rec->nr)
-			return 0;
-	}
 
 	if (copy && rec->nr) {
 		u64 *dup = dc__alloc(cd, rec->nr * sizeof(u64));
@@ -338,11 +380,57 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 
 	/* The size changes: out of the list, and in again. */
 	dc__get(cd, entry);
-	dc_entry__free_ips(entry);
+	dc_entry__free(entry, CALLCHAIN_DEFERRED_CHAIN);
 	entry->ips = ips;
 	entry->nr = rec->nr;
-	entry->owned = copy && rec->nr;
-	entry->known = true;
+	if (copy && rec->nr)
+		entry->owned |= CALLCHAIN_DEFERRED_CHAIN;
+	entry->known |= CALLCHAIN_DEFERRED_CHAIN;
+	dc__put(cd, entry);
+	return 0;
+}
+
+/**
+ * callchain_deferred__add_state - add a record of registers and stack
+ * @cd: the object
+ * @event: checked by perf_event__check_user_state()
+ * @mask: its registers
+ * @sample: its task, as far as it is known
+ * @copy: false if @event stays where it is
+ *
+ * Of records that repeat each other the longest is kept.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int callchain_deferred__add_state(struct callchain_deferred *cd, const union perf_event *event,
+				  u64 mask, const struct perf_sample *sample, bool copy)
+{
+	size_t size = event->header.size;
+	struct dc_entry *entry;
+	int rc;
+
+	entry = dc__entry_of_record(cd, event->user_state_deferred.cookie, sample,
+				    CALLCHAIN_DEFERRED_STATE, &rc);
+	if (!entry)
+		return rc;
+	if (entry->state && entry->state->header.size >= size)
+		return 0;
+
+	if (copy) {
+		void *dup = dc__alloc(cd, size);
+
+		if (!dup)
+			return -ENOMEM;
+		event = memcpy(dup, event, size);
+	}
+
+	dc__get(cd, entry);
+	dc_entry__free(entry, CALLCHAIN_DEFERRED_STATE);
+	entry->state = event;
+	entry->mask = mask;
+	if (copy)
+		entry->owned |= CALLCHAIN_DEFERRED_STATE;
+	entry->known |= CALLCHAIN_DEFERRED_STATE;
 	dc__put(cd, entry);
 	return 0;
 }
@@ -363,25 +451,46 @@ static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf
 	return max;
 }
 
+/* Returns whether there is something to unwind. */
+static bool dc__merge_state(struct dc_entry *entry, struct perf_sample *sample)
+{
+	struct user_state state;
+
+	if (!dc_entry__has(entry, CALLCHAIN_DEFERRED_STATE))
+		return false;
+
+	perf_event__parse_user_state(entry->state, entry->mask, &state);
+	perf_sample__set_user_state(sample, &state);
+	return state.abi;
+}
+
 /**
- * dc__merge - give a sample its callchain
+ * dc__merge - give a sample its callchain, and its registers and stack
  * @cd: the object
  * @entry: the entry of its cookie, or NULL
+ * @needs: what is deferred of it
  * @sample: a deferred sample, its callchain is replaced until the next merge
  * @missing: counter for a sample that has no record
  */
 static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
-		      struct perf_sample *sample, __u64 *missing)
+		      unsigned int needs, struct perf_sample *sample, __u64 *missing)
 {
+	bool chained = needs & CALLCHAIN_DEFERRED_CHAIN, unwound = false;
 	const struct ip_callchain *chain = sample->callchain;
 	u64 i, nr = min_t(u64, chain->nr - 2, MAX_IPS);
-	u64 depth = dc__user_depth(cd, sample, nr);
-	u64 nr_user = entry && entry->known ? min_t(u64, entry->nr, depth) : 0;
+	u64 depth = dc__user_depth(cd, sample, nr), nr_user = 0;
 	struct ip_callchain *merged = (struct ip_callchain *)cd->merged;
 	u64 *ips = merged->ips;
 
+	if (chained && dc_entry__has(entry, CALLCHAIN_DEFERRED_CHAIN))
+		nr_user = min_t(u64, entry->nr, depth);
+	if (needs & CALLCHAIN_DEFERRED_STATE)
+		unwound = dc__merge_state(entry, sample);
+
 	memcpy(ips, chain->ips, nr * sizeof(u64));
-	ips[nr++] = PERF_CONTEXT_USER;
+	/* What is unwound from registers and stack is added by who does that. */
+	if (chained || !unwound)
+		ips[nr++] = PERF_CONTEXT_USER;
 
 	for (i = 0; i < nr_user; i++) {
 		/* The user may have put anything on the stack, a context too. */
@@ -391,16 +500,16 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 	}
 
 	/* Nothing is missing where the kernel part takes all of the depth. */
-	if (i || !depth)
+	if (i || !depth || unwound)
 		cd->stats.merged++;
-	else if (entry && entry->known)
+	else if (dc_entry__has(entry, needs))
 		cd->stats.empty++;
 	else
 		++*missing;
 
 	if (entry)
 		entry->hit = true;
-	if (!i && depth)
+	if (!i && depth && !unwound)
 		ips[nr++] = CALLCHAIN_USER_LOST;
 	else if (i < nr_user)
 		cd->stats.truncated++;
@@ -479,7 +588,8 @@ static struct dc_chunk *dc__room(struct callchain_deferred *cd, size_t size)
 }
 
 static int dc__queue(struct callchain_deferred *cd, const union perf_event *event,
-		     struct dc_entry *entry, u64 time, u64 file_offset, const char *file_path)
+		     struct dc_entry *entry, unsigned int needs, u64 time, u64 file_offset,
+		     const char *file_path)
 {
 	size_t size = sizeof(struct dc_event) + PERF_ALIGN(event->header.size, sizeof(u64));
 	struct dc_chunk *chunk = dc__room(cd, size);
@@ -495,6 +605,7 @@ static int dc__queue(struct callchain_deferred *cd, const union perf_event *even
 	ev->file_offset = file_offset;
 	ev->file_path = file_path;
 	ev->entry = entry;
+	ev->needs = needs;
 	ev->time = time;
 	memcpy(ev->event, event, event->header.size);
 	if (entry)
@@ -511,7 +622,7 @@ static int dc__deliver_first(struct callchain_deferred *cd, __u64 *missing)
 
 	if (ev->entry) {
 		if (!ret)
-			dc__merge(cd, ev->entry, &sample, missing);
+			dc__merge(cd, ev->entry, ev->needs, &sample, missing);
 		dc__put(cd, ev->entry);
 	}
 	if (!ret)
@@ -537,7 +648,7 @@ static int dc__drain(struct callchain_deferred *cd, __u64 *missing)
 	int ret;
 
 	while ((ev = dc__first(cd)) != NULL) {
-		bool waits = ev->entry && !ev->entry->known;
+		bool waits = ev->entry && !dc_entry__has(ev->entry, ev->needs);
 
 		if (waits && !missing && !dc__at_bound(cd, ev))
 			break;
@@ -550,7 +661,7 @@ static int dc__drain(struct callchain_deferred *cd, __u64 *missing)
 
 /* No memory to wait: let all go, the order of events stays. */
 static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
-		       struct perf_sample *sample, bool deferred)
+		       struct perf_sample *sample, unsigned int needs)
 {
 	int ret;
 
@@ -558,11 +669,25 @@ static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
 	if (entry)
 		dc__get(cd, entry);
 	ret = dc__drain(cd, &cd->stats.failed);
-	if (!ret && deferred)
-		dc__merge(cd, entry, sample, &cd->stats.failed);
+	if (!ret && needs)
+		dc__merge(cd, entry, needs, sample, &cd->stats.failed);
 	if (entry)
 		dc__put(cd, entry);
 	return ret;
+}
+
+/* What is deferred of a sample: if nobody tells, its callchain. */
+static unsigned int dc__needs(const struct callchain_deferred *cd,
+			      const struct perf_sample *sample)
+{
+	if (!ip_callchain__is_deferred(sample->callchain))
+		return 0;
+	return cd->ops->needs ? cd->ops->needs(cd->data, sample) : CALLCHAIN_DEFERRED_CHAIN;
+}
+
+static u64 dc__state_mask(const struct callchain_deferred *cd, const struct perf_sample *sample)
+{
+	return cd->ops->state_mask ? cd->ops->state_mask(cd->data, sample) : 0;
 }
 
 /**
@@ -578,42 +703,47 @@ static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
 int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *event,
 			     struct perf_sample *sample, u64 file_offset, const char *file_path)
 {
-	bool deferred = event->header.type == PERF_RECORD_SAMPLE &&
-			ip_callchain__is_deferred(sample->callchain);
+	unsigned int needs = event->header.type == PERF_RECORD_SAMPLE ?
+			     dc__needs(cd, sample) : 0;
 	bool holds = cd->limits.max_bytes;
 	struct dc_entry *entry = NULL;
-	int ret, nr_same;
+	int ret = 0, nr_same;
 
 	if (sample->time != -1ULL)
 		cd->last_time = max(cd->last_time, sample->time);
 
-	if (event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
-		ret = holds ? callchain_deferred__add(cd, &event->callchain_deferred, sample,
-						      true) : 0;
+	if (event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED ||
+	    event->header.type == PERF_RECORD_USER_STATE_DEFERRED) {
+		if (holds && event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
+			ret = callchain_deferred__add(cd, &event->callchain_deferred, sample, true);
+		else if (holds)
+			ret = callchain_deferred__add_state(cd, event, dc__state_mask(cd, sample),
+							    sample, true);
 		/* Without memory for the record its samples are late or lost. */
 		if (ret)
 			pr_debug("no memory for a deferred callchain\n");
 		return dc__drain(cd, NULL) ?: 1;
 	}
 
-	if (deferred) {
+	if (needs) {
 		u64 cookie = sample->callchain->ips[sample->callchain->nr - 1];
 
 		entry = holds ? dc__findnew(cd, cookie, sample) :
 				dc__find(cd, cookie, sample, &nr_same);
 	}
 
-	if (!holds || (list_empty(&cd->chunks) && (!entry || entry->known))) {
-		if (deferred)
-			dc__merge(cd, entry, sample, holds ? &cd->stats.failed : &cd->stats.lost);
+	if (!holds || (list_empty(&cd->chunks) && (!entry || dc_entry__has(entry, needs)))) {
+		if (needs)
+			dc__merge(cd, entry, needs, sample,
+				  holds ? &cd->stats.failed : &cd->stats.lost);
 		if (entry)
 			dc__put_lru(cd, entry);
 		return 0;
 	}
 
-	if ((deferred && !entry) ||
-	    dc__queue(cd, event, entry, sample->time, file_offset, file_path))
-		return dc__give_up(cd, entry, sample, deferred);
+	if ((needs && !entry) ||
+	    dc__queue(cd, event, entry, needs, sample->time, file_offset, file_path))
+		return dc__give_up(cd, entry, sample, needs);
 
 	return dc__drain(cd, NULL) ?: 1;
 }
@@ -631,8 +761,8 @@ int callchain_deferred__hold(struct callchain_deferred *cd, union perf_event *ev
 {
 	if (list_empty(&cd->chunks))
 		return 0;
-	if (dc__queue(cd, event, NULL, -1ULL, 0, NULL))
-		return dc__give_up(cd, NULL, NULL, false);
+	if (dc__queue(cd, event, NULL, 0, -1ULL, 0, NULL))
+		return dc__give_up(cd, NULL, NULL, 0);
 	return dc__drain(cd, NULL) ?: 1;
 }
 
@@ -714,7 +844,7 @@ void callchain_deferred__delete(struct callchain_deferred *cd)
 		struct dc_entry *pos;
 
 		hlist_for_each_entry(pos, &cd->table[i], hash)
-			dc_entry__free_ips(pos);
+			dc_entry__free(pos, CALLCHAIN_DEFERRED_BOTH);
 	}
 	free(cd->table);
 

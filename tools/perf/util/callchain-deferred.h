@@ -25,6 +25,8 @@ char *cut_callchain_deferred(char *arg);
 void evlist__config_callchain_deferred(struct evlist *evlist);
 bool evlist__has_callchain_deferred(struct evlist *evlist);
 u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample);
+unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample);
+u64 evlist__user_state_mask(struct evlist *evlist, const struct perf_sample *sample);
 void evlist__clear_callchain_deferred(struct evlist *evlist);
 
 /* What a sample and a record look like. */
@@ -89,11 +91,19 @@ struct callchain_deferred_stats {
 	__u64 duplicate;
 };
 
+/* What a sample may lack, and a record bring. */
+#define CALLCHAIN_DEFERRED_CHAIN	1
+#define CALLCHAIN_DEFERRED_STATE	2
+#define CALLCHAIN_DEFERRED_BOTH		3
+
 /**
  * struct callchain_deferred_ops - what the owner does with a held event
  * @parse: parse an event again, its copy has moved
  * @deliver: hand out an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
  * @max_stack: the depth that the event of a sample was recorded with, 0 if it has none
+ * @needs: what a sample that ends in a cookie lacks, CALLCHAIN_DEFERRED_*; NULL if that
+ * is its callchain
+ * @state_mask: the registers in a record of user state; NULL if there are no such records
  * @alloc: NULL for malloc(), tests let it fail
  */
 struct callchain_deferred_ops {
@@ -101,6 +111,8 @@ struct callchain_deferred_ops {
 	int (*deliver)(void *data, union perf_event *event, struct perf_sample *sample,
 		       u64 file_offset, const char *file_path);
 	u16 (*max_stack)(void *data, const struct perf_sample *sample);
+	unsigned int (*needs)(void *data, const struct perf_sample *sample);
+	u64 (*state_mask)(void *data, const struct perf_sample *sample);
 	void *(*alloc)(size_t size);
 };
 
@@ -123,6 +135,8 @@ void callchain_deferred__delete(struct callchain_deferred *cd);
 int callchain_deferred__add(struct callchain_deferred *cd,
 			    const struct perf_record_callchain_deferred *rec,
 			    const struct perf_sample *sample, bool copy);
+int callchain_deferred__add_state(struct callchain_deferred *cd, const union perf_event *event,
+				  u64 mask, const struct perf_sample *sample, bool copy);
 int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *event,
 			     struct perf_sample *sample, u64 file_offset, const char *file_path);
 const struct ip_callchain *

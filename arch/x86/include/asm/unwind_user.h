@@ -66,10 +66,5 @@ bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned l
 bool arch_unwind_user_after_call(unsigned long addr);
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
 
-bool arch_perf_user_regs_valid(struct pt_regs *regs);
-#define arch_perf_user_regs_valid arch_perf_user_regs_valid
-
-bool x86_user_regs_valid_at(unsigned long ip, unsigned long sp);
-
 #endif /* CONFIG_UNWIND_USER */
 #endif /* _ASM_X86_UNWIND_USER_H */

@@ -45,7 +45,7 @@ events() {
 has_deferral() {
 	perf evlist -v -i "$1" | grep -q "defer_" ||
 		LC_ALL=C grep -qaP '\x80\xfd\xff{6}' "$1" ||
-		perf report -i "$1" --stats 2> /dev/null | grep -q "CALLCHAIN_DEFERRED events"
+		perf report -i "$1" --stats 2> /dev/null | grep -q "_DEFERRED events"
 }
 
 # BPF programs play no part here, and to look for them takes longer than all else.
@@ -225,6 +225,46 @@ test_compressed() {
 	! has_deferral "${dir}/merged" || fail "Inject of a compressed file did not merge"
 }
 
+# User registers and stack once for each kernel entry, and what is unwound from them.
+test_user_state() {
+	echo "Registers and stack"
+
+	large="dd if=/dev/zero of=/dev/null bs=64M count=4"
+	# shellcheck disable=SC2086
+	record -e cpu-clock --call-graph dwarf -- ${large} > /dev/null 2>&1
+	copied=$(stat -c %s "${data}")
+	copied=$((copied / $(stat_of "${data}" "SAMPLE events" | sed 's/ .*//')))
+	# shellcheck disable=SC2086
+	record -e cpu-clock --call-graph dwarf,8192,defer -- ${large} > /dev/null 2>&1
+	[ "$(events "defer_output: 1, defer_user_state: 1" "sample_stack_user: 8192")" -eq 1 ] ||
+		fail "Attributes of dwarf,8192,defer"
+	deferred=$(stat -c %s "${data}")
+	deferred=$((deferred / $(stat_of "${data}" "SAMPLE events" | sed 's/ .*//')))
+	echo "${copied} bytes a sample, ${deferred} deferred"
+	[ $((deferred * 5)) -le "${copied}" ] || fail "Size of the file"
+	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "No sample has its stack"
+	[ "$(stat_of "${data}" "samples lost")" -le 5 ] || fail "Samples without stack"
+
+	# shellcheck disable=SC2086
+	record -e cpu-clock:u --call-graph dwarf,defer -- ${busy}
+	perf script -i "${data}" -F ip,sym 2> /dev/null > "${dir}/script"
+	grep -A3 " noploop$" "${dir}/script" | grep -q " main$\|cmd_test$\|run_" ||
+		fail "Callers of noploop"
+	perf script -i "${data}" > "${dir}/a" 2> /dev/null
+	perf inject -i "${data}" -o "${dir}/merged" 2> /dev/null || fail "Inject of stacks"
+	! has_deferral "${dir}/merged" || fail "Inject of stacks does not suit an old perf"
+	perf script -i "${dir}/merged" > "${dir}/b" 2> /dev/null
+	cmp "${dir}/a" "${dir}/b" || fail "Inject of stacks changes the output"
+	perf inject --no-merge-callchains -i "${data}" -o "${dir}/merged" 2> /dev/null
+	has_deferral "${dir}/merged" || fail "Inject of stacks merges against the option"
+
+	# shellcheck disable=SC2086
+	perf record -q -F 1000 -e cpu-clock:u --call-graph dwarf,defer -o - -- ${busy} \
+		2> /dev/null > "${data}"
+	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"
+	grep -q "samples merged: *[1-9]" "${dir}/report" || fail "Stacks from a pipe"
+}
+
 # Buffers that are overwritten, a file for each buffer, a tracking event of its own.
 test_modes() {
 	echo "Modes"
@@ -255,9 +295,12 @@ test_nmi() {
 test_refused() {
 	echo "Refused"
 
-	perf record -q -e cpu-clock --call-graph dwarf,defer -o "${data}" -- true 2> "${dir}/log" &&
-		fail "dwarf,defer"
-	grep -q "only fp can be deferred" "${dir}/log" || fail "Message of dwarf,defer"
+	perf record -q -e cpu-clock --call-graph lbr,defer -o "${data}" -- true 2> "${dir}/log" &&
+		fail "lbr,defer"
+	grep -q "only fp and dwarf can be deferred" "${dir}/log" || fail "Message of lbr,defer"
+	perf record -q -e cpu-clock --call-graph dwarf,defer,64 -o "${data}" -- true 2> "${dir}/log" &&
+		fail "dwarf,defer,64"
+	grep -q "use dwarf\[,size\]\[,defer\]" "${dir}/log" || fail "Message of dwarf,defer,64"
 
 	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0
 	perf trace -e cpu-clock --call-graph deferred -- true > "${dir}/log" 2>&1 &&
@@ -273,6 +316,7 @@ test_user
 test_inject
 test_pipe
 test_compressed
+test_user_state
 test_modes
 test_nmi
 test_refused

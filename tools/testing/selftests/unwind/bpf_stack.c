@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "perf_ring.h"
+#include "tracer.h"
 #include "workload.h"
 #include "../kselftest_harness.h"
 
@@ -372,6 +373,54 @@ TEST(tracepoint_program)
 TEST(tail_called_program)
 {
 	compare(_metadata, TAIL_CALL);
+}
+
+/* A program looks at the sample before it is written: its registers are found once. */
+static void fetched_once(struct __test_metadata *_metadata, __u64 sample_type)
+{
+	struct perf_event_attr attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);
+	struct bpf_insn insns[] = { MOV_IMM(BPF_REG_0, 1), EXIT() };
+	union record *record = malloc(sizeof(*record));
+	unsigned int samples = 0;
+	struct ring ring;
+	long fetched;
+	int prog;
+
+	fetched = unwind_stat("regs_fetched");
+	if (fetched < 0)
+		SKIP(return, "needs root and debugfs");
+	prog = load(BPF_PROG_TYPE_PERF_EVENT, insns, ARRAY_SIZE(insns));
+	if (prog == -EPERM || prog == -ENOSYS)
+		SKIP(return, "needs CONFIG_BPF_SYSCALL");
+	ASSERT_LE(0, prog);
+	attr.defer_callchain = 0;
+	attr.defer_output = 0;
+	attr.exclude_user = 1;
+	attr.sample_type |= sample_type;
+	attr.sample_regs_user = 1;
+	attr.sample_stack_user = 64;
+	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 8));
+	ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_BPF, prog));
+	fault_in_kernel();
+	fetched = unwind_stat("regs_fetched");
+	ring_enable(&ring);
+	fault_in_kernel();
+	ring_disable(&ring);
+	fetched = unwind_stat("regs_fetched") - fetched;
+	while (ring_next_type(&ring, record, PERF_RECORD_SAMPLE))
+		samples++;
+	EXPECT_LT(0, samples);
+	EXPECT_EQ(samples, fetched);
+	ring_close(&ring);
+	close(prog);
+	free(record);
+}
+
+TEST(registers_are_fetched_once)
+{
+	fetched_once(_metadata, PERF_SAMPLE_REGS_USER);
+	fetched_once(_metadata, PERF_SAMPLE_STACK_USER);
+	fetched_once(_metadata, PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER);
 }
 
 TEST_HARNESS_MAIN

@@ -34,6 +34,8 @@ static_assert(offsetof(struct deferred, ips) == 24, "ips");
 #define FLAGS_OFFSET	40
 #define DEFER_CALLCHAIN	(1ULL << 38)
 #define DEFER_OUTPUT	(1ULL << 39)
+/* Of this series alone. */
+#define DEFER_USER_STATE (1ULL << 63)
 
 /* A dummy event whose flag word has also these bits. */
 static int open_flags(__u64 flags, __u64 sample_type)
@@ -70,6 +72,9 @@ TEST(attr_bits)
 	attr.defer_output = 1;
 	memcpy(&word, (char *)&attr + FLAGS_OFFSET, sizeof(word));
 	EXPECT_EQ(DEFER_CALLCHAIN | DEFER_OUTPUT, word);
+	attr.defer_user_state = 1;
+	memcpy(&word, (char *)&attr + FLAGS_OFFSET, sizeof(word));
+	EXPECT_EQ(DEFER_CALLCHAIN | DEFER_OUTPUT | DEFER_USER_STATE, word);
 
 	EXPECT_EQ(0, open_flags(DEFER_CALLCHAIN, PERF_SAMPLE_CALLCHAIN));
 	EXPECT_EQ(0, open_flags(DEFER_OUTPUT, PERF_SAMPLE_CALLCHAIN));
@@ -81,7 +86,7 @@ TEST(attr_bits)
 
 TEST(attr_unknown_bits)
 {
-	for (int bit = 40; bit < 64; bit++) {
+	for (int bit = 40; bit < 63; bit++) {
 		EXPECT_EQ(-EINVAL, open_flags(1ULL << bit, PERF_SAMPLE_CALLCHAIN));
 		EXPECT_EQ(-EINVAL, open_flags(1ULL << bit | DEFER_OUTPUT, 0));
 	}

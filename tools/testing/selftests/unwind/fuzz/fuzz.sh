@@ -19,6 +19,7 @@ under_test=(kernel/unwind/user.c kernel/unwind/text.c arch/x86/kernel/unwind_use
 real=(
 	linux/unwind_user.h		include/linux/unwind_user.h
 	linux/unwind_user_types.h	include/linux/unwind_user_types.h
+	linux/unwind_stats.h		include/linux/unwind_stats.h
 	linux/cleanup.h			include/linux/cleanup.h
 	asm/unwind_user.h		arch/x86/include/asm/unwind_user.h
 	asm/sigframe.h			arch/x86/include/asm/sigframe.h

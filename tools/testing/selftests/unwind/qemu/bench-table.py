@@ -8,11 +8,17 @@ samples. Each figure is the median of the rounds; behind it is half the range.
 """
 
 import os
+import re
 import sys
 
 from perfdata import PerfData
 
-WAYS = ("fp", "deferred", "dwarf,8192")
+WAYS = ("fp", "deferred", "dwarf,8192", "dwarf,8192,defer")
+# What user_regs counts.
+SHOTS = re.compile(r"(\w+):no registers (\d+) \((\d+) elsewhere\), stale (\d+), torn (\d+), "
+                   r"with -1 (\d+), all right (\d+)")
+HITS = re.compile(r"(\w+):(\d+) NMIs, (\d+) in the kernel, (\d+) in entry code, "
+                  r"(\d+) of them in the gap")
 CALLS = 100000
 # What a record, a task work and a look at the code may cost.
 ALONE = 1600
@@ -112,16 +118,51 @@ def interrupts(bench):
     """
     Some 80 samples in each kernel entry: interrupt and NMI are nearly all that counts.
     Returns whether a deferred sample costs the same whatever the depth, but for its
-    share of the one walk.
+    share of the one walk, and whether stacks that are deferred take a fifth of the room.
     """
+    smaller = True
     deferred = []
     for depth in (5, 30, 120, 500):
         costs = {way: bench.costs("bulk", depth, way, bench.data("bulk", depth, way))
                  for way in WAYS}
         row(f"{depth} frames below", "instructions", [figure(costs[way]) for way in WAYS])
         deferred.append(median(costs["deferred"]))
+        size = {way: [d.bytes / len(d.samples) for d in bench.data("bulk", depth, way)]
+                for way in WAYS}
+        row("", "bytes", [figure(size[way]) for way in WAYS])
+        smaller &= 5 * median(size["dwarf,8192,defer"]) <= median(size["dwarf,8192"])
     # A walk of 500 frames, divided by 80, is about 2 instructions a frame.
-    return deferred[-1] - deferred[0] < 2 * 500
+    return deferred[-1] - deferred[0] < 2 * 500, smaller
+
+
+def registers(bench):
+    """
+    Samples in NMI with user registers, on the base and with the series. Returns whether
+    they got cheaper, and whether none is wrong any more.
+    """
+    costs = {}
+    for name, way, none in (("unpatched base", "base-regs", "base-none"),
+                            ("this kernel", "regs", "none")):
+        base = median(bench.times[("bulk", 5, none)])
+        costs[name] = [(ns - base) / len(d.samples)
+                       for ns, d in zip(bench.times[("bulk", 5, way)],
+                                        bench.data("bulk", 5, way))]
+        print(f"  {name:16}" + figure(costs[name]))
+    print("\nregisters of samples that hit the kernel, by what is done:")
+    print("".join(f"{head:>14}" for head in ("", "", "NMIs", "in the gap", "none", "stale",
+                                             "torn", "with -1", "right")))
+    wrong = 0
+    for name in ("base", "series"):
+        with open(os.path.join(bench.out, f"regs-{name}"), encoding="ascii") as file:
+            text = file.read()
+        hits = {m[1]: m for m in HITS.finditer(text)}
+        for m in SHOTS.finditer(text):
+            cells = (name, m[1].removeprefix("nmi_in_"), hits[m[1]][3], hits[m[1]][5],
+                     f"{100 * int(m[2]) / int(hits[m[1]][3]):.1f} %", m[4], m[5], m[6], m[7])
+            print("".join(f"{cell:>14}" for cell in cells))
+            wrong += name == "series" and sum(map(int, m.group(4, 5, 6)))
+    costs = [median(c) for c in costs.values()]
+    return costs[1] < costs[0], not wrong
 
 
 def main(out):
@@ -132,7 +173,9 @@ def main(out):
     frames(bench)
     print()
     print("in interrupt and NMI, per sample:")
-    constant = interrupts(bench)
+    constant, smaller = interrupts(bench)
+    print("\nin NMI, per sample with 3 user registers:")
+    cheap_regs, right = registers(bench)
     print("\ngetppid() when nobody profiles, instructions a round trip:")
     for name, way in (("unpatched base", "base"), ("this kernel", "none")):
         print(f"  {name:16}"
@@ -144,7 +187,13 @@ def main(out):
     if not cheaper:
         print(f"bench: deferred costs more than fp below 100 frames, or {ALONE} more below 5",
               file=sys.stderr)
-    return 0 if constant and cheaper else 1
+    if not smaller:
+        print("bench: deferred stacks take more than a fifth of the room", file=sys.stderr)
+    if not cheap_regs:
+        print("bench: samples with user registers cost more than on the base", file=sys.stderr)
+    if not right:
+        print("bench: there are samples with wrong user registers", file=sys.stderr)
+    return 0 if constant and cheaper and smaller and cheap_regs and right else 1
 
 
 if __name__ == "__main__":

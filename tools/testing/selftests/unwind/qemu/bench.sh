@@ -9,7 +9,10 @@
 # The machine has one CPU, whose time is the number of instructions that it ran
 # (-icount shift=0). So figures do not depend on the host, and repeat.
 #
-# Environment: ROUNDS, 3 if not set.
+# Then NMIs hit both kernels wherever they are, and the user registers of the samples
+# are looked at: the base's are known to be wrong.
+#
+# Environment: LINUX, the source tree; ROUNDS, 3 if not set.
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,6 +31,19 @@ rm -rf "$out"
 mkdir -p "$out"
 gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -static \
 	-o "$out/bench-load" "$here/bench-load.c"
+
+# What user_regs says of a kernel; that it fails on the base is what it is for.
+shoot() {
+	LOG=$out/log TIMEOUT=300 "$here/vm.sh" run "$2" "'$out/selftest/user_regs'" > "$out/regs-$1" ||
+		[ "$1" = base ]
+}
+
+mkdir "$out/selftest"
+make -s -C "$LINUX/tools/testing/selftests/unwind" OUTPUT="$out/selftest" \
+	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/user_regs" > "$out/log.selftest"
+echo "bench: registers of samples in NMI"
+shoot base "$base"
+shoot series "$kernel"
 
 guest "$base" base
 guest "$kernel" all

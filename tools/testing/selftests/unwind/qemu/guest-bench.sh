@@ -23,16 +23,17 @@ idle() {
 
 # record EVENT WAY FILE LOAD-ARGUMENTS: prints nanoseconds
 record() {
-	local event=$1 way=$2 file=$3
+	local event=$1 way=$2 file=$3 how=(--call-graph "$2")
 	shift 3
-	perf record -B -N --no-bpf-event -e "$event" -c 200000 --call-graph "$way" \
+	[ "$way" != regs ] || how=(--user-regs=ip,sp,bp)
+	perf record -B -N --no-bpf-event -e "$event" -c 200000 "${how[@]}" \
 		-o "$file" -- "$load" "$@" 2> log < /dev/null ||
 		{ cat log >&2; die "perf record failed"; }
 }
 
-# measure EVENT WORK DEPTH COUNT WAY ROUND
+# measure EVENT WORK DEPTH COUNT WAY ROUND [NAME-OF-WAY]
 measure() {
-	local name=$2-$3-$5-$6 ns
+	local name=$2-$3-${7:-$5}-$6 ns
 	case $5 in
 	none)
 		ns=$("$load" "$2" "$3" "$4") || die "$load failed"
@@ -42,7 +43,7 @@ measure() {
 		mv "$name.data" /out/ || die "no room for $name.data"
 		;;
 	esac
-	echo "$2 $3 $5 $6 $ns" >> /out/times
+	echo "$2 $3 ${7:-$5} $6 $ns" >> /out/times
 }
 
 # chains NAME: how far up they reach
@@ -60,6 +61,9 @@ chains() {
 if [ "$what" = base ]; then
 	for round in $(seq "$rounds"); do
 		idle base "$round"
+		for way in none regs; do
+			measure perf_test/self/ bulk 5 6 $way "$round" base-$way
+		done
 	done
 	exit
 fi
@@ -71,18 +75,19 @@ echo 1024 > /proc/sys/kernel/perf_event_max_stack
 for round in $(seq "$rounds"); do
 	echo "bench: round $round of $rounds"
 	idle none "$round"
-	for way in none fp deferred dwarf,8192; do
+	measure perf_test/self/ bulk 5 6 regs "$round"
+	for way in none fp deferred dwarf,8192 dwarf,8192,defer; do
 		for depth in 5 100; do
 			measure cpu-clock read $depth 150000 $way "$round"
 			measure cpu-clock user $depth 150000 $way "$round"
 		done
-		[ $way = dwarf,8192 ] || measure cpu-clock cold 5 40000 $way "$round"
+		[ ${way%%,*} = dwarf ] || measure cpu-clock cold 5 40000 $way "$round"
 		for depth in 5 30 120 500; do
 			measure perf_test/self/ bulk $depth 6 $way "$round"
 		done
 	done
 done
-for way in fp deferred dwarf,8192; do
+for way in fp deferred dwarf,8192 dwarf,8192,defer; do
 	for depth in 5 100; do
 		chains read-$depth-$way-1
 		chains user-$depth-$way-1

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Are the user registers that current saved at kernel entry complete?
+ * The user registers that current saved at kernel entry, if they are complete.
  *
- * Callable from any context, NMI included: only registers and the bounds of
- * stacks are read, nothing is written.
+ * Contexts: any, NMI included. Only registers and the bounds of stacks are read,
+ * nothing is written, so nesting is no issue.
  *
  * task_pt_regs(current) names a place, not a promise. An NMI, or another
  * exception that does not care for the interrupt flag, may hit the entry code
@@ -12,17 +12,20 @@
  * (sync_regs()). All of these run either in the entry text or on a stack that
  * is neither the thread's nor the hardirq stack; after them the frame stays
  * valid until the exit code, which is entry text again. One exception: 32-bit
- * SYSENTER and SYSCALL set the user ip (and SYSCALL bp) in C, in the first
- * instructions of do_fast_syscall_32(), with interrupts off.
+ * SYSENTER leaves the user ip 0 up to the first instructions of
+ * do_SYSENTER_32(), with interrupts off.
  */
+#include <linux/hardirq.h>
+#include <linux/perf_event.h>
+#include <linux/perf_regs.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
 
 #include <asm/fred.h>
+#include <asm/perf_user_regs.h>
 #include <asm/processor.h>
 #include <asm/sections.h>
-#include <asm/unwind_user.h>
 
 static bool on_stack_of_current(unsigned long sp)
 {
@@ -84,6 +87,28 @@ bool arch_perf_user_regs_valid(struct pt_regs *regs)
 	if (user_mode(regs))
 		return true;
 
-	return x86_user_regs_valid_at(instruction_pointer(regs),
-				      kernel_stack_pointer(regs));
+	return x86_user_regs_valid_at(regs->ip, regs->sp) && task_pt_regs(current)->ip;
+}
+
+/**
+ * perf_get_regs_user - the user registers of a sample that hit the kernel
+ * @regs_user:	set to current's registers, or to none of them
+ * @regs:	registers of the sample
+ *
+ * All or nothing: a register that is stale or was not written yet never gets out.
+ * What is not an NMI cannot come before the frame is complete.
+ *
+ * Context: any; current is a user task.
+ */
+void perf_get_regs_user(struct perf_regs *regs_user, struct pt_regs *regs)
+{
+	if (in_nmi() && !arch_perf_user_regs_valid(regs)) {
+		regs_user->abi = PERF_SAMPLE_REGS_ABI_NONE;
+		regs_user->regs = NULL;
+		return;
+	}
+
+	regs_user->regs = task_pt_regs(current);
+	/* Of the registers: a task may change its bitness at run time. */
+	regs_user->abi = perf_reg_abi(current);
 }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The user registers of a sample.
+ *
+ * Contexts: any that a sample is taken in, NMI included, with preemption disabled.
+ *
+ * Invariant: perf_sample_data::regs_user is set together with the flag
+ * PERF_SAMPLE_FETCHED_REGS_USER. Whoever needs user registers of a sample, be it
+ * for the sample itself, for a copy of the stack, for a callchain or for a deferred
+ * request, gets the same ones, or all of them get none.
+ */
+#include <linux/perf_event.h>
+#include <linux/perf_regs.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/unwind_stats.h>
+
+static_assert(PERF_SAMPLE_FETCHED_REGS_USER >= PERF_SAMPLE_MAX);
+
+static void perf_get_user_regs(struct perf_regs *regs_user, struct pt_regs *regs)
+{
+	regs_user->abi = PERF_SAMPLE_REGS_ABI_NONE;
+	regs_user->regs = NULL;
+
+	/* Kernel threads have none, user workers none that mean anything. */
+	if (!is_user_task(current))
+		return;
+
+	perf_get_regs_user(regs_user, regs);
+	unwind_count(UNWIND_STAT_REGS_FETCHED);
+	if (!regs_user->regs)
+		unwind_count(UNWIND_STAT_REGS_NONE);
+}
+
+/**
+ * perf_user_regs - the user registers below an interruption
+ * @regs:	registers of the interruption
+ *
+ * For those who have no perf_sample_data.
+ *
+ * Context: any, NMI included.
+ * Return: @regs if these are user registers, those that current saved at kernel
+ * entry, or NULL if there are none or if they are not complete.
+ */
+struct pt_regs *perf_user_regs(struct pt_regs *regs)
+{
+	struct perf_regs regs_user;
+
+	if (user_mode(regs))
+		return regs;
+
+	perf_get_user_regs(&regs_user, regs);
+	return regs_user.regs;
+}
+
+/**
+ * perf_fetch_regs_user - find the user registers of a sample
+ * @data:	the sample; gets &perf_sample_data.regs_user, which a later call for
+ *		the same sample finds
+ * @regs:	registers of the sample
+ *
+ * A PMU that finds precise user registers in a record of its own calls with two
+ * different @regs; those of user mode are taken as they come.
+ *
+ * Context: any, NMI included.
+ */
+void perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
+{
+	struct perf_regs *regs_user = &data->regs_user;
+
+	if (user_mode(regs)) {
+		regs_user->abi = perf_reg_abi(current);
+		regs_user->regs = regs;
+	} else if (!(data->sample_flags & PERF_SAMPLE_FETCHED_REGS_USER)) {
+		perf_get_user_regs(regs_user, regs);
+	}
+	data->sample_flags |= PERF_SAMPLE_FETCHED_REGS_USER;
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user state of perf events: user registers and user stack once for each
+ * kernel entry, and not in each sample of it.
+ *
+ * A sample of an event with attr.defer_user_state asks for both on top of what
+ * callchain_deferred.c may ask for, and has neither; its callchain ends in marker
+ * and cookie. On the way out of the kernel entry the callback writes
+ * PERF_RECORD_USER_STATE_DEFERRED with the same cookie to every event with
+ * attr.defer_user_state and attr.defer_output that side-band delivery reaches: the
+ * registers and as much of the stack as the attr of that event names.
+ *
+ * Contexts: as callchain_deferred.c.
+ *
+ * Invariant: a sample without user registers and stack, of an event that asks for
+ * them, has the cookie of a request that was granted, or there were none to have.
+ *
+ * The stack goes from user memory into the buffer, where nothing may fault. The core
+ * has had it in memory just before; what is gone again is missing at the end.
+ */
+#include <linux/init.h>
+#include <linux/perf_event.h>
+#include <linux/perf_regs.h>
+#include <linux/sched/task_stack.h>
+#include <linux/unwind_deferred.h>
+#include <linux/unwind_stats.h>
+
+#include "internal.h"
+
+static struct unwind_work perf_user_state_work = { .no_trace = true };
+static bool perf_user_state_registered __ro_after_init;
+
+/**
+ * struct perf_user_state_record - fixed part of PERF_RECORD_USER_STATE_DEFERRED
+ * @header:	type, misc and size
+ * @cookie:	names the kernel entry
+ * @ip:		where user mode was left
+ * @sp:		its stack pointer there
+ * @abi:	PERF_SAMPLE_REGS_ABI_*, of the registers that follow
+ */
+struct perf_user_state_record {
+	struct perf_event_header	header;
+	u64				cookie;
+	u64				ip;
+	u64				sp;
+	u64				abi;
+};
+
+/**
+ * struct perf_user_state - what the callback delivers to each event
+ * @regs:	user registers
+ * @stack:	user stack
+ * @cookie:	names the kernel entry
+ * @heard:	an event took it, or had it already
+ */
+struct perf_user_state {
+	struct perf_regs		regs;
+	struct unwind_user_stack	stack;
+	u64				cookie;
+	bool				heard;
+};
+
+/**
+ * perf_user_state_attr_check - validate attr.defer_user_state
+ * @attr:	from user space
+ *
+ * Return: 0, -EINVAL without callchains or without a state to defer, and on a kernel
+ * without support, -EOPNOTSUPP when the core had no room.
+ */
+int perf_user_state_attr_check(const struct perf_event_attr *attr)
+{
+	const u64 state = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+
+	if (!attr->defer_user_state)
+		return 0;
+	if (!IS_ENABLED(CONFIG_UNWIND_USER))
+		return -EINVAL;
+	if (!(attr->sample_type & PERF_SAMPLE_CALLCHAIN) || !(attr->sample_type & state))
+		return -EINVAL;
+
+	return perf_user_state_registered ? 0 : -EOPNOTSUPP;
+}
+
+/**
+ * perf_user_state_defer - ask for the user state of a sample
+ * @data:	the sample, whose user registers were fetched; marked when it shall not
+ *		have them nor a copy of the stack
+ * @event:	the event that samples
+ * @regs:	registers of the sample
+ * @kernel:	the chain gets a kernel part if the sample hit the kernel
+ * @user:	the chain gets a user part
+ * @cookie:	of the chain, if that is deferred; set if the state is
+ *
+ * Context: as the sample, NMI included.
+ */
+void perf_user_state_defer(struct perf_sample_data *data, struct perf_event *event,
+			   struct pt_regs *regs, bool kernel, bool user, u64 *cookie)
+{
+	const bool valid = data->regs_user.regs;
+	unsigned int size = 0;
+	u64 id;
+	int ret;
+
+	if (!event->attr.defer_user_state)
+		return;
+	if (!perf_may_defer(event, (kernel && !user_mode(regs)) + (user && valid)))
+		return;
+
+	if (event->attr.sample_type & PERF_SAMPLE_STACK_USER)
+		size = event->attr.sample_stack_user;
+
+	ret = unwind_deferred_request_stack(&perf_user_state_work, valid, size, &id);
+	if (ret >= 0)
+		*cookie = id;
+	/* In exec there is none that belongs to this kernel entry. */
+	if (ret >= 0 || ret == -ESTALE)
+		data->sample_flags |= PERF_SAMPLE_USER_STATE_DEFERRED;
+}
+
+/**
+ * perf_user_state_keep - let a sample have its own user state after all
+ * @data:	a sample whose callchain could not take the cookie
+ */
+void perf_user_state_keep(struct perf_sample_data *data)
+{
+	data->sample_flags &= ~PERF_SAMPLE_USER_STATE_DEFERRED;
+}
+
+/**
+ * perf_sample_regs_user - the user registers that go into a sample
+ * @data:	the sample
+ * @regs:	registers of the sample
+ */
+void perf_sample_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
+{
+	perf_fetch_regs_user(data, regs);
+	if (data->sample_flags & PERF_SAMPLE_USER_STATE_DEFERRED) {
+		data->regs_user.abi = PERF_SAMPLE_REGS_ABI_NONE;
+		data->regs_user.regs = NULL;
+	}
+}
+
+/* How much of the stack fits into a record of which @used bytes are taken. */
+static u16 perf_user_state_stack_size(const struct perf_event *event,
+				      const struct unwind_user_stack *stack, size_t used)
+{
+	unsigned int size = min(stack->size, event->attr.sample_stack_user);
+
+	if (!(event->attr.sample_type & PERF_SAMPLE_STACK_USER))
+		return 0;
+
+	/* The number of bytes that are there comes last. */
+	return round_down(min(size, U16_MAX - used - sizeof(u64)), sizeof(u64));
+}
+
+/* Runs with preemption disabled, for each event that side-band delivery reaches. */
+static void perf_user_state_output(struct perf_event *event, void *data)
+{
+	struct perf_user_state *state = data;
+	const u64 mask = event->attr.sample_type & PERF_SAMPLE_REGS_USER ?
+			 event->attr.sample_regs_user : 0;
+	struct perf_output_handle handle __uninitialized;
+	struct perf_sample_data sample __uninitialized;
+	struct perf_user_state_record record;
+	struct perf_buffer *rb;
+	size_t size;
+	u16 stack;
+
+	if (!event->attr.defer_output || !event->attr.defer_user_state)
+		return;
+
+	/* As for callchains, see perf_deferred_output(). */
+	rb = rcu_dereference_raw((event->parent ?: event)->rb);
+	if (!rb)
+		return;
+	state->heard = true;
+	if (READ_ONCE(rb->deferred_state_cookie) == state->cookie)
+		return;
+
+	record.cookie = state->cookie;
+	record.ip = state->stack.ip;
+	record.sp = state->stack.sp;
+	record.abi = state->regs.abi;
+
+	size = sizeof(record) + sizeof(u64);
+	if (record.abi)
+		size += hweight64(mask) * sizeof(u64);
+	stack = perf_user_state_stack_size(event, &state->stack, size + event->id_header_size);
+	if (stack)
+		size += stack + sizeof(u64);
+
+	perf_event_header__init(&record.header, &sample, PERF_RECORD_USER_STATE_DEFERRED,
+				PERF_RECORD_MISC_USER |
+				(state->stack.moved ? PERF_RECORD_MISC_USER_STATE_CHANGED : 0),
+				size, event);
+	if (perf_output_begin(&handle, &sample, event, record.header.size))
+		return;
+
+	perf_output_put(&handle, record);
+	if (record.abi)
+		perf_output_sample_regs(&handle, state->regs.regs, mask);
+	perf_output_sample_ustack(&handle, stack, stack ? state->regs.regs : NULL);
+	perf_event__output_id_sample(event, &handle, &sample);
+	perf_output_end(&handle);
+
+	/* No partner but this function on the same CPU or for the same task. */
+	WRITE_ONCE(rb->deferred_state_cookie, state->cookie);
+}
+
+static void perf_user_state_callback(struct unwind_work *work,
+				     struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct perf_user_state state = { .cookie = cookie };
+
+	unwind_deferred_stack(&state.stack);
+	if (state.stack.moved) {
+		unwind_count(UNWIND_STAT_STATES_MOVED);
+	} else {
+		state.regs.regs = task_pt_regs(current);
+		state.regs.abi = perf_reg_abi(current);
+	}
+
+	perf_iterate_sb(perf_user_state_output, &state, NULL);
+
+	unwind_count(state.heard ? UNWIND_STAT_STATES : UNWIND_STAT_STATES_UNHEARD);
+}
+
+static int __init perf_user_state_init(void)
+{
+	perf_user_state_registered = !unwind_deferred_init(&perf_user_state_work,
+							   perf_user_state_callback);
+	return 0;
+}
+core_initcall(perf_user_state_init);

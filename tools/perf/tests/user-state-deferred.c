@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user registers and stacks: records that are broken, or made to do damage,
+ * and samples that get what is in one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+
+#include "debug.h"
+#include "event.h"
+#include "evsel.h"
+#include "tests.h"
+#include "user-state-deferred.h"
+#include <internal/lib.h>
+
+#define NR_REGS		3
+#define COOKIE		0x500000003ULL
+
+/* Two words of sample_id follow: pid and tid, time. */
+static struct evsel evsel = {
+	.core.attr = {
+		.sample_id_all		= 1,
+		.sample_type		= PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+					  PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+					  PERF_SAMPLE_STACK_USER,
+		.sample_regs_user	= 0x1c0,
+		.sample_stack_user	= 64,
+		.defer_user_state	= 1,
+	},
+};
+
+static union perf_event *record(const __u64 *words, size_t nr)
+{
+	static char buf[PERF_SAMPLE_MAX_SIZE] __aligned(8);
+	union perf_event *event = (void *)buf;
+
+	event->header = (struct perf_event_header) {
+		.type = PERF_RECORD_USER_STATE_DEFERRED,
+		.misc = PERF_RECORD_MISC_USER,
+		.size = sizeof(event->header) + nr * sizeof(u64),
+	};
+	memcpy(&event->header + 1, words, nr * sizeof(u64));
+	return event;
+}
+
+static int test__user_state_record(struct test_suite *test __maybe_unused,
+				   int subtest __maybe_unused)
+{
+	/* Cookie, ip, sp, abi; registers; size, stack, what is there of it; sample_id. */
+	static const struct {
+		size_t nr;
+		__u64 words[20];
+		int ret;
+	} rows[] = {
+		{ 13, { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 8, 0, 0 }, 0 },
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 8, 0, 0 }, 0 },
+		{ 10, { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0 }, 0 },
+		{ 7, { COOKIE, 1, 2, 0, 0, 0, 0 }, 0 },
+		{ 9, { COOKIE, 1, 2, 0, 8, 0x55, 5, 0, 0 }, 0 },
+		/* Too short for the fixed part, for registers, for the size. */
+		{ 0, { 0 }, -EINVAL },
+		{ 4, { COOKIE, 1, 2, 0 }, -EINVAL },
+		{ 6, { COOKIE, 1, 2, 0, 0, 0 }, -EINVAL },
+		{ 7, { COOKIE, 1, 2, 2, 11, 12, 13 }, -EINVAL },
+		{ 9, { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0 }, -EINVAL },
+		/* A stack that is not there, not of words, or that is more than it is. */
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 16, 0x55, 8, 0, 0 }, -EINVAL },
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, -8ULL, 0x55, 8, 0, 0 }, -EINVAL },
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 1ULL << 63, 0x55, 8, 0, 0 }, -EINVAL },
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 7, 0x55, 7, 0, 0 }, -EINVAL },
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 9, 0, 0 }, -EINVAL },
+		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, -1ULL, 0, 0 }, -EINVAL },
+		{ 10, { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0, 0 }, -EINVAL },
+	};
+	struct user_state state;
+	union perf_event *event;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		event = record(rows[i].words, rows[i].nr);
+		pr_debug("row %zu\n", i);
+		TEST_ASSERT_EQUAL("check", perf_event__check_user_state(event, &evsel),
+				  rows[i].ret);
+	}
+
+	event = record(rows[0].words, rows[0].nr);
+	perf_event__parse_user_state(event, evsel__user_state_mask(&evsel), &state);
+	TEST_ASSERT_EQUAL("ip", (int)state.ip, 1);
+	TEST_ASSERT_EQUAL("sp", (int)state.sp, 2);
+	TEST_ASSERT_EQUAL("registers", (int)state.regs[2], 13);
+	TEST_ASSERT_EQUAL("stack", (int)state.size, 8);
+	TEST_ASSERT_EQUAL("content", (int)*(u64 *)state.stack, 0x55);
+	event->header.size++;
+	TEST_ASSERT_EQUAL("odd size", perf_event__check_user_state(event, &evsel), -EINVAL);
+	return TEST_OK;
+}
+
+/* A sample of an empty callchain, with @tail words behind registers and stack. */
+static union perf_event *sample_event(struct perf_sample *sample, size_t tail)
+{
+	union perf_event *event = malloc(PERF_SAMPLE_MAX_SIZE);
+	u64 *words = (u64 *)(&event->header + 1);
+
+	/* nr, abi, size */
+	memset(words, 0, 3 * sizeof(u64));
+	memset(words + 3, 0x77, tail * sizeof(u64));
+	event->header = (struct perf_event_header) {
+		.type = PERF_RECORD_SAMPLE,
+		.size = sizeof(event->header) + (3 + tail) * sizeof(u64),
+	};
+	memset(sample, 0, sizeof(*sample));
+	sample->user_stack.offset = sizeof(event->header) + 2 * sizeof(u64);
+	return event;
+}
+
+static int test__user_state_write(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	static const size_t stacks[] = { 0, 7, 8, 64, 8192, 65000, 65528 };
+	static char stack[65536];
+	u64 regs[NR_REGS] = { 11, 12, 13 }, size;
+	struct user_state state = {
+		.abi = 2, .mask = 0x1c0, .regs = regs, .stack = stack,
+	};
+
+	memset(stack, 0x33, sizeof(stack));
+	for (size_t i = 0; i < ARRAY_SIZE(stacks); i++) {
+		struct perf_sample sample;
+		union perf_event *event = sample_event(&sample, 4);
+		u64 *words = (u64 *)(&event->header + 1);
+
+		TEST_ASSERT_VAL("it has neither", perf_sample__lacks_user_state(&sample, &evsel));
+		state.size = stacks[i];
+		perf_sample__set_user_state(&sample, &state);
+		TEST_ASSERT_EQUAL("write", perf_event__write_user_state(event, &sample), 0);
+		TEST_ASSERT_EQUAL("abi", (int)words[1], 2);
+		TEST_ASSERT_EQUAL("registers", (int)words[4], 13);
+		size = words[5];
+		TEST_ASSERT_VAL("stack", size <= stacks[i] && (size + 8 > stacks[i] ||
+							       event->header.size > 65520));
+		words += 6;
+		if (size) {
+			TEST_ASSERT_VAL("content", !memcmp(words, stack, size));
+			words += size / 8;
+			TEST_ASSERT_EQUAL("what is there", (int)*words++, (int)size);
+		}
+		TEST_ASSERT_VAL("what follows", words[0] == 0x7777777777777777ULL &&
+				words[3] == 0x7777777777777777ULL);
+		TEST_ASSERT_VAL("end", (void *)(words + 4) == (void *)event + event->header.size);
+		free(event);
+	}
+
+	/* A sample that has no room for the registers, and one with no place for them. */
+	for (int i = 0; i < 2; i++) {
+		struct perf_sample sample;
+		union perf_event *event = sample_event(&sample, i ? 4 : 8184);
+
+		perf_sample__set_user_state(&sample, &state);
+		if (i)
+			sample.user_stack.offset = 8;
+		TEST_ASSERT_EQUAL("refused", perf_event__write_user_state(event, &sample), -EINVAL);
+		free(event);
+	}
+	return TEST_OK;
+}
+
+static struct test_case tests__user_state_deferred[] = {
+	TEST_CASE("Deferred callchain: broken records of registers and stack", user_state_record),
+	TEST_CASE("Deferred callchain: writing registers and stack", user_state_write),
+	{ .name = NULL, }
+};
+
+struct test_suite suite__user_state_deferred = {
+	.desc = "Deferred callchains: user registers and stack",
+	.test_cases = tests__user_state_deferred,
+};

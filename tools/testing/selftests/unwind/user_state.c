@@ -1,0 +1,676 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user state: registers and stack of a kernel entry come once, in a record
+ * with the cookie of its samples, byte by byte as the user ABI says; complete where a
+ * copy in the sample would not be, never those of another place.
+ */
+#define _GNU_SOURCE
+#include <asm/perf_regs.h>
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hang.h"
+#include "perf_ring.h"
+#include "swap.h"
+#include "tracer.h"
+#include "workload.h"
+#include "../kselftest_harness.h"
+
+#define DEPTH		10
+#define PAGE		4096UL
+#define GETPPID		"syscalls/sys_enter_getppid"
+#define BIT_OF(reg)	(1ULL << (PERF_REG_X86_##reg))
+#define REGS		(BIT_OF(BP) | BIT_OF(SP) | BIT_OF(IP) | BIT_OF(R15))
+#define NR_REGS		4
+#define STACK		2048
+
+/* The numbers that programs were built with. */
+static_assert(PERF_RECORD_USER_STATE_DEFERRED == 63, "record type");
+static_assert(PERF_RECORD_MISC_USER_STATE_CHANGED == 1 << 13, "flag");
+
+/* A record, taken apart. */
+struct state {
+	__u64		cookie, ip, sp, abi;
+	__u64		bp, reg_sp, reg_ip, r15;
+	__u64		size, dyn_size;
+	const __u64	*stack;
+	bool		changed;
+	__u32		tid;
+	/* Bytes that are none of all this: 0. */
+	long		rest;
+};
+
+static void parse_state(const union record *record, struct state *state)
+{
+	const __u64 *at = record->words + 1;
+
+	memset(state, 0, sizeof(*state));
+	state->changed = record->header.misc & PERF_RECORD_MISC_USER_STATE_CHANGED;
+	state->cookie = *at++;
+	state->ip = *at++;
+	state->sp = *at++;
+	state->abi = *at++;
+	if (state->abi) {
+		state->bp = *at++;
+		state->reg_sp = *at++;
+		state->reg_ip = *at++;
+		state->r15 = *at++;
+	}
+	state->size = *at++;
+	if (state->size) {
+		state->stack = at;
+		at += state->size / 8;
+		state->dyn_size = *at++;
+	}
+	/* The sample_id of RING_SAMPLE_TYPE: pid and tid, time, CPU. */
+	state->tid = *at >> 32;
+	state->rest = (const char *)record + record->header.size - (const char *)(at + 3);
+}
+
+/* The part of a sample behind the callchain: 2 words, when it is deferred. */
+static const __u64 *user_part(const union record *record)
+{
+	struct sample sample;
+
+	parse_sample(record, &sample);
+	return sample.ips + sample.nr;
+}
+
+static struct perf_event_attr state_attr(const char *event)
+{
+	struct perf_event_attr attr = tracepoint_attr(event);
+
+	attr.defer_callchain = 0;
+	attr.defer_user_state = 1;
+	attr.exclude_callchain_user = 1;
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	attr.sample_regs_user = REGS;
+	attr.sample_stack_user = STACK;
+	return attr;
+}
+
+FIXTURE(state) {
+	struct perf_event_attr attr;
+	union record *record;
+	struct rings rings;
+	struct ring *ring;
+	char *stack;
+};
+
+FIXTURE_SETUP(state)
+{
+	self->attr = state_attr(GETPPID);
+	if (self->attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->record = malloc(sizeof(*self->record));
+	self->ring = &self->rings.ring[0];
+	self->stack = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->stack);
+	/* The last page is none of the stack. */
+	ASSERT_EQ(0, mprotect(self->stack + 3 * PAGE, PAGE, PROT_NONE));
+}
+
+FIXTURE_TEARDOWN(state)
+{
+	rings_close(&self->rings);
+	munmap(self->stack, 4 * PAGE);
+	free(self->record);
+}
+
+#define OPEN(pid)	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pid, -1, 128))
+
+/* The next sample has neither registers nor stack, and this cookie. */
+#define NEXT_SAMPLE(cookie) do {						\
+	struct sample sample_;							\
+										\
+	ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));	\
+	parse_sample(self->record, &sample_);					\
+	cookie = sample_cookie(&sample_);					\
+	EXPECT_NE(0, cookie);							\
+	EXPECT_EQ(0, user_part(self->record)[0]);				\
+	EXPECT_EQ(0, user_part(self->record)[1]);				\
+	EXPECT_EQ((char *)self->record + self->record->header.size,		\
+		  (char *)(user_part(self->record) + 2));			\
+} while (0)
+
+#define NEXT_STATE(state) do {							\
+	ASSERT_TRUE(ring_next_type(self->ring, self->record,			\
+				   PERF_RECORD_USER_STATE_DEFERRED));		\
+	parse_state(self->record, &(state));					\
+	EXPECT_EQ(0, (state).rest);						\
+	EXPECT_NE(0, (state).cookie);						\
+} while (0)
+
+#define EXPECT_NO_MORE()							\
+	EXPECT_FALSE(ring_next_type(self->ring, self->record,			\
+				    PERF_RECORD_USER_STATE_DEFERRED))
+
+static long call_on_stack(FIXTURE_DATA(state) *self, long nr)
+{
+	return workload_call_on(self->stack + 3 * PAGE, DEPTH, (const long[7]){ nr });
+}
+
+/* All of it is right, and it ends where the stack does. */
+TEST_F(state, record)
+{
+	struct state state;
+	__u64 cookie;
+
+	OPEN(0);
+	rings_enable(&self->rings);
+	call_on_stack(self, SYS_getppid);
+	rings_disable(&self->rings);
+	NEXT_SAMPLE(cookie);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	EXPECT_FALSE(state.changed);
+	EXPECT_EQ((__u32)gettid(), state.tid);
+	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, state.abi);
+	EXPECT_TRUE(workload_is_leaf(state.ip));
+	EXPECT_EQ(state.ip, state.reg_ip);
+	EXPECT_EQ(state.sp, state.reg_sp);
+	ASSERT_LE((uintptr_t)self->stack, state.sp);
+	/* Trimmed at the end of the mapping, which is below what was asked for. */
+	EXPECT_GT(STACK, state.size);
+	EXPECT_EQ((uintptr_t)self->stack + 3 * PAGE - state.sp, state.size);
+	EXPECT_EQ(state.size, state.dyn_size);
+	EXPECT_EQ(0, memcmp(state.stack, (void *)state.sp, state.size));
+	/* The frame pointer leads into it. */
+	EXPECT_LE(state.sp, state.bp);
+	EXPECT_GT(state.sp + state.size, state.bp);
+	EXPECT_NO_MORE();
+}
+
+/* Of a large stack there is as much as was asked for. */
+TEST_F(state, size)
+{
+	static const __u32 sizes[] = { 8, 256, 8192, 65528 };
+	struct state state;
+	char room[80000];
+	__u64 cookie;
+
+	memset(room, 1, sizeof(room));
+	for (unsigned int i = 0; i < ARRAY_SIZE(sizes); i++) {
+		self->attr.sample_stack_user = sizes[i];
+		OPEN(0);
+		rings_enable(&self->rings);
+		workload_syscall(DEPTH, SYS_getppid);
+		rings_disable(&self->rings);
+		NEXT_SAMPLE(cookie);
+		NEXT_STATE(state);
+		EXPECT_EQ(cookie, state.cookie);
+		if (sizes[i] < 65528) {
+			EXPECT_EQ(sizes[i], state.size);
+		} else {
+			/* As the record has a header. */
+			EXPECT_LT(65000, state.size);
+			EXPECT_GE(65535, self->record->header.size);
+		}
+		EXPECT_EQ(state.size, state.dyn_size);
+		rings_close(&self->rings);
+	}
+}
+
+/* However many samples there are in an entry, and events in a buffer. */
+TEST_F(state, once_per_entry)
+{
+	struct perf_event_attr more = state_attr("syscalls/sys_exit_getppid");
+	struct state state, before = {};
+	__u64 cookie, first;
+
+	OPEN(0);
+	ASSERT_EQ(0, rings_share(&self->rings, &more, 0));
+	ASSERT_EQ(0, rings_share(&self->rings, &self->attr, 0));
+	rings_enable(&self->rings);
+	for (int i = 0; i < 3; i++)
+		workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	for (int i = 0; i < 3; i++) {
+		NEXT_SAMPLE(first);
+		NEXT_SAMPLE(cookie);
+		EXPECT_EQ(first, cookie);
+		NEXT_SAMPLE(cookie);
+		EXPECT_EQ(first, cookie);
+		NEXT_STATE(state);
+		EXPECT_EQ(first, state.cookie);
+		EXPECT_NE(before.cookie, state.cookie);
+		before = state;
+	}
+	EXPECT_NO_MORE();
+}
+
+/* Marker and cookie are there without any callchain to put them behind. */
+TEST_F(state, no_callchain_at_all)
+{
+	struct sample sample;
+	struct state state;
+	__u64 cookie;
+
+	self->attr.exclude_callchain_kernel = 1;
+	OPEN(0);
+	rings_enable(&self->rings);
+	workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	NEXT_SAMPLE(cookie);
+	parse_sample(self->record, &sample);
+	EXPECT_EQ(2, sample.nr);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+}
+
+/* With a user part in place, and with one that is deferred, too. */
+TEST_F(state, with_callchain)
+{
+	struct sample sample;
+	struct state state;
+	__u64 cookie, nr;
+
+	self->attr.exclude_callchain_user = 0;
+	OPEN(0);
+	rings_enable(&self->rings);
+	workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	NEXT_SAMPLE(cookie);
+	parse_sample(self->record, &sample);
+	EXPECT_LT(0, sample_part(&sample, PERF_CONTEXT_USER, &nr));
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	rings_close(&self->rings);
+
+	self->attr.defer_callchain = 1;
+	OPEN(0);
+	rings_enable(&self->rings);
+	workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	NEXT_SAMPLE(cookie);
+	parse_sample(self->record, &sample);
+	EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
+	ASSERT_TRUE(ring_next(self->ring, self->record));
+	ASSERT_EQ(PERF_RECORD_CALLCHAIN_DEFERRED, self->record->header.type);
+	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
+	EXPECT_EQ(-1, workload_check(as_deferred(self->record)->ips,
+				     as_deferred(self->record)->nr, DEPTH));
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+}
+
+/* One of the two, or with another attr in the event that gets the record. */
+TEST_F(state, parts)
+{
+	const __u64 *at;
+	__u64 cookie;
+
+	self->attr.sample_type &= ~PERF_SAMPLE_STACK_USER;
+	OPEN(0);
+	rings_enable(&self->rings);
+	workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));
+	at = user_part(self->record);
+	EXPECT_EQ(0, *at++);
+	EXPECT_EQ((char *)self->record + self->record->header.size, (char *)at);
+	ASSERT_TRUE(ring_next(self->ring, self->record));
+	ASSERT_EQ(PERF_RECORD_USER_STATE_DEFERRED, self->record->header.type);
+	/* Header, cookie, ip, sp, abi, registers, size, sample_id. */
+	EXPECT_EQ((1 + 4 + NR_REGS + 1 + 3) * 8, self->record->header.size);
+	EXPECT_EQ(0, self->record->words[1 + 4 + NR_REGS]);
+	rings_close(&self->rings);
+
+	self->attr = state_attr(GETPPID);
+	self->attr.sample_type &= ~PERF_SAMPLE_REGS_USER;
+	OPEN(0);
+	rings_enable(&self->rings);
+	workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));
+	at = user_part(self->record);
+	EXPECT_EQ(0, *at++);
+	EXPECT_EQ((char *)self->record + self->record->header.size, (char *)at);
+	ASSERT_TRUE(ring_next(self->ring, self->record));
+	ASSERT_EQ(PERF_RECORD_USER_STATE_DEFERRED, self->record->header.type);
+	/* The ABI of registers, of which there are none. */
+	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, self->record->words[4]);
+	cookie = self->record->words[5];
+	EXPECT_EQ(STACK, cookie);
+}
+
+TEST_F(state, bad_attrs)
+{
+	struct perf_event_attr attr = self->attr;
+
+	attr.sample_type &= ~PERF_SAMPLE_CALLCHAIN;
+	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
+	attr = self->attr;
+	attr.sample_type &= ~(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER);
+	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
+	attr.defer_callchain = 1;
+	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
+}
+
+/* Nobody takes it: that is counted. */
+TEST_F(state, unheard)
+{
+	long unheard = unwind_stat("states_unheard"), states = unwind_stat("states");
+	__u64 cookie;
+
+	self->attr.defer_output = 0;
+	OPEN(0);
+	rings_enable(&self->rings);
+	workload_syscall(DEPTH, SYS_getppid);
+	rings_disable(&self->rings);
+	NEXT_SAMPLE(cookie);
+	EXPECT_NO_MORE();
+	if (unheard < 0)
+		SKIP(return, "needs root and debugfs");
+	EXPECT_LE(unheard + 1, unwind_stat("states_unheard"));
+	EXPECT_EQ(states, unwind_stat("states"));
+}
+
+/* What was paged out is read in first. */
+TEST_F(state, paged_out)
+{
+	struct state state;
+	__u64 cookie;
+	pid_t child;
+	int status;
+
+	if (!have_swap())
+		SKIP(return, "no swap device is active");
+	/* Each CPU keeps back new pages from the lists that are scanned. */
+	ASSERT_EQ(0, pin_to(0));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		/* As the parent would have them, too, they would not go. */
+		char *map = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		memset(map, 0x5a, 4 * PAGE);
+		raise(SIGSTOP);
+		if (page_out(map + PAGE, 3, 3) < 3)
+			_exit(3);
+		/* The frame is in a page that is there, what it returns to is not. */
+		workload_call_fp(map + PAGE, 0, (const long[7]){ SYS_getppid });
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
+	OPEN(child);
+	rings_enable(&self->rings);
+	kill(child, SIGCONT);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	if (WEXITSTATUS(status) == 3)
+		SKIP(return, "the pages did not go to swap");
+	NEXT_SAMPLE(cookie);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	EXPECT_EQ(STACK, state.dyn_size);
+	EXPECT_EQ(0x5a5a5a5a5a5a5a5a, state.stack[STACK / 8 - 1]);
+}
+
+/* A stack that nobody supplies: the task can be killed, and others' cancels go on. */
+TEST_F(state, killed_in_copy)
+{
+	struct hanging_stack hang;
+	struct state state;
+	int ready[2], status, uffd, pidfd;
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(ready));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (hanging_stack_init(&hang))
+			_exit(3);
+		raise(SIGSTOP);
+		if (write(ready[1], &hang.uffd, sizeof(hang.uffd)) != sizeof(hang.uffd))
+			_exit(4);
+		/* The top of the stack is in the page. */
+		workload_call_fp(hang.page + 64, 0, (const long[7]){ SYS_getppid });
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
+	if (WIFEXITED(status))
+		SKIP(return, "needs userfaultfd");
+	OPEN(child);
+	rings_enable(&self->rings);
+	kill(child, SIGCONT);
+	ASSERT_EQ(sizeof(uffd), read(ready[0], &uffd, sizeof(uffd)));
+	pidfd = syscall(SYS_pidfd_open, child, 0);
+	uffd = syscall(SYS_pidfd_getfd, pidfd, uffd, 0);
+	ASSERT_LE(0, uffd);
+	wait_for_fault(uffd);
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	NEXT_STATE(state);
+	EXPECT_EQ(0, state.dyn_size);
+	close(uffd);
+	close(pidfd);
+}
+
+static void __attribute__((noreturn)) landing(void)
+{
+	_exit(42);
+}
+
+/* What sched_switch says of a task that stops for its tracer. */
+#define TRACED	8
+
+/* User mode goes on somewhere else: no registers and no stack, and it is said. */
+TEST_F(state, moved_by_ptrace)
+{
+	long moved = unwind_stat("states_moved");
+	struct user_regs_struct regs, old;
+	struct state state;
+	__u64 cookie;
+	pid_t child;
+	int status;
+
+	self->attr = state_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		workload_syscall(DEPTH, SYS_getppid);
+		_exit(1);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	OPEN(child);
+	ASSERT_EQ(0, ring_filter(self->ring, "prev_state", TRACED));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
+	rings_enable(&self->rings);
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
+	old = regs;
+	regs.rip = (uintptr_t)landing;
+	regs.rsp = ((regs.rsp - 1024) & ~15UL) - 8;
+	ASSERT_EQ(0, ptrace(PTRACE_SETREGS, child, 0, &regs));
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, child, 0, 0));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(42, WEXITSTATUS(status));
+
+	NEXT_SAMPLE(cookie);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	EXPECT_TRUE(state.changed);
+	EXPECT_EQ(old.rip, state.ip);
+	EXPECT_EQ(old.rsp, state.sp);
+	EXPECT_EQ(0, state.abi);
+	EXPECT_EQ(0, state.size);
+	EXPECT_EQ(moved + 1, unwind_stat("states_moved"));
+}
+
+static void handler(int sig)
+{
+	workload_syscall(3, SYS_getppid);
+}
+
+/* Signals and their return change registers: the state is taken before. */
+TEST_F(state, signals)
+{
+	struct perf_event_attr more = state_attr("raw_syscalls/sys_enter");
+	unsigned int records = 0, samples = 0;
+	struct state state;
+
+	self->attr.sample_stack_user = 64;
+	more.sample_stack_user = 64;
+	OPEN(0);
+	ASSERT_EQ(0, rings_share(&self->rings, &more, 0));
+	signal(SIGUSR1, handler);
+	rings_enable(&self->rings);
+	for (int i = 0; i < 100; i++)
+		raise(SIGUSR1);
+	rings_disable(&self->rings);
+	while (ring_next(self->ring, self->record)) {
+		if (self->record->header.type == PERF_RECORD_SAMPLE)
+			samples++;
+		if (self->record->header.type != PERF_RECORD_USER_STATE_DEFERRED)
+			continue;
+		parse_state(self->record, &state);
+		EXPECT_FALSE(state.changed);
+		EXPECT_EQ(state.sp, state.reg_sp);
+		EXPECT_EQ(0, state.rest);
+		records++;
+	}
+	/* In tkill() and getppid() and rt_sigreturn(), at least. */
+	EXPECT_LE(300, records);
+	EXPECT_LE(records, samples);
+}
+
+static char *const exec_argv[] = { "true", NULL };
+static char *const exec_envp[] = { NULL };
+
+/* In exec the old one is told before it goes; then there is none until user mode. */
+TEST_F(state, exec)
+{
+	struct perf_event_attr more = state_attr("sched/sched_process_exec");
+	unsigned int with = 0, without = 0, records = 0;
+	struct sample sample;
+	struct state state;
+	int go[2], status;
+	pid_t child;
+	char c;
+
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (read(go[0], &c, 1) == 1)
+			workload_syscall(DEPTH, SYS_execve, (long)"/bin/true", (long)exec_argv,
+					 (long)exec_envp);
+		_exit(1);
+	}
+	self->attr = state_attr("syscalls/sys_enter_execve");
+	OPEN(child);
+	ASSERT_EQ(0, rings_share(&self->rings, &more, child));
+	rings_enable(&self->rings);
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	while (ring_next(self->ring, self->record)) {
+		if (self->record->header.type == PERF_RECORD_SAMPLE) {
+			parse_sample(self->record, &sample);
+			with += !!sample_cookie(&sample);
+			without += !sample_cookie(&sample);
+			EXPECT_EQ(0, user_part(self->record)[0]);
+			EXPECT_EQ(0, user_part(self->record)[1]);
+		} else if (self->record->header.type == PERF_RECORD_USER_STATE_DEFERRED) {
+			parse_state(self->record, &state);
+			EXPECT_FALSE(state.changed);
+			EXPECT_TRUE(workload_is_leaf(state.ip));
+			EXPECT_EQ(STACK, state.dyn_size);
+			records++;
+		}
+	}
+	EXPECT_EQ(1, with);
+	EXPECT_EQ(1, without);
+	EXPECT_EQ(1, records);
+}
+
+/* An exiting task tells what is resident. */
+TEST_F(state, exit)
+{
+	struct state state;
+	__u64 cookie;
+	int go[2], status;
+	pid_t child;
+	char c;
+
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (read(go[0], &c, 1) == 1)
+			workload_syscall(DEPTH, SYS_exit, 7);
+		_exit(1);
+	}
+	self->attr = state_attr("syscalls/sys_enter_exit");
+	OPEN(child);
+	rings_enable(&self->rings);
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(7, WEXITSTATUS(status));
+	NEXT_SAMPLE(cookie);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	EXPECT_TRUE(workload_is_leaf(state.ip));
+	EXPECT_EQ(STACK, state.dyn_size);
+}
+
+/* Stack pointers that no stack has. */
+TEST_F(state, hostile_stack_pointers)
+{
+	static const unsigned long tops[] = {
+		8, PAGE, 0xffff888000000000, -8UL, 0x7ffffffff000, 1UL << 47, (1UL << 56) - PAGE,
+	};
+	struct state state;
+	__u64 cookie;
+
+	self->attr.sample_stack_user = 8192;
+	for (unsigned int i = 0; i < ARRAY_SIZE(tops); i++) {
+		pid_t child;
+		int go[2], status;
+		char c;
+
+		ASSERT_EQ(0, pipe(go));
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child) {
+			if (read(go[0], &c, 1) == 1)
+				asm volatile("mov %0, %%rsp; syscall; mov $60, %%eax; syscall"
+					     :: "r" (tops[i]), "a" (SYS_getppid), "D" (0)
+					     : "rcx", "r11", "memory");
+			_exit(1);
+		}
+		OPEN(child);
+		rings_enable(&self->rings);
+		ASSERT_EQ(1, write(go[1], "", 1));
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		NEXT_SAMPLE(cookie);
+		NEXT_STATE(state);
+		EXPECT_EQ(cookie, state.cookie);
+		EXPECT_EQ(tops[i], state.sp);
+		EXPECT_EQ(0, state.dyn_size);
+		rings_close(&self->rings);
+		close(go[0]);
+		close(go[1]);
+	}
+}
+
+TEST_HARNESS_MAIN

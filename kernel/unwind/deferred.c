@@ -464,10 +464,15 @@ static void unwind_fault_in_stack(struct unwind_task_info *info)
 	if (unwind_regs_differ(info))
 		return;
 
+	if (unwind_dying()) {
+		pagefault_disable();
+		info->stack_size = unwind_mapped_from(sp, info->stack_want);
+		pagefault_enable();
+		return;
+	}
+
 	info->stack_size = unwind_mapped_from(sp, info->stack_want);
-	/* Nothing could end the wait of an exiting task. */
-	if (!(current->flags & PF_EXITING))
-		fault_in_readable((const char __user *)sp, info->stack_size);
+	fault_in_readable((const char __user *)sp, info->stack_size);
 }
 
 /**
@@ -507,6 +512,9 @@ static void unwind_call(struct unwind_task_info *info, unsigned long due,
 
 		if (bit < UNWIND_TRACER_SHIFT ||
 		    !(unwind_bits_due(info) & due & BIT(bit)))
+			continue;
+		/* A new owner of the bit, whose request has queued the work again. */
+		if (!work->no_trace && !info->walked)
 			continue;
 
 		atomic_long_or(BIT(bit), &info->unwind_completed);

@@ -260,7 +260,6 @@ static void no_cache_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
 }
 
-/* What was asked by a tracer that is gone is for nobody. */
 /* Who does without the trace does not make anybody walk, and others get theirs. */
 static void no_trace_test(struct kunit *test)
 {
@@ -293,6 +292,7 @@ static void no_trace_test(struct kunit *test)
 	unwind_deferred_cancel(&c->work);
 }
 
+/* What was asked by a tracer that is gone is for nobody. */
 static void cancel_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;

@@ -8,6 +8,7 @@
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/mm_types.h>
+#include <linux/sched/signal.h>
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user_types.h>
 
@@ -59,6 +60,12 @@ struct unwind_cache {
 #define UNWIND_MAX_ENTRIES	8180U
 
 static_assert(UNWIND_MAX_ENTRIES * sizeof(u64) + 72 <= U16_MAX);
+
+/* Nothing could end a wait for user memory any more, or somebody wants to. */
+static inline bool unwind_dying(void)
+{
+	return (current->flags & PF_EXITING) || fatal_signal_pending(current);
+}
 
 unsigned int unwind_max_entries(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);

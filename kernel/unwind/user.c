@@ -372,12 +372,6 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 	}
 }
 
-/* Nothing could end a wait for user memory any more, or somebody wants to. */
-static bool unwind_user_dying(void)
-{
-	return (current->flags & PF_EXITING) || fatal_signal_pending(current);
-}
-
 /**
  * unwind_user_start - begin a walk
  * @state:	the position to set up
@@ -427,7 +421,7 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 	unsigned int nr = 0;
 
 	while (state->step != UNWIND_STEP_DONE && nr < max) {
-		bool resident_only = unwind_user_dying();
+		bool resident_only = unwind_dying();
 
 		if (resident_only)
 			pagefault_disable();

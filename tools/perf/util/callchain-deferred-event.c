@@ -166,13 +166,23 @@ unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sampl
 
 	if (!perf_sample__lacks_user_state(sample, evsel))
 		return CALLCHAIN_DEFERRED_CHAIN;
-	return CALLCHAIN_DEFERRED_STATE |
-	       (evsel->core.attr.defer_callchain ? CALLCHAIN_DEFERRED_CHAIN : 0);
+	if (evsel->core.attr.defer_callchain || evsel->callchain_deferred)
+		return CALLCHAIN_DEFERRED_BOTH;
+	return CALLCHAIN_DEFERRED_STATE;
 }
 
-u64 evlist__user_state_mask(struct evlist *evlist, const struct perf_sample *sample)
+/* The registers that a sample can take. */
+u64 evlist__sample_regs_mask(struct evlist *evlist, const struct perf_sample *sample)
 {
 	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
+
+	return evsel ? evsel__user_state_mask(evsel) : 0;
+}
+
+/* Those in a record: of the event that it was checked against, whatever its id says. */
+u64 evlist__user_state_mask(struct evlist *evlist, union perf_event *event)
+{
+	const struct evsel *evsel = evlist__event2evsel(evlist, event);
 
 	return evsel ? evsel__user_state_mask(evsel) : 0;
 }

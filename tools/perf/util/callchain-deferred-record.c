@@ -225,6 +225,7 @@ void evlist__clear_callchain_deferred(struct evlist *evlist)
 	struct evsel *evsel;
 
 	evlist__for_each_entry(evlist, evsel) {
+		evsel->callchain_deferred |= evsel->core.attr.defer_callchain;
 		evsel->core.attr.defer_callchain = 0;
 		evsel->core.attr.defer_output = 0;
 		evsel->user_state_deferred |= evsel->core.attr.defer_user_state;
@@ -286,6 +287,13 @@ static void evlist__config_defer_output(struct evlist *evlist, bool backward)
 	attr->sample_max_stack = deepest->core.attr.sample_max_stack;
 }
 
+/*
+ * What a record, marker and cookie take at most besides registers and stack. The stack
+ * is that much shorter, so that a sample which is alone in its kernel entry takes no
+ * more room than with a copy of its own.
+ */
+#define RECORD_SIZE	128
+
 /* The event with the largest stack of those like @like, which write to the same buffers. */
 static struct evsel *evlist__largest_user_state(struct evlist *evlist, const struct evsel *like)
 {
@@ -314,6 +322,13 @@ static void evlist__config_user_state(struct evlist *evlist)
 	struct evsel *evsel;
 
 	if (perf_can_defer_user_state()) {
+		evlist__for_each_entry(evlist, evsel) {
+			struct perf_event_attr *attr = &evsel->core.attr;
+
+			if (attr->defer_user_state &&
+			    attr->sample_stack_user > 2 * RECORD_SIZE)
+				attr->sample_stack_user -= RECORD_SIZE;
+		}
 		evlist__for_each_entry(evlist, evsel) {
 			if (evsel->core.attr.defer_user_state)
 				evlist__largest_user_state(evlist, evsel)->core.attr.defer_output = 1;

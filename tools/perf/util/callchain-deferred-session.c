@@ -86,11 +86,18 @@ static unsigned int needs_of_sample(void *data, const struct perf_sample *sample
 	return evlist__sample_needs(session->evlist, sample);
 }
 
-static u64 mask_of_record(void *data, const struct perf_sample *sample)
+static u64 mask_of_sample(void *data, const struct perf_sample *sample)
 {
 	struct perf_session *session = data;
 
-	return evlist__user_state_mask(session->evlist, sample);
+	return evlist__sample_regs_mask(session->evlist, sample);
+}
+
+static u64 mask_of_record(void *data, union perf_event *event)
+{
+	struct perf_session *session = data;
+
+	return evlist__user_state_mask(session->evlist, event);
 }
 
 static const struct callchain_deferred_ops session_ops = {
@@ -98,6 +105,7 @@ static const struct callchain_deferred_ops session_ops = {
 	.deliver   = deliver_held,
 	.max_stack = max_stack_of_sample,
 	.needs = needs_of_sample,
+	.regs_mask = mask_of_sample,
 	.state_mask = mask_of_record,
 };
 
@@ -128,7 +136,7 @@ static int scan_record(struct dc_scan *scan, union perf_event *event)
 
 	if (event->header.type == PERF_RECORD_USER_STATE_DEFERRED)
 		return callchain_deferred__add_state(session->callchain_deferred, event,
-						     mask_of_record(session, &sample), &sample,
+						     mask_of_record(session, event), &sample,
 						     scan->copy);
 
 	return callchain_deferred__add(session->callchain_deferred, &event->callchain_deferred,

@@ -452,11 +452,14 @@ static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf
 }
 
 /* Returns whether there is something to unwind. */
-static bool dc__merge_state(struct dc_entry *entry, struct perf_sample *sample)
+static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry *entry,
+			    struct perf_sample *sample)
 {
 	struct user_state state;
 
-	if (!dc_entry__has(entry, CALLCHAIN_DEFERRED_STATE))
+	/* Of an event with other registers, what is where would be wrong. */
+	if (!dc_entry__has(entry, CALLCHAIN_DEFERRED_STATE) || !cd->ops->regs_mask ||
+	    entry->mask != cd->ops->regs_mask(cd->data, sample))
 		return false;
 
 	perf_event__parse_user_state(entry->state, entry->mask, &state);
@@ -485,7 +488,7 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 	if (chained && dc_entry__has(entry, CALLCHAIN_DEFERRED_CHAIN))
 		nr_user = min_t(u64, entry->nr, depth);
 	if (needs & CALLCHAIN_DEFERRED_STATE)
-		unwound = dc__merge_state(entry, sample);
+		unwound = dc__merge_state(cd, entry, sample);
 
 	memcpy(ips, chain->ips, nr * sizeof(u64));
 	/* What is unwound from registers and stack is added by who does that. */
@@ -685,9 +688,9 @@ static unsigned int dc__needs(const struct callchain_deferred *cd,
 	return cd->ops->needs ? cd->ops->needs(cd->data, sample) : CALLCHAIN_DEFERRED_CHAIN;
 }
 
-static u64 dc__state_mask(const struct callchain_deferred *cd, const struct perf_sample *sample)
+static u64 dc__state_mask(const struct callchain_deferred *cd, union perf_event *event)
 {
-	return cd->ops->state_mask ? cd->ops->state_mask(cd->data, sample) : 0;
+	return cd->ops->state_mask ? cd->ops->state_mask(cd->data, event) : 0;
 }
 
 /**
@@ -717,7 +720,7 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 		if (holds && event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
 			ret = callchain_deferred__add(cd, &event->callchain_deferred, sample, true);
 		else if (holds)
-			ret = callchain_deferred__add_state(cd, event, dc__state_mask(cd, sample),
+			ret = callchain_deferred__add_state(cd, event, dc__state_mask(cd, event),
 							    sample, true);
 		/* Without memory for the record its samples are late or lost. */
 		if (ret)

@@ -26,7 +26,8 @@ void evlist__config_callchain_deferred(struct evlist *evlist);
 bool evlist__has_callchain_deferred(struct evlist *evlist);
 u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample);
 unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample);
-u64 evlist__user_state_mask(struct evlist *evlist, const struct perf_sample *sample);
+u64 evlist__sample_regs_mask(struct evlist *evlist, const struct perf_sample *sample);
+u64 evlist__user_state_mask(struct evlist *evlist, union perf_event *event);
 void evlist__clear_callchain_deferred(struct evlist *evlist);
 
 /* What a sample and a record look like. */
@@ -103,6 +104,7 @@ struct callchain_deferred_stats {
  * @max_stack: the depth that the event of a sample was recorded with, 0 if it has none
  * @needs: what a sample that ends in a cookie lacks, CALLCHAIN_DEFERRED_*; NULL if that
  * is its callchain
+ * @regs_mask: the registers that a sample can take
  * @state_mask: the registers in a record of user state; NULL if there are no such records
  * @alloc: NULL for malloc(), tests let it fail
  */
@@ -112,7 +114,8 @@ struct callchain_deferred_ops {
 		       u64 file_offset, const char *file_path);
 	u16 (*max_stack)(void *data, const struct perf_sample *sample);
 	unsigned int (*needs)(void *data, const struct perf_sample *sample);
-	u64 (*state_mask)(void *data, const struct perf_sample *sample);
+	u64 (*regs_mask)(void *data, const struct perf_sample *sample);
+	u64 (*state_mask)(void *data, union perf_event *event);
 	void *(*alloc)(size_t size);
 };
 

@@ -136,7 +136,8 @@ void perf_sample__set_user_state(struct perf_sample *sample, const struct user_s
  * The stack is cut to what fits. What @sample points to stays where it is, but for
  * what comes behind the stack.
  *
- * Return: 0 or -EINVAL if the registers do not fit, or if they have no place.
+ * Return: 0 or -EINVAL if the registers do not fit, or if the sample has no place for
+ * both; it is as it was then.
  */
 int perf_event__write_user_state(union perf_event *event, struct perf_sample *sample)
 {

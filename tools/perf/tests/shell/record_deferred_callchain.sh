@@ -236,7 +236,7 @@ test_user_state() {
 	copied=$((copied / $(stat_of "${data}" "SAMPLE events" | sed 's/ .*//')))
 	# shellcheck disable=SC2086
 	record -e cpu-clock --call-graph dwarf,8192,defer -- ${large} > /dev/null 2>&1
-	[ "$(events "defer_output: 1, defer_user_state: 1" "sample_stack_user: 8192")" -eq 1 ] ||
+	[ "$(events "defer_output: 1, defer_user_state: 1" "sample_stack_user: 8064")" -eq 1 ] ||
 		fail "Attributes of dwarf,8192,defer"
 	deferred=$(stat -c %s "${data}")
 	deferred=$((deferred / $(stat_of "${data}" "SAMPLE events" | sed 's/ .*//')))

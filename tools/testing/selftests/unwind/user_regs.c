@@ -27,8 +27,10 @@
 
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
 #define PERIOD_NS	200000
-#define ROUNDS		2000
+#define ROUNDS		200
 #define SECONDS		2
+/* An emulator that can be interrupted anywhere is slow. */
+#define TIMEOUT		200
 #define PAGE		4096UL
 #define REMOTE		0
 #define GETPPID		"syscalls/sys_enter_getppid"
@@ -36,6 +38,9 @@
 /* The sixteen of the program, ip and flags: what DWARF unwinding asks for. */
 #define ALL_REGS	(0xff0fffULL & ~(BIT_OF(DS) | BIT_OF(ES) | BIT_OF(FS) | BIT_OF(GS)))
 #define USER_END	0x7ffffffff000UL
+/* The first number; there are fewer than can be counted below the shift. */
+#define NUMBER		0x5a0000000000UL
+#define NUMBER_SHIFT	40
 
 /* The registers that hold the number. */
 static const int kept[] = {
@@ -210,6 +215,11 @@ FIXTURE_TEARDOWN(regs)
 		set_sysctl(PERCENT, self->percent);
 }
 
+#define NEED_SHOTS() do {							\
+	if (pmu_type("perf_test") < 0 || sysconf(_SC_NPROCESSORS_ONLN) < 2)	\
+		SKIP(return, "needs CONFIG_PERF_TEST_PMU and two CPUs");	\
+} while (0)
+
 /* The NMIs of one kind of entry, by what they found. */
 struct shots {
 	unsigned int	samples, kernel, entry, gap, none, none_elsewhere, right;
@@ -221,6 +231,8 @@ struct shots {
 static void judge(struct shots *shots, const struct user_part *part, bool in_entry)
 {
 	bool gap = in_entry && part->intr[PERF_REG_X86_SP] < USER_END;
+	/* The program's register is still in the CPU. */
+	bool live = part->intr[PERF_REG_X86_BP] >> NUMBER_SHIFT == NUMBER >> NUMBER_SHIFT;
 	bool minus_one = false, torn = false;
 
 	shots->entry += in_entry;
@@ -238,8 +250,7 @@ static void judge(struct shots *shots, const struct user_part *part, bool in_ent
 	}
 	shots->right += !torn && !minus_one && part->regs[PERF_REG_X86_IP] == (uintptr_t)shots->at;
 	shots->minus_one += minus_one;
-	/* In the gap, the program's registers are still in the CPU. */
-	if (gap && part->regs[PERF_REG_X86_BP] != part->intr[PERF_REG_X86_BP])
+	if (live && part->regs[PERF_REG_X86_BP] != part->intr[PERF_REG_X86_BP])
 		shots->stale++;
 	else if (!minus_one)
 		shots->torn += torn;
@@ -265,15 +276,12 @@ static void shoot(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 		  unsigned long (*enter)(unsigned long, unsigned long, char *), struct shots *shots)
 {
 	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	unsigned long number = 0x5a0000000000;
+	unsigned long number = NUMBER;
 	time_t end = time(NULL) + SECONDS;
-	int type = pmu_type("perf_test");
 
-	if (type < 0 || sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		SKIP(return, "needs CONFIG_PERF_TEST_PMU and two CPUs");
 	ASSERT_NE(MAP_FAILED, (void *)page);
 	self->attr = (struct perf_event_attr) {
-		.type			= type,
+		.type			= pmu_type("perf_test"),
 		.size			= sizeof(self->attr),
 		.config			= REMOTE,
 		.sample_period		= PERIOD_NS,
@@ -305,8 +313,9 @@ static void shoot(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 	EXPECT_EQ(0, shots->stale);
 	EXPECT_EQ(0, shots->torn);
 	EXPECT_EQ(0, shots->minus_one);
-	/* Where the frame is complete it is there. */
-	EXPECT_LE(shots->none, shots->kernel / 2);
+	/* None in entry code; elsewhere they are there but for a few instructions. */
+	EXPECT_EQ(shots->entry, shots->none - shots->none_elsewhere);
+	EXPECT_LE(shots->none_elsewhere, (shots->kernel - shots->entry) / 4);
 }
 
 static unsigned long enter_syscall(unsigned long number, unsigned long rounds, char *page)
@@ -319,26 +328,29 @@ static unsigned long enter_int80(unsigned long number, unsigned long rounds, cha
 	return regs_int80(number, rounds);
 }
 
-TEST_F(regs, nmi_in_system_calls)
+TEST_F_TIMEOUT(regs, nmi_in_system_calls, TIMEOUT)
 {
 	struct shots shots = { .at = regs_syscall_at };
 
+	NEED_SHOTS();
 	shoot(_metadata, self, enter_syscall, &shots);
 	EXPECT_LT(0, shots.gap);
 	EXPECT_LE(shots.gap, shots.none);
 }
 
-TEST_F(regs, nmi_in_int80)
+TEST_F_TIMEOUT(regs, nmi_in_int80, TIMEOUT)
 {
 	struct shots shots = { .at = regs_int80_at };
 
+	NEED_SHOTS();
 	shoot(_metadata, self, enter_int80, &shots);
 }
 
-TEST_F(regs, nmi_in_page_faults)
+TEST_F_TIMEOUT(regs, nmi_in_page_faults, TIMEOUT)
 {
 	struct shots shots = { .at = regs_fault_at };
 
+	NEED_SHOTS();
 	shoot(_metadata, self, regs_faults, &shots);
 }
 

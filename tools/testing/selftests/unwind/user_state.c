@@ -420,7 +420,7 @@ TEST_F(state, paged_out)
 	EXPECT_EQ(0x5a5a5a5a5a5a5a5a, state.stack[STACK / 8 - 1]);
 }
 
-/* A stack that nobody supplies: the task can be killed, and others' cancels go on. */
+/* A stack that nobody supplies: the task can be killed. */
 TEST_F(state, killed_in_copy)
 {
 	struct hanging_stack hang;

@@ -34,8 +34,11 @@ gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -stat
 
 # What user_regs says of a kernel; that it fails on the base is what it is for.
 shoot() {
-	LOG=$out/log TIMEOUT=300 "$here/vm.sh" run "$2" "'$out/selftest/user_regs'" > "$out/regs-$1" ||
-		[ "$1" = base ]
+	local status=0
+	LOG=$out/log TIMEOUT=300 "$here/vm.sh" run "$2" "'$out/selftest/user_regs'" \
+		> "$out/regs-$1" || status=$?
+	[ "$status" = "$([ "$1" = base ] && echo 1 || echo 0)" ] ||
+		{ cat "$out/regs-$1"; echo "bench: user_regs ended with $status on $1" >&2; exit 1; }
 }
 
 mkdir "$out/selftest"

@@ -112,6 +112,7 @@ long() {
 	if [ "$kernel" = plain ]; then
 		nmi=$((MINUTES * 2000000 / 30)) vm "$kernel" kselftest-storm "$install" storm
 		full=1 vm "$kernel" kselftest-full "$install" matrix
+		SINGLESTEP=1 vm "$kernel" kselftest-singlestep "$install" user_regs
 		part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" $((MINUTES * 20))
 		return
 	fi

@@ -318,8 +318,8 @@ static struct evsel *evlist__largest_user_state(struct evlist *evlist, const str
  */
 static void evlist__config_user_state(struct evlist *evlist)
 {
+	struct evsel *evsel, *largest;
 	static bool warned;
-	struct evsel *evsel;
 
 	if (perf_can_defer_user_state()) {
 		evlist__for_each_entry(evlist, evsel) {
@@ -330,8 +330,10 @@ static void evlist__config_user_state(struct evlist *evlist)
 				attr->sample_stack_user -= RECORD_SIZE;
 		}
 		evlist__for_each_entry(evlist, evsel) {
-			if (evsel->core.attr.defer_user_state)
-				evlist__largest_user_state(evlist, evsel)->core.attr.defer_output = 1;
+			if (!evsel->core.attr.defer_user_state)
+				continue;
+			largest = evlist__largest_user_state(evlist, evsel);
+			largest->core.attr.defer_output = 1;
 		}
 		return;
 	}

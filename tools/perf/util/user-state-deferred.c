@@ -105,8 +105,8 @@ size_t perf_event__fprintf_user_state(const union perf_event *event, u64 mask, F
 	struct user_state state;
 
 	perf_event__parse_user_state(event, mask, &state);
-	return fprintf(fp, "(0x%x): cookie: %#" PRI_lx64 " ip: %#" PRIx64 " sp: %#" PRIx64
-		       " abi: %" PRIu64 " stack: %" PRIu64 " bytes%s\n",
+	return fprintf(fp, "(0x%x): cookie: %#" PRI_lx64 " ip: %#" PRI_lx64 " sp: %#" PRI_lx64
+		       " abi: %" PRI_lu64 " stack: %" PRI_lu64 " bytes%s\n",
 		       event->header.misc, event->user_state_deferred.cookie, state.ip, state.sp,
 		       state.abi, state.size, state.changed ? ", changed since" : "");
 }

@@ -24,12 +24,12 @@ struct evsel;
  * @changed: user mode went on somewhere else
  */
 struct user_state {
-	u64		ip;
-	u64		sp;
-	u64		abi;
+	__u64		ip;
+	__u64		sp;
+	__u64		abi;
 	u64		mask;
 	u64		*regs;
-	u64		size;
+	__u64		size;
 	char		*stack;
 	bool		changed;
 };

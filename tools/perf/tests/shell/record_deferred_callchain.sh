@@ -298,8 +298,8 @@ test_refused() {
 	perf record -q -e cpu-clock --call-graph lbr,defer -o "${data}" -- true 2> "${dir}/log" &&
 		fail "lbr,defer"
 	grep -q "only fp and dwarf can be deferred" "${dir}/log" || fail "Message of lbr,defer"
-	perf record -q -e cpu-clock --call-graph dwarf,defer,64 -o "${data}" -- true 2> "${dir}/log" &&
-		fail "dwarf,defer,64"
+	perf record -q -e cpu-clock --call-graph dwarf,defer,64 -o "${data}" -- true \
+		2> "${dir}/log" && fail "dwarf,defer,64"
 	grep -q "use dwarf\[,size\]\[,defer\]" "${dir}/log" || fail "Message of dwarf,defer,64"
 
 	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0

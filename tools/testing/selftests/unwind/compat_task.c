@@ -151,8 +151,9 @@ static bool waits(const struct task *task)
 	if (!file)
 		return false;
 	while (fgets(line, sizeof(line), file)) {
-		sscanf(line, "SigPnd: %lx", &pending);
-		sscanf(line, "ShdPnd: %lx", &shared);
+		if (sscanf(line, "SigPnd: %lx", &pending) != 1 &&
+		    sscanf(line, "ShdPnd: %lx", &shared) == 1)
+			break;
 	}
 	fclose(file);
 	snprintf(path, sizeof(path), "/proc/%d/syscall", task->pid);

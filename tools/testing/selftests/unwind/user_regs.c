@@ -259,6 +259,7 @@ static void judge(struct shots *shots, const struct user_part *part, bool in_ent
 static void read_shots(FIXTURE_DATA(regs) *self, struct shots *shots)
 {
 	struct user_part part;
+	__u64 ip;
 
 	while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
 		shots->samples++;
@@ -267,8 +268,8 @@ static void read_shots(FIXTURE_DATA(regs) *self, struct shots *shots)
 			continue;
 		shots->kernel++;
 		parse_user_part(self->record, &self->attr, &part);
-		judge(shots, &part, part.intr[PERF_REG_X86_IP] >= self->entry_begin &&
-				    part.intr[PERF_REG_X86_IP] < self->entry_end);
+		ip = part.intr[PERF_REG_X86_IP];
+		judge(shots, &part, ip >= self->entry_begin && ip < self->entry_end);
 	}
 }
 

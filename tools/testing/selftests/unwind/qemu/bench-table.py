@@ -176,7 +176,8 @@ def main(out):
     print()
     print("in interrupt and NMI, per sample:")
     constant, smaller = interrupts(bench)
-    print("\nin NMI, per sample with 3 user registers:")
+    print()
+    print("in NMI, per sample with 3 user registers:")
     cheap_regs, right = registers(bench)
     print("\ngetppid() when nobody profiles, instructions a round trip:")
     for name, way in (("unpatched base", "base"), ("this kernel", "none")):

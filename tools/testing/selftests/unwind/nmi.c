@@ -208,23 +208,6 @@ TEST_F(nmi, right_chains)
 
 extern const char __executable_start[], etext[];
 
-/* Where a symbol of the kernel is, or 0. */
-static unsigned long kernel_symbol(const char *name)
-{
-	FILE *file = fopen("/proc/kallsyms", "r");
-	unsigned long addr = 0, at;
-	char symbol[256];
-
-	if (!file)
-		return 0;
-	while (!addr && fscanf(file, "%lx %*c %255s%*[^\n]", &at, symbol) == 2) {
-		if (!strcmp(symbol, name))
-			addr = at;
-	}
-	fclose(file);
-	return addr;
-}
-
 /* What runs with interrupts disabled is hit by another CPU's NMI, and by none else. */
 TEST_F(nmi, entry_code)
 {

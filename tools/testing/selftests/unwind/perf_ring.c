@@ -136,6 +136,22 @@ int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t
 	return uprobe_file_attr(attr, file, offset);
 }
 
+unsigned long kernel_symbol(const char *name)
+{
+	FILE *file = fopen("/proc/kallsyms", "r");
+	unsigned long addr = 0, at;
+	char symbol[256];
+
+	if (!file)
+		return 0;
+	while (!addr && fscanf(file, "%lx %*c %255s%*[^\n]", &at, symbol) == 2) {
+		if (!strcmp(symbol, name))
+			addr = at;
+	}
+	fclose(file);
+	return addr;
+}
+
 void keep_tracepoint(const char *name)
 {
 	struct perf_event_attr attr = tracepoint_attr(name);

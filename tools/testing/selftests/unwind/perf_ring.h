@@ -62,6 +62,9 @@ struct perf_event_attr tracepoint_attr(const char *name);
 /* The same for a software event. */
 struct perf_event_attr software_attr(__u64 config);
 
+/* Where a symbol of the kernel is, or 0. */
+unsigned long kernel_symbol(const char *name);
+
 /* The type of the events of a PMU, or -1. */
 int pmu_type(const char *name);
 

@@ -173,23 +173,6 @@ static void parse_user_part(const union record *record, const struct perf_event_
 	part->rest = (const char *)record + record->header.size - (const char *)at;
 }
 
-/* Where a symbol of the kernel is, or 0. */
-static unsigned long kernel_symbol(const char *name)
-{
-	FILE *file = fopen("/proc/kallsyms", "r");
-	unsigned long addr = 0, at;
-	char symbol[256];
-
-	if (!file)
-		return 0;
-	while (!addr && fscanf(file, "%lx %*c %255s%*[^\n]", &at, symbol) == 2) {
-		if (!strcmp(symbol, name))
-			addr = at;
-	}
-	fclose(file);
-	return addr;
-}
-
 FIXTURE(regs) {
 	struct perf_event_attr attr;
 	union record *record;

@@ -45,6 +45,43 @@ static inline bool unwind_deferred_pending(void)
 }
 
 /**
+ * unwind_regs_change_begin - from here on user registers are replaced, one by one
+ *
+ * Samples in between would have some of each context: they have none.
+ *
+ * Context: task context of current. What comes in between does not sleep.
+ */
+static inline void unwind_regs_change_begin(void)
+{
+	/* Pairs with unwind_regs_changing() in interrupts and NMIs on top of this. */
+	WRITE_ONCE(current->unwind_info.regs_changing, true);
+	barrier();
+}
+
+/**
+ * unwind_regs_change_end - user registers are all there again
+ *
+ * Context: task context of current.
+ */
+static inline void unwind_regs_change_end(void)
+{
+	barrier();
+	/* Pairs with unwind_regs_changing(). */
+	WRITE_ONCE(current->unwind_info.regs_changing, false);
+}
+
+/**
+ * unwind_regs_changing - is task_pt_regs(current) being replaced?
+ *
+ * Context: any.
+ */
+static inline bool unwind_regs_changing(void)
+{
+	/* Pairs with unwind_regs_change_begin() and unwind_regs_change_end(). */
+	return READ_ONCE(current->unwind_info.regs_changing);
+}
+
+/**
  * unwind_reset_info - forget the kernel entry that ends now
  *
  * Context: last instrumentable step to user mode, interrupts off. This load and
@@ -101,6 +138,9 @@ static inline void unwind_deferred_task_exit(void) { }
 static inline void unwind_deferred_flush(void) { }
 static inline void unwind_deferred_exec(void) { }
 static inline bool unwind_deferred_pending(void) { return false; }
+static inline void unwind_regs_change_begin(void) { }
+static inline void unwind_regs_change_end(void) { }
+static inline bool unwind_regs_changing(void) { return false; }
 static inline void unwind_deferred_regs_moved(void) { }
 static __always_inline void unwind_reset_info(void) { }
 

@@ -48,6 +48,9 @@ union unwind_task_id {
  * @stack_size:		bytes from the user stack pointer on that there are to copy, at
  *			most @stack_want; set before the callbacks are run
  * @regs_seen:		@ip and @sp are set
+ * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
+ *			some instructions of signal delivery and sigreturn, and in exec
+ *			up to the return to user mode
  * @walked:		@cache holds this entry's trace, which may be empty; without
  *			@cache the trace is empty
  *
@@ -65,6 +68,7 @@ struct unwind_task_info {
 	unsigned int		stack_want;
 	unsigned int		stack_size;
 	bool			regs_seen;
+	bool			regs_changing;
 	bool			walked;
 };
 

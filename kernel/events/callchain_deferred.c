@@ -89,10 +89,20 @@ bool perf_may_defer(const struct perf_event *event, int contexts)
 	return !perf_guest_state() && !perf_event_has_bpf(event);
 }
 
+/* An interrupt cannot come before the user registers are complete, an NMI can. */
+static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_regs *regs)
+{
+	if (user_mode(regs) || !in_nmi())
+		return true;
+
+	perf_fetch_regs_user(data, regs);
+	return data->regs_user.regs;
+}
+
 /**
  * perf_callchain_defer - ask for the user part of a sample's callchain
- * @data:	the sample, whose user registers were fetched
- * @event:	the event that samples
+ * @data:	the sample
+ * @event:	the event that samples, with attr.defer_callchain
  * @regs:	registers of the sample
  * @kernel:	the chain gets a kernel part if the sample hit the kernel
  * @user:	the chain shall have a user part; cleared when it must not be taken
@@ -101,18 +111,19 @@ bool perf_may_defer(const struct perf_event *event, int contexts)
  * Context: as the sample, NMI included.
  * Return: the cookie, or 0 when nothing was deferred.
  */
-u64 perf_callchain_defer(const struct perf_sample_data *data, struct perf_event *event,
+u64 perf_callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 			 struct pt_regs *regs, bool kernel, bool *user)
 {
 	u64 cookie;
 	int ret;
 
-	if (!*user || !event->attr.defer_callchain)
+	if (!*user)
 		return 0;
 	if (!perf_may_defer(event, kernel && !user_mode(regs)))
 		return 0;
 
-	ret = unwind_deferred_request_regs(&perf_unwind_work, data->regs_user.regs, &cookie);
+	ret = unwind_deferred_request_regs(&perf_unwind_work,
+					   perf_user_regs_complete(data, regs), &cookie);
 	if (ret >= 0 || ret == -ESTALE)
 		*user = false;
 
@@ -120,14 +131,53 @@ u64 perf_callchain_defer(const struct perf_sample_data *data, struct perf_event 
 }
 
 /**
- * perf_callchain_store_cookie - end a callchain in marker and cookie
- * @entry:	chain without a user part
- * @cookie:	from perf_callchain_defer(), which made sure that there is room
+ * perf_callchain_with_cookie - the callchain of a sample, in place as far as it is
+ * @data:	the sample
+ * @event:	the event that samples
+ * @regs:	registers of the sample
+ * @kernel:	take the kernel part
+ * @user:	take the user part
+ * @cookie:	if not 0, marker and cookie come last; perf_may_defer() made sure that
+ *		there is room
+ *
+ * Context: as the sample, NMI included.
+ * Return: the chain, or NULL if none can be taken.
  */
-void perf_callchain_store_cookie(struct perf_callchain_entry *entry, u64 cookie)
+struct perf_callchain_entry *
+perf_callchain_with_cookie(struct perf_sample_data *data, struct perf_event *event,
+			   struct pt_regs *regs, bool kernel, bool user, u64 cookie)
 {
-	entry->ip[entry->nr++] = PERF_CONTEXT_USER_DEFERRED;
-	entry->ip[entry->nr++] = cookie;
+	struct perf_callchain_entry *entry;
+
+	if (user)
+		perf_fetch_regs_user(data, regs);
+	entry = get_perf_callchain(regs, kernel, user ? data->regs_user.regs : NULL,
+				   event->attr.sample_max_stack, false, true);
+	if (entry && cookie) {
+		entry->ip[entry->nr++] = PERF_CONTEXT_USER_DEFERRED;
+		entry->ip[entry->nr++] = cookie;
+	}
+	return entry;
+}
+
+/**
+ * perf_callchain_deferred - the callchain of a sample whose user part is deferred
+ * @data:	the sample
+ * @event:	the event that samples, with attr.defer_callchain
+ * @regs:	registers of the sample
+ * @kernel:	the event wants the kernel part
+ * @user:	the event wants the user part, and current has one
+ *
+ * Context: as the sample, NMI included.
+ * Return: the chain, or NULL if none can be taken.
+ */
+struct perf_callchain_entry *
+perf_callchain_deferred(struct perf_sample_data *data, struct perf_event *event,
+			struct pt_regs *regs, bool kernel, bool user)
+{
+	u64 cookie = perf_callchain_defer(data, event, regs, kernel, &user);
+
+	return perf_callchain_with_cookie(data, event, regs, kernel, user, cookie);
 }
 
 static void perf_deferred_output_ips(struct perf_output_handle *handle,

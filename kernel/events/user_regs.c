@@ -13,23 +13,27 @@
 #include <linux/perf_regs.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
+#include <linux/unwind_deferred.h>
 #include <linux/unwind_stats.h>
 
 static_assert(PERF_SAMPLE_FETCHED_REGS_USER >= PERF_SAMPLE_MAX);
 
 static void perf_get_user_regs(struct perf_regs *regs_user, struct pt_regs *regs)
 {
-	regs_user->abi = PERF_SAMPLE_REGS_ABI_NONE;
-	regs_user->regs = NULL;
-
 	/* Kernel threads have none, user workers none that mean anything. */
 	if (!is_user_task(current))
-		return;
+		goto none;
 
-	perf_get_regs_user(regs_user, regs);
 	unwind_count(UNWIND_STAT_REGS_FETCHED);
-	if (!regs_user->regs)
-		unwind_count(UNWIND_STAT_REGS_NONE);
+	if (!unwind_regs_changing()) {
+		perf_get_regs_user(regs_user, regs);
+		if (regs_user->regs)
+			return;
+	}
+	unwind_count(UNWIND_STAT_REGS_NONE);
+none:
+	regs_user->abi = PERF_SAMPLE_REGS_ABI_NONE;
+	regs_user->regs = NULL;
 }
 
 /**
@@ -59,8 +63,8 @@ struct pt_regs *perf_user_regs(struct pt_regs *regs)
  *		the same sample finds
  * @regs:	registers of the sample
  *
- * A PMU that finds precise user registers in a record of its own calls with two
- * different @regs; those of user mode are taken as they come.
+ * A PMU may have other @regs for the sample later, of which only the instruction
+ * pointer is right: those of the first call stay.
  *
  * Context: any, NMI included.
  */
@@ -68,11 +72,31 @@ void perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
 {
 	struct perf_regs *regs_user = &data->regs_user;
 
+	if (data->sample_flags & PERF_SAMPLE_FETCHED_REGS_USER)
+		return;
+
 	if (user_mode(regs)) {
 		regs_user->abi = perf_reg_abi(current);
 		regs_user->regs = regs;
-	} else if (!(data->sample_flags & PERF_SAMPLE_FETCHED_REGS_USER)) {
+	} else {
 		perf_get_user_regs(regs_user, regs);
 	}
 	data->sample_flags |= PERF_SAMPLE_FETCHED_REGS_USER;
+}
+
+/**
+ * perf_refetch_regs_user - let a sample have the user registers of a PMU's record
+ * @data:	the sample
+ * @regs:	of the record, with all registers that PERF_SAMPLE_REGS_USER can name; if
+ *		they are the kernel's nothing is done
+ *
+ * Context: any, NMI included.
+ */
+void perf_refetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
+{
+	if (!user_mode(regs))
+		return;
+
+	data->sample_flags &= ~PERF_SAMPLE_FETCHED_REGS_USER;
+	perf_fetch_regs_user(data, regs);
 }

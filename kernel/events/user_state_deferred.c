@@ -81,35 +81,25 @@ int perf_user_state_attr_check(const struct perf_event_attr *attr)
 	return perf_user_state_registered ? 0 : -EOPNOTSUPP;
 }
 
-/**
- * perf_user_state_defer - ask for the user state of a sample
- * @data:	the sample, whose user registers were fetched; marked when it shall not
- *		have them nor a copy of the stack
- * @event:	the event that samples
- * @regs:	registers of the sample
- * @kernel:	the chain gets a kernel part if the sample hit the kernel
- * @user:	the chain gets a user part
- * @cookie:	of the chain, if that is deferred; set if the state is
- *
- * Context: as the sample, NMI included.
+/*
+ * Ask for the user state of a sample. If that is granted it is marked, and the cookie
+ * of its chain, if that is not deferred as well, is that of the state.
  */
-void perf_user_state_defer(struct perf_sample_data *data, struct perf_event *event,
-			   struct pt_regs *regs, bool kernel, bool user, u64 *cookie)
+static void perf_user_state_defer(struct perf_sample_data *data, struct perf_event *event,
+				  unsigned int contexts, u64 *cookie)
 {
-	const bool valid = data->regs_user.regs;
 	unsigned int size = 0;
 	u64 id;
 	int ret;
 
-	if (!event->attr.defer_user_state)
-		return;
-	if (!perf_may_defer(event, (kernel && !user_mode(regs)) + (user && valid)))
+	if (!perf_may_defer(event, contexts))
 		return;
 
 	if (event->attr.sample_type & PERF_SAMPLE_STACK_USER)
 		size = event->attr.sample_stack_user;
 
-	ret = unwind_deferred_request_stack(&perf_user_state_work, valid, size, &id);
+	ret = unwind_deferred_request_stack(&perf_user_state_work, data->regs_user.regs,
+					    size, &id);
 	if (ret >= 0)
 		*cookie = id;
 	/* In exec there is none that belongs to this kernel entry. */
@@ -118,26 +108,34 @@ void perf_user_state_defer(struct perf_sample_data *data, struct perf_event *eve
 }
 
 /**
- * perf_user_state_keep - let a sample have its own user state after all
- * @data:	a sample whose callchain could not take the cookie
- */
-void perf_user_state_keep(struct perf_sample_data *data)
-{
-	data->sample_flags &= ~PERF_SAMPLE_USER_STATE_DEFERRED;
-}
-
-/**
- * perf_sample_regs_user - the user registers that go into a sample
- * @data:	the sample
+ * perf_callchain_user_state - the callchain of a sample whose user state is deferred
+ * @data:	the sample; marked when it shall not have user registers and stack
+ * @event:	the event that samples, with attr.defer_user_state
  * @regs:	registers of the sample
+ * @kernel:	the event wants the kernel part
+ * @user:	the event wants the user part, and current has one
+ *
+ * Context: as the sample, NMI included.
+ * Return: the chain, or NULL if none can be taken.
  */
-void perf_sample_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
+struct perf_callchain_entry *
+perf_callchain_user_state(struct perf_sample_data *data, struct perf_event *event,
+			  struct pt_regs *regs, bool kernel, bool user)
 {
+	struct perf_callchain_entry *entry;
+	u64 cookie = 0;
+
 	perf_fetch_regs_user(data, regs);
-	if (data->sample_flags & PERF_SAMPLE_USER_STATE_DEFERRED) {
-		data->regs_user.abi = PERF_SAMPLE_REGS_ABI_NONE;
-		data->regs_user.regs = NULL;
-	}
+	if (event->attr.defer_callchain)
+		cookie = perf_callchain_defer(data, event, regs, kernel, &user);
+	perf_user_state_defer(data, event, (kernel && !user_mode(regs)) +
+					   (user && data->regs_user.regs), &cookie);
+
+	entry = perf_callchain_with_cookie(data, event, regs, kernel, user, cookie);
+	/* Nobody could tell that there is a record for it. */
+	if (!entry && cookie)
+		data->sample_flags &= ~PERF_SAMPLE_USER_STATE_DEFERRED;
+	return entry;
 }
 
 /* How much of the stack fits into a record of which @used bytes are taken. */

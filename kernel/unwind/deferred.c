@@ -99,7 +99,7 @@ static void unwind_note_regs(struct unwind_task_info *info, bool complete)
 
 	if (READ_ONCE(info->regs_seen))
 		return;
-	if (in_nmi() && !complete)
+	if ((in_nmi() && !complete) || unwind_regs_changing())
 		return;
 	/* 32-bit fast system calls fill it in after the entry code. */
 	if (!instruction_pointer(user_regs))
@@ -491,7 +491,7 @@ void unwind_deferred_stack(struct unwind_user_stack *stack)
 	stack->moved = unwind_regs_differ(info);
 	stack->ip = info->regs_seen ? info->ip : instruction_pointer(regs);
 	stack->sp = info->regs_seen ? info->sp : user_stack_pointer(regs);
-	stack->size = info->stack_size;
+	stack->size = stack->moved ? 0 : info->stack_size;
 }
 
 /* Call the tracers of @due. */
@@ -612,6 +612,8 @@ void unwind_deferred_exec(void)
 	/* Refuse first: what asked before is delivered, nothing can ask after. */
 	atomic_long_or(UNWIND_EXEC, &info->unwind_mask);
 	unwind_deliver(info);
+	/* Ends with the entry. */
+	unwind_regs_change_begin();
 	unwind_trim_cache(info);
 	/* Another address space comes. */
 	if (info->cache)
@@ -702,7 +704,9 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 
 	info->id.id = 0;
 	info->stack_want = 0;
+	info->stack_size = 0;
 	info->regs_seen = false;
+	info->regs_changing = false;
 	info->walked = false;
 	atomic_long_set(&info->unwind_completed, 0);
 	barrier();

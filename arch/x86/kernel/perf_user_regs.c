@@ -31,7 +31,7 @@ static bool on_stack_of_current(unsigned long sp)
 {
 	unsigned long stack = (unsigned long)task_stack_page(current);
 
-	return sp >= stack && sp < stack + THREAD_SIZE;
+	return sp - stack < THREAD_SIZE;
 }
 
 static bool on_hardirq_stack(unsigned long sp)
@@ -52,6 +52,18 @@ static bool in_fred_entry(unsigned long ip)
 #endif
 }
 
+/* As x86_user_regs_valid_at(); for each NMI sample of the kernel. */
+static __always_inline bool user_regs_valid_at(unsigned long ip, unsigned long sp)
+{
+	if (ip >= (unsigned long)__entry_text_start &&
+	    ip < (unsigned long)__entry_text_end)
+		return false;
+	if (in_fred_entry(ip))
+		return false;
+
+	return on_stack_of_current(sp) || on_hardirq_stack(sp);
+}
+
 /**
  * x86_user_regs_valid_at - user frame validity for an interrupted position
  * @ip:		interrupted kernel instruction pointer
@@ -65,13 +77,7 @@ static bool in_fred_entry(unsigned long ip)
  */
 bool x86_user_regs_valid_at(unsigned long ip, unsigned long sp)
 {
-	if (ip >= (unsigned long)__entry_text_start &&
-	    ip < (unsigned long)__entry_text_end)
-		return false;
-	if (in_fred_entry(ip))
-		return false;
-
-	return on_stack_of_current(sp) || on_hardirq_stack(sp);
+	return user_regs_valid_at(ip, sp);
 }
 
 /**
@@ -87,7 +93,7 @@ bool arch_perf_user_regs_valid(struct pt_regs *regs)
 	if (user_mode(regs))
 		return true;
 
-	return x86_user_regs_valid_at(regs->ip, regs->sp) && task_pt_regs(current)->ip;
+	return user_regs_valid_at(regs->ip, regs->sp) && task_pt_regs(current)->ip;
 }
 
 /**
@@ -110,5 +116,6 @@ void perf_get_regs_user(struct perf_regs *regs_user, struct pt_regs *regs)
 
 	regs_user->regs = task_pt_regs(current);
 	/* Of the registers: a task may change its bitness at run time. */
-	regs_user->abi = perf_reg_abi(current);
+	regs_user->abi = user_64bit_mode(regs_user->regs) ? PERF_SAMPLE_REGS_ABI_64 :
+							    PERF_SAMPLE_REGS_ABI_32;
 }

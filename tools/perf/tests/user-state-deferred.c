@@ -8,11 +8,14 @@
 #include <string.h>
 #include <linux/kernel.h>
 
+#include "callchain-deferred.h"
 #include "debug.h"
 #include "event.h"
+#include "evlist.h"
 #include "evsel.h"
 #include "tests.h"
 #include "user-state-deferred.h"
+#include <internal/evlist.h>
 #include <internal/lib.h>
 
 #define NR_REGS		3
@@ -165,9 +168,131 @@ static int test__user_state_write(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
+/* Two events that differ in registers. */
+static const u64 masks[] = { 0x100, 0x1c0 };
+static const u64 ids[] = { 77, 78 };
+
+static struct evlist *two_events(void)
+{
+	struct perf_event_attr attr = evsel.core.attr;
+	struct evlist *evlist = evlist__new();
+
+	if (!evlist)
+		return NULL;
+
+	attr.sample_type |= PERF_SAMPLE_IDENTIFIER;
+	for (size_t i = 0; i < ARRAY_SIZE(masks); i++) {
+		struct evsel *new;
+
+		attr.sample_regs_user = masks[i];
+		new = evsel__new(&attr);
+		if (!new || perf_evsel__alloc_id(&new->core, 1, 1))
+			return NULL;
+		evlist__add(evlist, new);
+		perf_evlist__id_add(&evlist->core, &new->core, 0, 0, ids[i]);
+	}
+	evlist__set_id_pos(evlist);
+	return evlist;
+}
+
+/* A record has the registers of the event that wrote it, and of no other one. */
+static int test__user_state_mask(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	/* The id is the last word of the sample_id. */
+	static const struct {
+		size_t nr;
+		__u64 words[12];
+		int event, ret;
+	} rows[] = {
+		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 77 }, 0, 0 },
+		{ 11, { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0, 78 }, 1, 0 },
+		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 78 }, 1, -EINVAL },
+		{ 11, { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0, 77 }, 0, -EINVAL },
+		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 0 }, 0, 0 },
+		/* An event that there is not, where perf drops the record. */
+		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 79 }, -1, 0 },
+	};
+	struct evlist *evlist = two_events();
+
+	TEST_ASSERT_VAL("events", evlist);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		union perf_event *event = record(rows[i].words, rows[i].nr);
+		struct evsel *pos = evlist__event2evsel(evlist, event);
+
+		pr_debug("row %zu\n", i);
+		if (rows[i].event < 0) {
+			TEST_ASSERT_VAL("no event", !pos);
+			TEST_ASSERT_VAL("no registers", !evlist__user_state_mask(evlist, event));
+			continue;
+		}
+		TEST_ASSERT_VAL("event", pos && pos->core.idx == rows[i].event);
+		TEST_ASSERT_EQUAL("check", perf_event__check_user_state(event, pos), rows[i].ret);
+		TEST_ASSERT_VAL("registers", evlist__user_state_mask(evlist, event) ==
+					     masks[rows[i].event]);
+	}
+	evlist__delete(evlist);
+	return TEST_OK;
+}
+
+static unsigned int needs_state(void *data __maybe_unused,
+				const struct perf_sample *sample __maybe_unused)
+{
+	return CALLCHAIN_DEFERRED_STATE;
+}
+
+static u64 wanted_mask(void *data, const struct perf_sample *sample __maybe_unused)
+{
+	return *(const u64 *)data;
+}
+
+static const struct callchain_deferred_ops merge_ops = {
+	.needs = needs_state, .regs_mask = wanted_mask,
+};
+
+/* A sample takes no registers of which it would not know what they are. */
+static int test__user_state_merge(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	static const __u64 words[] = { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0 };
+	static u64 chain[] = { 2, PERF_CONTEXT_USER_DEFERRED, COOKIE };
+	static const struct {
+		u64 mask, wants, abi;
+	} rows[] = {
+		{ 0x1c0, 0x1c0, 2 },
+		{ 0x1c0, 0x100, 0 },
+		{ 0x1c0, 0xe00, 0 },
+		{ 0x1c0, 0, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		union perf_event *event = record(words, ARRAY_SIZE(words));
+		union perf_event sampled = { .header.type = PERF_RECORD_SAMPLE };
+		struct callchain_deferred_limits limits = {};
+		struct perf_sample sample = { .callchain = (void *)chain };
+		u64 wants = rows[i].wants;
+		struct callchain_deferred *cd = callchain_deferred__new(&merge_ops, &wants,
+									&limits);
+
+		pr_debug("row %zu\n", i);
+		TEST_ASSERT_VAL("new", cd);
+		TEST_ASSERT_EQUAL("add", callchain_deferred__add_state(cd, event, rows[i].mask,
+								       &sample, true), 0);
+		/* All that comes is known: the sample need not wait. */
+		TEST_ASSERT_EQUAL("feed", callchain_deferred__feed(cd, &sampled, &sample, 0, NULL),
+				  0);
+		TEST_ASSERT_EQUAL("abi", (int)sample.user_regs.abi, (int)rows[i].abi);
+		TEST_ASSERT_VAL("registers", !rows[i].abi || sample.user_regs.regs[0] == 11);
+		callchain_deferred__delete(cd);
+	}
+	return TEST_OK;
+}
+
 static struct test_case tests__user_state_deferred[] = {
 	TEST_CASE("Deferred callchain: broken records of registers and stack", user_state_record),
 	TEST_CASE("Deferred callchain: writing registers and stack", user_state_write),
+	TEST_CASE("Deferred callchain: registers of the event that wrote them", user_state_mask),
+	TEST_CASE("Deferred callchain: samples and registers that differ", user_state_merge),
 	{ .name = NULL, }
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A 32-bit process: its system calls by interrupt and through its vDSO, its signal
- * frames, which end in the vDSO, its page faults and its return probes. The program
- * is compat_task32.S; all labels below are there.
+ * frames, which end in the vDSO, its page faults and its return probes; and its user
+ * registers in samples. The program is compat_task32.S; all labels below are there.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -16,10 +16,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
-#include "../kselftest_harness.h"
+#include "shots_expect.h"
 
 /* From asm/unistd_32.h, whose names are those of the 64-bit ones. */
 #define NR_GETPPID_32	64
@@ -27,6 +28,7 @@
 /* More than the 32-bit vDSO has, and less than there is to its neighbours. */
 #define VDSO_SIZE	0x10000U
 #define MAX_CHAIN	8
+#define SECONDS		2
 
 /* What the program reads from its standard input: whom to call, and an action. */
 struct order {
@@ -178,17 +180,23 @@ static bool interrupt_read(const struct task *task)
 	return write(task->order, "", 1) == 1;
 }
 
-/* Let it run to its end; its status. */
-static int task_run(struct task *task, const char *function, int flags)
+static bool task_order(const struct task *task, const char *function, int flags)
 {
 	const struct order order = {
 		.function = label(&task->program, function),
 		.handler = label(&task->program, "handler"),
 		.flags = flags,
 	};
+
+	return write(task->order, &order, sizeof(order)) == sizeof(order);
+}
+
+/* Let it run to its end; its status. */
+static int task_run(struct task *task, const char *function, int flags)
+{
 	int status;
 
-	if (write(task->order, &order, sizeof(order)) != sizeof(order) ||
+	if (!task_order(task, function, flags) ||
 	    (flags & SA_RESTART && !interrupt_read(task)) ||
 	    read(task->told_fd, &task->told, sizeof(task->told)) != sizeof(task->told) ||
 	    waitpid(task->pid, &status, 0) != task->pid)
@@ -427,6 +435,60 @@ TEST_F(vdso, instruction)
 		EXPECT_EQ(0x05, code[1]);
 	}
 	close(fd);
+}
+
+FIXTURE(shots) {
+	struct task task;
+	struct shots shots;
+	struct ring ring;
+	union record *record;
+};
+
+FIXTURE_VARIANT(shots) {
+	const char *function, *at;
+};
+
+/* By the instruction that is best for this CPU. */
+FIXTURE_VARIANT_ADD(shots, vdso) { .function = "vdso_entries", .at = "landing_pad" };
+FIXTURE_VARIANT_ADD(shots, int80) { .function = "int80_entries", .at = "int80_entries_at" };
+
+FIXTURE_SETUP(shots)
+{
+	self->record = malloc(sizeof(*self->record));
+	START();
+}
+
+FIXTURE_TEARDOWN(shots)
+{
+	free(self->record);
+}
+
+/* NMIs find the registers of 32-bit user mode, or none. */
+TEST_F_TIMEOUT(shots, right, 200)
+{
+	time_t end;
+	int err;
+
+	if (!shots_possible())
+		SKIP(return, "needs CONFIG_PERF_TEST_PMU and two CPUs");
+	shots_init_32(&self->shots);
+	ASSERT_NE(0, address(&self->task, variant->at));
+	shots_here(&self->shots, address(&self->task, variant->at), 1);
+	err = shots_open(&self->shots, &self->ring, self->task.pid);
+	if (err == -EACCES || err == -EPERM)
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, err);
+	ASSERT_TRUE(task_order(&self->task, variant->function, 0));
+	for (end = time(NULL) + SECONDS; time(NULL) < end; usleep(10000))
+		shots_read(&self->shots, &self->ring, self->record);
+	/* It goes on for ever. */
+	ASSERT_EQ(0, waitpid(self->task.pid, NULL, WNOHANG));
+	kill(self->task.pid, SIGKILL);
+	ASSERT_EQ(self->task.pid, waitpid(self->task.pid, NULL, 0));
+	shots_read(&self->shots, &self->ring, self->record);
+	ring_close(&self->ring);
+	shots_expect(_metadata, &self->shots);
+	shots_expect_elsewhere(_metadata, &self->shots);
 }
 
 FIXTURE(return_probe) {

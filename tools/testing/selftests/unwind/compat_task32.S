@@ -204,6 +204,31 @@ restarted_read_called:
 	pop	%ebp
 	ret
 
+/*
+ * For ever: the same number in all registers that the kernel entry keeps and that the
+ * vDSO does not use for itself, another one each time.
+ */
+	.macro	entries
+	push	%ebp
+	mov	%esp, %ebp
+	mov	$0x5a5a0000, %ebx
+1:	inc	%bx
+	mov	%ebx, %esi
+	mov	%ebx, %edi
+	mov	$__NR_getppid, %eax
+	.endm
+
+vdso_entries:
+	entries
+	call	*vsyscall
+	jmp	1b
+
+int80_entries:
+	entries
+	int	$0x80
+int80_entries_at:
+	jmp	1b
+
 handler:
 	push	%ebp
 	mov	%esp, %ebp

@@ -35,6 +35,8 @@
 #define MAX_FREQ	2000
 #define FLAGS_OFFSET	40
 #define KNOWN_FLAGS	40
+/* defer_user_state, in front of which none is known. */
+#define USER_STATE	(1ULL << 63)
 #define OLD_COOKIES	64
 #define MAX_STACK	127
 
@@ -68,7 +70,7 @@ static unsigned int nr_tracepoints;
 
 static struct {
 	unsigned int	opened, refused[200], ioctls, maps, records, samples, deferred;
-	unsigned int	markers, lost, victims, bad;
+	unsigned int	markers, states, lost, victims, bad;
 } count;
 
 static union record record;
@@ -246,6 +248,8 @@ static __u64 random_flags(void)
 		flags ^= 1ULL << 38;
 	if (one_in(4))
 		flags ^= 1ULL << 39;
+	if (one_in(2))
+		flags |= USER_STATE;
 	for (unsigned int i = rnd_below(6); i; i--)
 		flags |= 1ULL << rnd_below(KNOWN_FLAGS);
 	if (one_in(2))
@@ -261,13 +265,15 @@ static struct perf_event_attr random_attr(bool can_trap, bool *unknown)
 
 	*unknown = one_in(30);
 	if (*unknown)
-		flags |= 1ULL << (KNOWN_FLAGS + rnd_below(64 - KNOWN_FLAGS));
+		flags |= 1ULL << (KNOWN_FLAGS + rnd_below(63 - KNOWN_FLAGS));
 	memcpy((char *)&attr + FLAGS_OFFSET, &flags, sizeof(flags));
 
 	random_type(&attr);
 	attr.sample_type = PERF_SAMPLE_CALLCHAIN;
 	for (unsigned int i = rnd_below(8); i; i--)
 		attr.sample_type |= 1ULL << rnd_below(17);
+	if (attr.defer_user_state && !one_in(8))
+		attr.sample_type |= one_in(2) ? PERF_SAMPLE_REGS_USER : PERF_SAMPLE_STACK_USER;
 	if (one_in(20))
 		attr.sample_type |= 1ULL << rnd_below(64);
 	if (one_in(8))
@@ -366,6 +372,10 @@ static void open_slot(struct slot *slot)
 		return;
 	}
 	count.opened++;
+	/* What the kernel did not read. */
+	size = size ?: PERF_ATTR_SIZE_VER0;
+	if (size < sizeof(slot->attr))
+		memset((char *)&slot->attr + size, 0, sizeof(slot->attr) - size);
 	slot->fd = fd;
 	slot->readable = false;
 	slot->nr_old = 0;
@@ -476,7 +486,8 @@ static void check_callchain(const struct slot *slot, const __u64 *words, size_t 
 		count.markers++;
 		if (i + 1 != nr || !words[nr])
 			complain(slot, "marker and cookie are not last");
-		else if (!attr->defer_callchain || attr->exclude_callchain_user)
+		else if (!attr->defer_user_state &&
+			 (!attr->defer_callchain || attr->exclude_callchain_user))
 			complain(slot, "nobody asked for this marker");
 		return;
 	}
@@ -531,6 +542,43 @@ static void check_deferred(struct slot *slot)
 	slot->old[slot->nr_old++ % OLD_COOKIES] = deferred->cookie;
 }
 
+static void check_state(const struct slot *slot)
+{
+	const struct perf_event_attr *attr = &slot->attr;
+	__u64 mask = attr->sample_type & PERF_SAMPLE_REGS_USER ? attr->sample_regs_user : 0;
+	/* Cookie, ip, sp and abi are behind the header. */
+	__u64 abi = record.words[4], *at = record.words + 5;
+	size_t room = record.header.size / 8, words = 6;
+
+	count.states++;
+	if (room < words) {
+		complain(slot, "a user state that is too short");
+		return;
+	}
+	if (!record.words[1])
+		complain(slot, "no cookie");
+	if (slot->mixed)
+		return;
+	if (!attr->defer_output || !attr->defer_user_state)
+		complain(slot, "nobody asked for this record");
+	if (abi) {
+		at += __builtin_popcountll(mask);
+		words += __builtin_popcountll(mask);
+	}
+	if (words > room || at[0] > attr->sample_stack_user || at[0] % 8) {
+		complain(slot, "a user state without a stack size");
+		return;
+	}
+	if (at[0])
+		words += at[0] / 8 + 1;
+	if (words * 8 + id_size(attr) != record.header.size)
+		complain(slot, "the size of a user state is not that of its parts");
+	else if (at[0] && at[1 + at[0] / 8] > at[0])
+		complain(slot, "there is more of the stack than it says");
+	if (record.header.misc & PERF_RECORD_MISC_USER_STATE_CHANGED && (abi || at[0]))
+		complain(slot, "registers or stack of another place");
+}
+
 /* Like ring_next(), but believes nothing. */
 static bool next_record(struct slot *slot)
 {
@@ -544,7 +592,8 @@ static bool next_record(struct slot *slot)
 	header = (void *)((char *)slot->map + PAGE + tail % slot->size);
 	if (head - tail > slot->size || header->size < sizeof(*header) || header->size % 8 ||
 	    header->size > head - tail || !header->type ||
-	    header->type >= PERF_RECORD_MAX) {
+	    (header->type >= PERF_RECORD_MAX &&
+	     header->type != PERF_RECORD_USER_STATE_DEFERRED)) {
 		record.header = *header;
 		complain(slot, "a record that is none");
 		slot->readable = false;
@@ -560,6 +609,8 @@ static void read_slot(struct slot *slot)
 		count.records++;
 		if (record.header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
 			check_deferred(slot);
+		else if (record.header.type == PERF_RECORD_USER_STATE_DEFERRED)
+			check_state(slot);
 		else if (record.header.type == PERF_RECORD_SAMPLE && !slot->mixed)
 			check_sample(slot);
 		else if (record.header.type == PERF_RECORD_LOST)
@@ -654,6 +705,7 @@ static void summary(unsigned int steps)
 	}
 	ksft_print_msg("%u records: %u samples, %u markers, %u deferred callchains, %u lost\n",
 		       count.records, count.samples, count.markers, count.deferred, count.lost);
+	ksft_print_msg("%u user states\n", count.states);
 }
 
 int main(void)
@@ -693,7 +745,8 @@ int main(void)
 		set_sysctl("kernel/perf_event_max_stack", old_max);
 	summary(steps);
 	/* One that only got refusals has tried nothing. */
-	ksft_test_result(!count.bad && still_works() && count.deferred && count.markers,
+	ksft_test_result(!count.bad && still_works() && count.deferred && count.markers &&
+			 count.states,
 			 "events survive random use\n");
 	ksft_finished();
 }

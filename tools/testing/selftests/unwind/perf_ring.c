@@ -279,7 +279,7 @@ int event_filter(int fd, const char *field, long value)
 {
 	char filter[64];
 
-	snprintf(filter, sizeof(filter), "%s == %ld", field, value);
+	snprintf(filter, sizeof(filter), "%s == %#lx", field, value);
 	return ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter) ? -errno : 0;
 }
 

@@ -2,14 +2,11 @@
 /*
  * User registers in samples: those that user mode left at this kernel entry, all of
  * them, or none. And what a sample with a copy of the user stack has room for.
- *
- * A program loads the same number into all registers that a call preserves, another
- * one before each kernel entry. NMIs of another CPU hit whatever the kernel does then,
- * its entry code too. A register that is not of this entry shows.
  */
 #define _GNU_SOURCE
-#include <asm/perf_regs.h>
 #include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,106 +14,116 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "exec_child.h"
 #include "perf_ring.h"
+#include "shots_expect.h"
 #include "tracer.h"
+#include "uring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
 
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
-#define PERIOD_NS	200000
 #define ROUNDS		200
 #define SECONDS		2
 /* An emulator that can be interrupted anywhere is slow. */
 #define TIMEOUT		200
 #define PAGE		4096UL
-#define REMOTE		0
+#define VSYSCALL_TIME	0xffffffffff600400UL
 #define GETPPID		"syscalls/sys_enter_getppid"
-#define BIT_OF(reg)	(1ULL << (PERF_REG_X86_##reg))
-/* The sixteen of the program, ip and flags: what DWARF unwinding asks for. */
-#define ALL_REGS	(0xff0fffULL & ~(BIT_OF(DS) | BIT_OF(ES) | BIT_OF(FS) | BIT_OF(GS)))
-#define USER_END	0x7ffffffff000UL
-/* The first number; there are fewer than can be counted below the shift. */
-#define NUMBER		0x5a0000000000UL
-#define NUMBER_SHIFT	40
-
-/* The registers that hold the number. */
-static const int kept[] = {
-	PERF_REG_X86_BX, PERF_REG_X86_BP, PERF_REG_X86_R12, PERF_REG_X86_R13,
-	PERF_REG_X86_R14, PERF_REG_X86_R15,
-};
 
 /*
  * @rounds kernel entries of each kind, with the numbers from @number on in the registers
- * above. A page fault needs a page at @page that is given up after each.
+ * that struct shots says; the last number. @arg: for page faults, a page that is given up
+ * after each; for signals, who gets them.
  */
-unsigned long regs_syscalls(unsigned long number, unsigned long rounds);
-unsigned long regs_int80(unsigned long number, unsigned long rounds);
-unsigned long regs_faults(unsigned long number, unsigned long rounds, char *page);
+typedef unsigned long entries_t(unsigned long number, unsigned long rounds, unsigned long arg);
+entries_t regs_syscalls, regs_int80, regs_faults, regs_vsyscalls, regs_steps, regs_signals;
 /* What the instruction pointer is meanwhile. */
-extern const char regs_syscall_at[], regs_int80_at[], regs_fault_at[];
+extern const char regs_syscalls_at[], regs_int80_at[], regs_faults_at[], regs_vsyscalls_at[];
+extern const char regs_steps_at[], regs_steps_end[], regs_signals_at[], regs_sigreturn_at[];
+/* A signal handler with another number, that calls rt_sigreturn() itself. */
+void regs_handler(int sig);
 /* getppid() with any stack pointer. */
 long regs_call_at(unsigned long sp);
 
-#define PUSH_ALL "	push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
-#define POP_ALL "	pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n"
-#define LOAD_ALL				\
-	"	inc	%rbx\n"			\
-	"	mov	%rbx, %rbp\n"		\
-	"	mov	%rbx, %r12\n"		\
-	"	mov	%rbx, %r13\n"		\
-	"	mov	%rbx, %r14\n"		\
-	"	mov	%rbx, %r15\n"
+/* @entry has the argument on top of the stack. */
+#define ENTRIES(name, entry)							\
+	asm(name ":\n"								\
+	"	push	%rbp\n	push %rbx\n	push %r12\n"			\
+	"	push	%r13\n	push %r14\n	push %r15\n"			\
+	"	push	%rsi\n"							\
+	"	push	%rdx\n"							\
+	"	mov	%rdi, %rbx\n"						\
+	"1:	inc	%rbx\n"							\
+	"	mov	%rbx, %rbp\n"						\
+	"	mov	%rbx, %r12\n"						\
+	"	mov	%rbx, %r13\n"						\
+	"	mov	%rbx, %r14\n"						\
+	"	mov	%rbx, %r15\n"						\
+	entry									\
+	"	decq	8(%rsp)\n"						\
+	"	jnz	1b\n"							\
+	"	mov	%rbx, %rax\n"						\
+	"	pop	%rdx\n"							\
+	"	pop	%rsi\n"							\
+	"	pop	%r15\n	pop %r14\n	pop %r13\n"			\
+	"	pop	%r12\n	pop %rbx\n	pop %rbp\n"			\
+	"	ret\n")
+
+ENTRIES("regs_syscalls",
+	"	mov	$110, %eax\n"		/* getppid() */
+	"	syscall\n"
+	"regs_syscalls_at:\n");
+
+ENTRIES("regs_int80",
+	"	mov	$64, %eax\n"
+	"	int	$0x80\n"
+	"regs_int80_at:\n");
+
+ENTRIES("regs_faults",
+	"	mov	(%rsp), %rdi\n"
+	"regs_faults_at:\n"
+	"	movb	$1, (%rdi)\n"
+	"	mov	$4096, %esi\n"
+	"	mov	$4, %edx\n"		/* MADV_DONTNEED */
+	"	mov	$28, %eax\n"		/* madvise() */
+	"	syscall\n");
+
+ENTRIES("regs_vsyscalls",
+	"	xor	%edi, %edi\n"
+	"	mov	$0xffffffffff600400, %rax\n"
+	"	call	*%rax\n"
+	"regs_vsyscalls_at:\n");
+
+/* Nothing that the kernel emulates. */
+ENTRIES("regs_steps",
+	"regs_steps_at:\n"
+	"	mov	%rbx, %rbx\n"
+	"regs_steps_end:\n");
+
+ENTRIES("regs_signals",
+	"	mov	(%rsp), %rdi\n"
+	"	mov	$10, %esi\n"		/* SIGUSR1 */
+	"	mov	$62, %eax\n"		/* kill() */
+	"	syscall\n"
+	"regs_signals_at:\n");
 
 asm(
-"	.text\n"
-"regs_syscalls:\n"
-	PUSH_ALL
-"	push	%rsi\n"
-"	mov	%rdi, %rbx\n"
-"1:\n"	LOAD_ALL
-"	mov	$110, %eax\n"
+"regs_handler:\n"
+"	mov	$0x5a7777777777, %rbx\n"
+"	mov	%rbx, %rbp\n"
+"	mov	%rbx, %r12\n"
+"	mov	%rbx, %r13\n"
+"	mov	%rbx, %r14\n"
+"	mov	%rbx, %r15\n"
+"	add	$8, %rsp\n"
+"	mov	$15, %eax\n"
 "	syscall\n"
-"regs_syscall_at:\n"
-"	decq	(%rsp)\n"
-"	jnz	1b\n"
-"	pop	%rsi\n"
-"	mov	%rbx, %rax\n"
-	POP_ALL
-"regs_int80:\n"
-	PUSH_ALL
-"	push	%rsi\n"
-"	mov	%rdi, %rbx\n"
-"1:\n"	LOAD_ALL
-"	mov	$64, %eax\n"
-"	int	$0x80\n"
-"regs_int80_at:\n"
-"	decq	(%rsp)\n"
-"	jnz	1b\n"
-"	pop	%rsi\n"
-"	mov	%rbx, %rax\n"
-	POP_ALL
-"regs_faults:\n"
-	PUSH_ALL
-"	push	%rsi\n"
-"	push	%rdx\n"
-"	mov	%rdi, %rbx\n"
-"1:\n"	LOAD_ALL
-"	mov	(%rsp), %rdi\n"
-"regs_fault_at:\n"
-"	movb	$1, (%rdi)\n"
-"	mov	$4096, %esi\n"
-"	mov	$4, %edx\n"		/* MADV_DONTNEED */
-"	mov	$28, %eax\n"
-"	syscall\n"
-"	decq	8(%rsp)\n"
-"	jnz	1b\n"
-"	pop	%rdx\n"
-"	pop	%rsi\n"
-"	mov	%rbx, %rax\n"
-	POP_ALL
+"regs_sigreturn_at:\n"
+"	ud2\n"
 "regs_call_at:\n"
 "	push	%rbx\n"
 "	mov	%rsp, %rbx\n"
@@ -128,56 +135,11 @@ asm(
 "	ret\n"
 );
 
-/* The part of a sample behind the callchain. */
-struct user_part {
-	__u64		abi, intr_abi;
-	__u64		regs[64], intr[64];
-	__u64		size, dyn_size;
-	const char	*stack;
-	/* Bytes of the sample that are none of all this: 0. */
-	long		rest;
-};
-
-static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)
-{
-	*abi = *at++;
-	memset(regs, 0, 64 * sizeof(*regs));
-	for (int i = 0; *abi && i < 64; i++) {
-		if (mask & 1ULL << i)
-			regs[i] = *at++;
-	}
-	return at;
-}
-
-static void parse_user_part(const union record *record, const struct perf_event_attr *attr,
-			    struct user_part *part)
-{
-	struct sample sample;
-	const __u64 *at;
-
-	memset(part, 0, sizeof(*part));
-	parse_sample(record, &sample);
-	at = sample.ips + sample.nr;
-	if (attr->sample_type & PERF_SAMPLE_REGS_USER)
-		at = take_regs(at, attr->sample_regs_user, &part->abi, part->regs);
-	if (attr->sample_type & PERF_SAMPLE_STACK_USER) {
-		part->size = *at++;
-		if (part->size) {
-			part->stack = (const char *)at;
-			at += part->size / 8;
-			part->dyn_size = *at++;
-		}
-	}
-	if (attr->sample_type & PERF_SAMPLE_REGS_INTR)
-		at = take_regs(at, attr->sample_regs_intr, &part->intr_abi, part->intr);
-	part->rest = (const char *)record + record->header.size - (const char *)at;
-}
-
 FIXTURE(regs) {
 	struct perf_event_attr attr;
 	union record *record;
+	struct shots shots;
 	struct ring ring;
-	unsigned long entry_begin, entry_end;
 	int percent;
 };
 
@@ -187,8 +149,7 @@ FIXTURE_SETUP(regs)
 	self->percent = set_sysctl(PERCENT, 0);
 	if (self->percent < 0)
 		SKIP(return, "needs root");
-	self->entry_begin = kernel_symbol("__entry_text_start");
-	self->entry_end = kernel_symbol("__entry_text_end");
+	shots_init(&self->shots);
 }
 
 FIXTURE_TEARDOWN(regs)
@@ -199,143 +160,269 @@ FIXTURE_TEARDOWN(regs)
 }
 
 #define NEED_SHOTS() do {							\
-	if (pmu_type("perf_test") < 0 || sysconf(_SC_NPROCESSORS_ONLN) < 2)	\
+	if (!shots_possible())							\
 		SKIP(return, "needs CONFIG_PERF_TEST_PMU and two CPUs");	\
 } while (0)
 
-/* The NMIs of one kind of entry, by what they found. */
-struct shots {
-	unsigned int	samples, kernel, entry, gap, none, none_elsewhere, right;
-	unsigned int	minus_one, stale, torn;
-	/* Where the program is then. */
-	const char	*at;
-};
-
-static void judge(struct shots *shots, const struct user_part *part, bool in_entry)
-{
-	bool gap = in_entry && part->intr[PERF_REG_X86_SP] < USER_END;
-	/* The program's register is still in the CPU. */
-	bool live = part->intr[PERF_REG_X86_BP] >> NUMBER_SHIFT == NUMBER >> NUMBER_SHIFT;
-	bool minus_one = false, torn = false;
-
-	shots->entry += in_entry;
-	shots->gap += gap;
-	if (!part->abi) {
-		shots->none++;
-		shots->none_elsewhere += !in_entry;
-		return;
-	}
-	for (unsigned int i = 0; i < ARRAY_SIZE(kept); i++) {
-		minus_one |= part->regs[kept[i]] == -1ULL;
-		/* Elsewhere in the program, an interrupt may find anything. */
-		torn |= part->regs[PERF_REG_X86_IP] == (uintptr_t)shots->at &&
-			 part->regs[kept[i]] != part->regs[PERF_REG_X86_BP];
-	}
-	shots->right += !torn && !minus_one && part->regs[PERF_REG_X86_IP] == (uintptr_t)shots->at;
-	shots->minus_one += minus_one;
-	if (live && part->regs[PERF_REG_X86_BP] != part->intr[PERF_REG_X86_BP])
-		shots->stale++;
-	else if (!minus_one)
-		shots->torn += torn;
-}
-
-static void read_shots(FIXTURE_DATA(regs) *self, struct shots *shots)
-{
-	struct user_part part;
-	__u64 ip;
-
-	while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
-		shots->samples++;
-		if ((self->record->header.misc & PERF_RECORD_MISC_CPUMODE_MASK) !=
-		    PERF_RECORD_MISC_KERNEL)
-			continue;
-		shots->kernel++;
-		parse_user_part(self->record, &self->attr, &part);
-		ip = part.intr[PERF_REG_X86_IP];
-		judge(shots, &part, ip >= self->entry_begin && ip < self->entry_end);
-	}
-}
-
 static void shoot(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
-		  unsigned long (*enter)(unsigned long, unsigned long, char *), struct shots *shots)
+		  entries_t *enter, unsigned long arg)
 {
-	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	unsigned long number = NUMBER;
+	unsigned long number = self->shots.number;
 	time_t end = time(NULL) + SECONDS;
 
-	ASSERT_NE(MAP_FAILED, (void *)page);
-	self->attr = (struct perf_event_attr) {
-		.type			= pmu_type("perf_test"),
-		.size			= sizeof(self->attr),
-		.config			= REMOTE,
-		.sample_period		= PERIOD_NS,
-		.sample_type		= RING_SAMPLE_TYPE | PERF_SAMPLE_REGS_USER |
-					  PERF_SAMPLE_REGS_INTR,
-		.sample_regs_user	= ALL_REGS,
-		.sample_regs_intr	= ALL_REGS,
-		.exclude_callchain_user	= 1,
-		.disabled		= 1,
-	};
-	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 1024));
-	ring_enable(&self->ring);
+	ASSERT_EQ(0, shots_open(&self->shots, &self->ring, 0));
 	do {
-		number = enter(number, ROUNDS, page);
-		read_shots(self, shots);
+		number = enter(number, ROUNDS, arg);
+		shots_read(&self->shots, &self->ring, self->record);
 	} while (time(NULL) < end);
 	ring_disable(&self->ring);
-	read_shots(self, shots);
+	shots_read(&self->shots, &self->ring, self->record);
 	ring_close(&self->ring);
-	munmap(page, PAGE);
-
-	TH_LOG("%u NMIs, %u in the kernel, %u in entry code, %u of them in the gap",
-	       shots->samples, shots->kernel, shots->entry, shots->gap);
-	TH_LOG("no registers %u (%u elsewhere), stale %u, torn %u, with -1 %u, all right %u",
-	       shots->none, shots->none_elsewhere, shots->stale, shots->torn, shots->minus_one,
-	       shots->right);
-	EXPECT_LT(50, shots->kernel);
-	EXPECT_LT(20, shots->right);
-	EXPECT_EQ(0, shots->stale);
-	EXPECT_EQ(0, shots->torn);
-	EXPECT_EQ(0, shots->minus_one);
-	/* None in entry code; elsewhere they are there but for a few instructions. */
-	EXPECT_EQ(shots->entry, shots->none - shots->none_elsewhere);
-	EXPECT_LE(shots->none_elsewhere, (shots->kernel - shots->entry) / 4);
-}
-
-static unsigned long enter_syscall(unsigned long number, unsigned long rounds, char *page)
-{
-	return regs_syscalls(number, rounds);
-}
-
-static unsigned long enter_int80(unsigned long number, unsigned long rounds, char *page)
-{
-	return regs_int80(number, rounds);
+	shots_expect(_metadata, &self->shots);
+	shots_expect_elsewhere(_metadata, &self->shots);
 }
 
 TEST_F_TIMEOUT(regs, nmi_in_system_calls, TIMEOUT)
 {
-	struct shots shots = { .at = regs_syscall_at };
-
 	NEED_SHOTS();
-	shoot(_metadata, self, enter_syscall, &shots);
-	EXPECT_LT(0, shots.gap);
-	EXPECT_LE(shots.gap, shots.none);
+	shots_here(&self->shots, (uintptr_t)regs_syscalls_at, 1);
+	shoot(_metadata, self, regs_syscalls, 0);
+	EXPECT_LT(0, self->shots.gap);
+	EXPECT_LE(self->shots.gap, self->shots.none);
+}
+
+static void on_fault(int sig)
+{
+	_exit(KSFT_SKIP);
+}
+
+/* Can user mode do this, or does it get a signal? */
+static bool possible(entries_t *enter)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		signal(SIGSEGV, on_fault);
+		enter(0, 1, 0);
+		_exit(KSFT_PASS);
+	}
+	return waitpid(child, &status, 0) == child && WEXITSTATUS(status) == KSFT_PASS;
 }
 
 TEST_F_TIMEOUT(regs, nmi_in_int80, TIMEOUT)
 {
-	struct shots shots = { .at = regs_int80_at };
-
 	NEED_SHOTS();
-	shoot(_metadata, self, enter_int80, &shots);
+	if (!possible(regs_int80))
+		SKIP(return, "needs CONFIG_IA32_EMULATION");
+	shots_here(&self->shots, (uintptr_t)regs_int80_at, 1);
+	shoot(_metadata, self, regs_int80, 0);
 }
 
 TEST_F_TIMEOUT(regs, nmi_in_page_faults, TIMEOUT)
 {
-	struct shots shots = { .at = regs_fault_at };
+	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	NEED_SHOTS();
-	shoot(_metadata, self, regs_faults, &shots);
+	ASSERT_NE(MAP_FAILED, (void *)page);
+	shots_here(&self->shots, (uintptr_t)regs_faults_at, 1);
+	shoot(_metadata, self, regs_faults, (uintptr_t)page);
+	munmap(page, PAGE);
+}
+
+/* The kernel executes it in a page fault, and changes ip and sp. */
+TEST_F_TIMEOUT(regs, nmi_in_vsyscalls, TIMEOUT)
+{
+	NEED_SHOTS();
+	if (!possible(regs_vsyscalls))
+		SKIP(return, "needs CONFIG_LEGACY_VSYSCALL_XONLY");
+	shots_here(&self->shots, VSYSCALL_TIME, 1);
+	shots_here(&self->shots, (uintptr_t)regs_vsyscalls_at, 1);
+	shoot(_metadata, self, regs_vsyscalls, 0);
+}
+
+/* Where uprobes have copies of instructions, or 0. */
+static unsigned long uprobe_slots(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	unsigned long addr = 0, begin;
+	char line[512];
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		if (strstr(line, "[uprobes]") && sscanf(line, "%lx-", &begin) == 1)
+			addr = begin;
+	}
+	fclose(file);
+	return addr;
+}
+
+/* A probed instruction is stepped in another place: breakpoint and debug trap. */
+TEST_F_TIMEOUT(regs, nmi_in_steps, TIMEOUT)
+{
+	struct perf_event_attr attr;
+	char file[PATH_MAX];
+	int probe;
+
+	NEED_SHOTS();
+	if (uprobe_attr(&attr, regs_steps_at, file, sizeof(file)))
+		SKIP(return, "needs CONFIG_UPROBE_EVENTS");
+	attr.defer_callchain = 0;
+	attr.defer_output = 0;
+	attr.sample_period = 1UL << 62;
+	probe = perf_open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, probe);
+	ASSERT_EQ(0, ioctl(probe, PERF_EVENT_IOC_ENABLE, 0));
+	regs_steps(0, 1, 0);
+	ASSERT_NE(0, uprobe_slots());
+	shots_here(&self->shots, (uintptr_t)regs_steps_at, regs_steps_end - regs_steps_at + 1);
+	shots_here(&self->shots, uprobe_slots(), PAGE);
+	shoot(_metadata, self, regs_steps, 0);
+	close(probe);
+}
+
+/* Registers are stored and loaded one by one: some of each context are none. */
+TEST_F_TIMEOUT(regs, nmi_in_signals, TIMEOUT)
+{
+	NEED_SHOTS();
+	signal(SIGUSR1, regs_handler);
+	shots_here(&self->shots, (uintptr_t)regs_signals_at, 1);
+	shots_here(&self->shots, (uintptr_t)regs_sigreturn_at, 1);
+	shoot(_metadata, self, regs_signals, getpid());
+}
+
+/* Of another image there are none before user mode goes on with it. */
+TEST_F_TIMEOUT(regs, nmi_in_exec, TIMEOUT)
+{
+	struct exec_loop loop;
+	time_t end;
+
+	NEED_SHOTS();
+	ASSERT_EQ(0, exec_loop_prepare(&loop));
+	shots_here(&self->shots, loop.entry, 1);
+	ASSERT_EQ(0, shots_open(&self->shots, &self->ring, loop.pid));
+	ASSERT_EQ(0, exec_loop_start(&loop));
+	for (end = time(NULL) + TIMEOUT / 2; time(NULL) < end; usleep(10000)) {
+		shots_read(&self->shots, &self->ring, self->record);
+		if (self->shots.right > 200 && self->shots.none_elsewhere > 200)
+			break;
+	}
+	ASSERT_TRUE(exec_loop_stop(&loop));
+	shots_read(&self->shots, &self->ring, self->record);
+	ring_close(&self->ring);
+	shots_expect(_metadata, &self->shots);
+	EXPECT_LT(20, self->shots.none_elsewhere);
+}
+
+/* Cookies of samples, or of records. */
+struct cookies {
+	__u64		*at;
+	unsigned int	nr;
+};
+
+#define MAX_COOKIES	100000
+
+static int compare(const void *a, const void *b)
+{
+	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool has_cookie(const struct cookies *cookies, __u64 cookie)
+{
+	return bsearch(&cookie, cookies->at, cookies->nr, sizeof(cookie), compare);
+}
+
+static void add_cookie(struct cookies *cookies, __u64 cookie)
+{
+	if (cookies->nr < MAX_COOKIES)
+		cookies->at[cookies->nr++] = cookie;
+}
+
+/* The registers of a PERF_RECORD_USER_STATE_DEFERRED, judged like those of samples. */
+static void read_states(FIXTURE_DATA(regs) *self, struct cookies *samples,
+			struct cookies *states, unsigned int *torn, unsigned int *wrong)
+{
+	struct user_part part;
+	struct sample sample;
+
+	while (ring_next(&self->ring, self->record)) {
+		if (self->record->header.type == PERF_RECORD_SAMPLE) {
+			parse_sample(self->record, &sample);
+			parse_user_part(self->record, &self->shots.attr, &part);
+			self->shots.samples++;
+			*wrong += part.rest != 0;
+			/* One in between two kernel entries has what it can have. */
+			if (!sample_cookie(&sample))
+				continue;
+			*wrong += part.abi || part.size;
+			add_cookie(samples, sample_cookie(&sample));
+		} else if (self->record->header.type == PERF_RECORD_USER_STATE_DEFERRED) {
+			const __u64 *regs = self->record->words + 5;
+
+			add_cookie(states, self->record->words[1]);
+			/* bx, bp and r12 to r15 are what is asked for. */
+			for (int i = 1; i < 6; i++)
+				*torn += self->record->words[2] == (uintptr_t)regs_syscalls_at &&
+					 regs[i] != regs[0];
+		}
+	}
+}
+
+/* Asked for in NMI: a record for each kernel entry, with the registers of that one. */
+TEST_F_TIMEOUT(regs, nmi_defers_state, TIMEOUT)
+{
+	unsigned int torn = 0, wrong = 0, missing = 0, twice = 0, unasked = 0;
+	struct cookies samples = {}, states = {};
+	unsigned long number = self->shots.number;
+	time_t end = time(NULL) + SECONDS;
+	__u64 last;
+
+	NEED_SHOTS();
+	samples.at = calloc(MAX_COOKIES, sizeof(__u64));
+	states.at = calloc(MAX_COOKIES, sizeof(__u64));
+	self->shots.attr.sample_type = RING_SAMPLE_TYPE | PERF_SAMPLE_REGS_USER |
+				       PERF_SAMPLE_STACK_USER;
+	self->shots.attr.sample_regs_user = 0;
+	for (unsigned int i = 0; i < self->shots.nr_kept; i++)
+		self->shots.attr.sample_regs_user |= 1ULL << self->shots.kept[i];
+	self->shots.attr.sample_stack_user = 64;
+	self->shots.attr.sample_id_all = 1;
+	self->shots.attr.defer_user_state = 1;
+	self->shots.attr.defer_output = 1;
+	ASSERT_EQ(0, shots_open(&self->shots, &self->ring, 0));
+	do {
+		number = regs_syscalls(number, ROUNDS, 0);
+		read_states(self, &samples, &states, &torn, &wrong);
+	} while (time(NULL) < end);
+	ring_disable(&self->ring);
+	read_states(self, &samples, &states, &torn, &wrong);
+	ring_close(&self->ring);
+
+	TH_LOG("%u samples, %u with a cookie, %u records", self->shots.samples, samples.nr,
+	       states.nr);
+	ASSERT_LT(50, states.nr);
+	ASSERT_GT(MAX_COOKIES, samples.nr);
+	/* The event may be disabled before the last record. */
+	last = samples.at[samples.nr - 1];
+	qsort(samples.at, samples.nr, sizeof(__u64), compare);
+	qsort(states.at, states.nr, sizeof(__u64), compare);
+	for (unsigned int i = 0; i < samples.nr; i++)
+		missing += samples.at[i] != last && !has_cookie(&states, samples.at[i]);
+	for (unsigned int i = 0; i < states.nr; i++) {
+		unasked += !has_cookie(&samples, states.at[i]);
+		twice += i && states.at[i] == states.at[i - 1];
+	}
+	EXPECT_LT(self->shots.samples - samples.nr, self->shots.samples / 10);
+	EXPECT_EQ(0, missing);
+	EXPECT_EQ(0, unasked);
+	EXPECT_EQ(0, twice);
+	EXPECT_EQ(0, torn);
+	EXPECT_EQ(0, wrong);
+	free(samples.at);
+	free(states.at);
 }
 
 /* The idle task has no user registers. */
@@ -373,6 +460,41 @@ TEST_F(regs, kernel_thread)
 	rings_close(&rings);
 }
 
+/* Nor has a worker of an io_uring, although it shares the mm. */
+TEST_F(regs, io_worker)
+{
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };
+	unsigned int workers = 0, with = 0;
+	struct rings rings = {};
+	struct user_part part;
+	struct sample sample;
+
+	self->attr = tracepoint_attr("sched/sched_switch");
+	self->attr.defer_callchain = 0;
+	self->attr.defer_output = 0;
+	self->attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	self->attr.sample_regs_user = ALL_REGS;
+	self->attr.sample_stack_user = 64;
+	ASSERT_EQ(0, rings_open_each_cpu(&rings, &self->attr, -1));
+	rings_enable(&rings);
+	if (uring_run_async(&sqe) == -ENOSYS)
+		SKIP(return, "no io_uring");
+	rings_disable(&rings);
+	for (unsigned int i = 0; i < rings.nr; i++) {
+		while (ring_next_type(&rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
+			parse_sample(self->record, &sample);
+			if (sample.pid != (__u32)getpid() || sample.tid == (__u32)getpid())
+				continue;
+			parse_user_part(self->record, &self->attr, &part);
+			workers++;
+			with += part.abi || part.size;
+		}
+	}
+	EXPECT_LT(0, workers);
+	EXPECT_EQ(0, with);
+	rings_close(&rings);
+}
+
 /* Each combination is as long as it says, and what is in it is the same. */
 TEST_F(regs, sample_types)
 {
@@ -393,21 +515,21 @@ TEST_F(regs, sample_types)
 		self->attr.sample_stack_user = 256;
 		ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 8));
 		ring_enable(&self->ring);
-		regs_syscalls(1000, 1);
+		regs_syscalls(1000, 1, 7);
 		ring_disable(&self->ring);
 		ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE));
 		parse_user_part(self->record, &self->attr, &part);
 		EXPECT_EQ(0, part.rest);
 		if (types[i] & PERF_SAMPLE_REGS_USER) {
 			EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, part.abi);
-			for (unsigned int k = 0; k < ARRAY_SIZE(kept); k++)
-				EXPECT_EQ(1001, part.regs[kept[k]]);
+			for (unsigned int k = 0; k < self->shots.nr_kept; k++)
+				EXPECT_EQ(1001, part.regs[self->shots.kept[k]]);
 		}
 		if (types[i] & PERF_SAMPLE_STACK_USER) {
 			EXPECT_EQ(256, part.size);
 			EXPECT_EQ(256, part.dyn_size);
-			/* On top is the number of rounds. */
-			EXPECT_EQ(1, *(const __u64 *)part.stack);
+			/* On top is the argument. */
+			EXPECT_EQ(7, *(const __u64 *)part.stack);
 		}
 		ring_close(&self->ring);
 	}
@@ -439,7 +561,7 @@ TEST_F(regs, hostile_stack_pointers)
 		ring_enable(&self->ring);
 		for (unsigned int i = 0; i < ARRAY_SIZE(sps); i++)
 			regs_call_at(sps[i]);
-		regs_syscalls(1000, 1);
+		regs_syscalls(1000, 1, 7);
 		ring_disable(&self->ring);
 		for (unsigned int i = 0; i <= ARRAY_SIZE(sps); i++) {
 			ASSERT_TRUE(ring_next(&self->ring, self->record));

@@ -8,6 +8,7 @@
 #include <asm/perf_regs.h>
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,8 +20,10 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "exec_child.h"
 #include "hang.h"
 #include "perf_ring.h"
 #include "swap.h"
@@ -35,6 +38,7 @@
 #define REGS		(BIT_OF(BP) | BIT_OF(SP) | BIT_OF(IP) | BIT_OF(R15))
 #define NR_REGS		4
 #define STACK		2048
+#define VSYSCALL_TIME	0xffffffffff600400UL
 
 /* The numbers that programs were built with. */
 static_assert(PERF_RECORD_USER_STATE_DEFERRED == 63, "record type");
@@ -307,44 +311,37 @@ TEST_F(state, with_callchain)
 	EXPECT_EQ(cookie, state.cookie);
 }
 
-/* One of the two, or with another attr in the event that gets the record. */
+/* One of the two: registers, or the stack. */
 TEST_F(state, parts)
 {
+	static const __u64 without[] = { PERF_SAMPLE_STACK_USER, PERF_SAMPLE_REGS_USER };
 	const __u64 *at;
-	__u64 cookie;
 
-	self->attr.sample_type &= ~PERF_SAMPLE_STACK_USER;
-	OPEN(0);
-	rings_enable(&self->rings);
-	workload_syscall(DEPTH, SYS_getppid);
-	rings_disable(&self->rings);
-	ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));
-	at = user_part(self->record);
-	EXPECT_EQ(0, *at++);
-	EXPECT_EQ((char *)self->record + self->record->header.size, (char *)at);
-	ASSERT_TRUE(ring_next(self->ring, self->record));
-	ASSERT_EQ(PERF_RECORD_USER_STATE_DEFERRED, self->record->header.type);
-	/* Header, cookie, ip, sp, abi, registers, size, sample_id. */
-	EXPECT_EQ((1 + 4 + NR_REGS + 1 + 3) * 8, self->record->header.size);
-	EXPECT_EQ(0, self->record->words[1 + 4 + NR_REGS]);
-	rings_close(&self->rings);
-
-	self->attr = state_attr(GETPPID);
-	self->attr.sample_type &= ~PERF_SAMPLE_REGS_USER;
-	OPEN(0);
-	rings_enable(&self->rings);
-	workload_syscall(DEPTH, SYS_getppid);
-	rings_disable(&self->rings);
-	ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));
-	at = user_part(self->record);
-	EXPECT_EQ(0, *at++);
-	EXPECT_EQ((char *)self->record + self->record->header.size, (char *)at);
-	ASSERT_TRUE(ring_next(self->ring, self->record));
-	ASSERT_EQ(PERF_RECORD_USER_STATE_DEFERRED, self->record->header.type);
-	/* The ABI of registers, of which there are none. */
-	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, self->record->words[4]);
-	cookie = self->record->words[5];
-	EXPECT_EQ(STACK, cookie);
+	for (unsigned int i = 0; i < ARRAY_SIZE(without); i++) {
+		self->attr = state_attr(GETPPID);
+		self->attr.sample_type &= ~without[i];
+		OPEN(0);
+		rings_enable(&self->rings);
+		workload_syscall(DEPTH, SYS_getppid);
+		rings_disable(&self->rings);
+		ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));
+		at = user_part(self->record);
+		EXPECT_EQ(0, *at++);
+		EXPECT_EQ((char *)self->record + self->record->header.size, (char *)at);
+		ASSERT_TRUE(ring_next(self->ring, self->record));
+		ASSERT_EQ(PERF_RECORD_USER_STATE_DEFERRED, self->record->header.type);
+		/* The ABI of the registers, also of none. */
+		at = self->record->words + 4;
+		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, *at++);
+		if (without[i] == PERF_SAMPLE_STACK_USER) {
+			/* Header, cookie, ip, sp, abi, registers, size, sample_id. */
+			EXPECT_EQ((1 + 4 + NR_REGS + 1 + 3) * 8, self->record->header.size);
+			EXPECT_EQ(0, at[NR_REGS]);
+		} else {
+			EXPECT_EQ(STACK, *at);
+		}
+		rings_close(&self->rings);
+	}
 }
 
 TEST_F(state, bad_attrs)
@@ -516,6 +513,62 @@ TEST_F(state, moved_by_ptrace)
 	EXPECT_EQ(moved + 1, unwind_stat("states_moved"));
 }
 
+/*
+ * An entry that only an event without a stack asks about, after one that an event with
+ * a stack did: what there was to copy then is no more.
+ */
+TEST_F(state, of_this_entry)
+{
+	struct perf_event_attr regs_only = state_attr("sched/sched_switch");
+	struct user_regs_struct regs;
+	struct state state;
+	__u64 cookie;
+	pid_t child;
+	int status;
+
+	regs_only.sample_type &= ~PERF_SAMPLE_STACK_USER;
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		workload_syscall(DEPTH, SYS_getppid);
+		workload_syscall(DEPTH, SYS_getpid);
+		workload_syscall(DEPTH, SYS_getpid);
+		_exit(1);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	OPEN(child);
+	ASSERT_EQ(0, rings_open(&self->rings, &regs_only, child, -1, 8));
+	ASSERT_EQ(0, ring_filter(&self->rings.ring[1], "prev_state", TRACED));
+	rings_enable(&self->rings);
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
+	/* Stops are what is sampled: once it stays where it is, once it is moved. */
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getpid, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getpid, &regs));
+	ASSERT_EQ(0, stop_at_syscall(child, SYS_getpid, &regs));
+	regs.rip = (uintptr_t)landing;
+	regs.rsp = ((regs.rsp - 1024) & ~15UL) - 8;
+	ASSERT_EQ(0, ptrace(PTRACE_SETREGS, child, 0, &regs));
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, child, 0, 0));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(42, WEXITSTATUS(status));
+
+	NEXT_SAMPLE(cookie);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	EXPECT_EQ(STACK, state.dyn_size);
+	for (int moved = 0; moved < 2; moved++) {
+		NEXT_STATE(state);
+		EXPECT_NE(cookie, state.cookie);
+		EXPECT_EQ(moved, state.changed);
+		EXPECT_EQ(moved ? 0 : PERF_SAMPLE_REGS_ABI_64, state.abi);
+		EXPECT_EQ(0, state.size);
+	}
+	EXPECT_NO_MORE();
+}
+
 static void handler(int sig)
 {
 	workload_syscall(3, SYS_getppid);
@@ -601,6 +654,139 @@ TEST_F(state, exec)
 	EXPECT_EQ(1, with);
 	EXPECT_EQ(1, without);
 	EXPECT_EQ(1, records);
+}
+
+/* The same over and over: no record says that anything changed. */
+TEST_F(state, exec_loop)
+{
+	unsigned int records = 0, others = 0;
+	struct exec_loop loop;
+	struct state state;
+	__u64 cookie = 0;
+	time_t end;
+
+	self->attr = state_attr("syscalls/sys_enter_execve");
+	self->attr.sample_stack_user = 64;
+	ASSERT_EQ(0, exec_loop_prepare(&loop));
+	OPEN(loop.pid);
+	rings_enable(&self->rings);
+	ASSERT_EQ(0, exec_loop_start(&loop));
+	for (end = time(NULL) + 20; time(NULL) < end && records < 200; ) {
+		if (!ring_next(self->ring, self->record)) {
+			usleep(1000);
+			continue;
+		}
+		if (self->record->header.type == PERF_RECORD_SAMPLE) {
+			struct sample sample;
+
+			parse_sample(self->record, &sample);
+			cookie = sample_cookie(&sample);
+			EXPECT_NE(0, cookie);
+		}
+		if (self->record->header.type != PERF_RECORD_USER_STATE_DEFERRED)
+			continue;
+		parse_state(self->record, &state);
+		EXPECT_EQ(cookie, state.cookie);
+		EXPECT_FALSE(state.changed);
+		EXPECT_EQ(64, state.dyn_size);
+		EXPECT_EQ(state.ip, state.reg_ip);
+		/* Where it started was another program. */
+		others += state.ip != loop.entry;
+		records++;
+	}
+	EXPECT_TRUE(exec_loop_stop(&loop));
+	EXPECT_LT(20, records);
+	EXPECT_GE(1, others);
+}
+
+void state_probed(void);
+extern const char state_probed_at[];
+
+/* Nothing that the kernel emulates: it is stepped in another place. */
+asm("state_probed:\n"
+    "	push	%rbp\n"
+    "	mov	%rsp, %rbp\n"
+    "state_probed_at:\n"
+    "	mov	%rbx, %rbx\n"
+    "	pop	%rbp\n"
+    "	ret\n");
+
+/* The state at a probed instruction is that before it, where the instruction is. */
+TEST_F(state, uprobe)
+{
+	struct perf_event_attr attr;
+	struct state state;
+	char file[PATH_MAX];
+	__u64 cookie;
+
+	if (uprobe_attr(&attr, state_probed_at, file, sizeof(file)))
+		SKIP(return, "needs CONFIG_UPROBE_EVENTS");
+	attr.defer_callchain = 0;
+	attr.defer_user_state = 1;
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	attr.sample_regs_user = REGS;
+	attr.sample_stack_user = 64;
+	self->attr = attr;
+	OPEN(0);
+	rings_enable(&self->rings);
+	for (int i = 0; i < 3; i++)
+		state_probed();
+	rings_disable(&self->rings);
+	for (int i = 0; i < 3; i++) {
+		NEXT_SAMPLE(cookie);
+		NEXT_STATE(state);
+		EXPECT_EQ(cookie, state.cookie);
+		EXPECT_FALSE(state.changed);
+		EXPECT_EQ((uintptr_t)state_probed_at, state.ip);
+		EXPECT_EQ((uintptr_t)state_probed_at, state.reg_ip);
+		EXPECT_EQ(state.sp, state.bp);
+		EXPECT_EQ(64, state.dyn_size);
+	}
+	EXPECT_NO_MORE();
+}
+
+/* An emulated vsyscall changes ip and sp: the state is taken before. */
+TEST_F(state, vsyscall)
+{
+	struct state state;
+	__u64 cookie;
+	pid_t child;
+	int go[2], status;
+	char c;
+
+	self->attr = state_attr("exceptions/page_fault_user");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no page fault tracepoints");
+	self->attr.exclude_callchain_user = 0;
+	self->attr.defer_callchain = 1;
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (read(go[0], &c, 1) == 1)
+			((time_t (*)(time_t *))VSYSCALL_TIME)(NULL);
+		_exit(0);
+	}
+	OPEN(child);
+	ASSERT_EQ(0, ring_filter(self->ring, "address", VSYSCALL_TIME));
+	rings_enable(&self->rings);
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	if (WIFSIGNALED(status))
+		SKIP(return, "needs CONFIG_LEGACY_VSYSCALL_XONLY");
+	NEXT_SAMPLE(cookie);
+	ASSERT_TRUE(ring_next(self->ring, self->record));
+	ASSERT_EQ(PERF_RECORD_CALLCHAIN_DEFERRED, self->record->header.type);
+	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
+	/* Who called it is there. */
+	EXPECT_LT(2, as_deferred(self->record)->nr);
+	EXPECT_EQ(VSYSCALL_TIME, as_deferred(self->record)->ips[0]);
+	NEXT_STATE(state);
+	EXPECT_EQ(cookie, state.cookie);
+	EXPECT_FALSE(state.changed);
+	EXPECT_EQ(VSYSCALL_TIME, state.ip);
+	EXPECT_EQ(VSYSCALL_TIME, state.reg_ip);
+	EXPECT_EQ(state.sp, state.reg_sp);
 }
 
 /* An exiting task tells what is resident. */

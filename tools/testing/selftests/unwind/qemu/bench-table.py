@@ -19,6 +19,7 @@ SHOTS = re.compile(r"(\w+):no registers (\d+) \((\d+) elsewhere\), stale (\d+), 
                    r"with -1 (\d+), all right (\d+)")
 HITS = re.compile(r"(\w+):(\d+) NMIs, (\d+) in the kernel, (\d+) in entry code, "
                   r"(\d+) of them in the gap")
+SHOOTINGS = 7
 CALLS = 100000
 # What a record, a task work and a look at the code may cost.
 ALONE = 1600
@@ -76,9 +77,10 @@ def totals(bench):
     """
     A sample for each kernel entry, or none: all that it costs. Returns whether to
     defer costs no more than to walk in place, but for ALONE: below a short stack the
-    record of its own and the way to it are more than what is saved.
+    record of its own and the way to it are more than what is saved. And whether a stack
+    that is deferred takes no more room than one in the sample.
     """
-    cheaper = True
+    cheaper = smaller = True
     for work in ("read", "user"):
         for depth in (5, 100):
             data = {way: bench.data(work, depth, way) for way in WAYS}
@@ -87,13 +89,14 @@ def totals(bench):
                 [figure(costs[way]) for way in WAYS])
             more = median(costs["deferred"]) - median(costs["fp"])
             cheaper &= more <= (ALONE if depth == 5 else 0)
-            row("", "bytes", [figure([d.bytes / len(d.samples) for d in data[way]])
-                              for way in WAYS])
+            size = {way: [d.bytes / len(d.samples) for d in data[way]] for way in WAYS}
+            row("", "bytes", [figure(size[way]) for way in WAYS])
+            smaller &= median(size["dwarf,8192,defer"]) <= median(size["dwarf,8192"])
             row("", "samples lost",
                 [figure([d.lost_samples for d in data[way]]) for way in WAYS])
             for label, column in (("chain reaches main", 1), ("chain reaches _start", 2)):
                 row("", label, [bench.reach(work, depth, way, column) for way in WAYS])
-    return cheaper
+    return cheaper, smaller
 
 
 def frames(bench):
@@ -163,14 +166,14 @@ def registers(bench):
             wrong[name].append(tuple(map(int, m.group(4, 6))))
     costs = [median(c) for c in costs.values()]
     # On the base it is stale in the gap, and -1 everywhere: that is what it is for.
-    seen = len(wrong["base"]) == 3 and all(map(all, wrong["base"][:1]))
-    return costs[1] < costs[0], seen and wrong["series"] == 3 * [(0, 0)]
+    seen = len(wrong["base"]) == SHOOTINGS and all(map(all, wrong["base"][:1]))
+    return costs[1] < costs[0], seen and wrong["series"] == SHOOTINGS * [(0, 0)]
 
 
 def main(out):
     bench = Bench(out)
     row("per sample", "", WAYS)
-    cheaper = totals(bench)
+    cheaper, small = totals(bench)
     print()
     frames(bench)
     print()
@@ -190,6 +193,9 @@ def main(out):
     if not cheaper:
         print(f"bench: deferred costs more than fp below 100 frames, or {ALONE} more below 5",
               file=sys.stderr)
+    if not small:
+        print("bench: a deferred stack takes more room than one in the sample",
+              file=sys.stderr)
     if not smaller:
         print("bench: deferred stacks take more than a fifth of the room", file=sys.stderr)
     if not cheap_regs:
@@ -197,7 +203,7 @@ def main(out):
     if not right:
         print("bench: there are samples with wrong user registers, or none on the base",
               file=sys.stderr)
-    return 0 if constant and cheaper and smaller and cheap_regs and right else 1
+    return 0 if constant and cheaper and small and smaller and cheap_regs and right else 1
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ shoot() {
 
 mkdir "$out/selftest"
 make -s -C "$LINUX/tools/testing/selftests/unwind" OUTPUT="$out/selftest" \
-	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/user_regs" > "$out/log.selftest"
+	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/user_regs" \
+	"$out/selftest/exec_loop" > "$out/log.selftest"
 echo "bench: registers of samples in NMI"
 shoot base "$base"
 shoot series "$kernel"

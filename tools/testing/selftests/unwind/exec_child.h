@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A process that executes itself for ever.
+ */
+#ifndef _UNWIND_EXEC_CHILD_H
+#define _UNWIND_EXEC_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Its program is exec_loop.S. */
+struct exec_loop {
+	pid_t		pid;
+	int		go;
+	/* Entry point, and what the instruction pointer is in execve(). */
+	unsigned long	entry;
+};
+
+/* A process that will be it; 0 or -1. Then let it begin. */
+int exec_loop_prepare(struct exec_loop *loop);
+int exec_loop_start(struct exec_loop *loop);
+
+/* Kill it; returns whether it was still there. */
+bool exec_loop_stop(struct exec_loop *loop);
+
+#endif /* _UNWIND_EXEC_CHILD_H */

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Samples with user registers, and whether these are right.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "shots.h"
+
+#define PERIOD_NS	200000
+#define REMOTE		0
+
+static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)
+{
+	*abi = *at++;
+	memset(regs, 0, 64 * sizeof(*regs));
+	for (int i = 0; *abi && i < 64; i++) {
+		if (mask & 1ULL << i)
+			regs[i] = *at++;
+	}
+	return at;
+}
+
+void parse_user_part(const union record *record, const struct perf_event_attr *attr,
+		     struct user_part *part)
+{
+	struct sample sample;
+	const __u64 *at;
+
+	memset(part, 0, sizeof(*part));
+	parse_sample(record, &sample);
+	at = sample.ips + sample.nr;
+	if (attr->sample_type & PERF_SAMPLE_REGS_USER)
+		at = take_regs(at, attr->sample_regs_user, &part->abi, part->regs);
+	if (attr->sample_type & PERF_SAMPLE_STACK_USER) {
+		part->size = *at++;
+		if (part->size) {
+			part->stack = (const char *)at;
+			at += part->size / 8;
+			part->dyn_size = *at++;
+		}
+	}
+	if (attr->sample_type & PERF_SAMPLE_REGS_INTR)
+		at = take_regs(at, attr->sample_regs_intr, &part->intr_abi, part->intr);
+	part->rest = (const char *)record + record->header.size - (const char *)at;
+}
+
+static void shots_init_attr(struct shots *shots)
+{
+	shots->attr = (struct perf_event_attr) {
+		.type			= pmu_type("perf_test"),
+		.size			= sizeof(shots->attr),
+		.config			= REMOTE,
+		.sample_period		= PERIOD_NS,
+		.sample_type		= RING_SAMPLE_TYPE | PERF_SAMPLE_REGS_USER |
+					  PERF_SAMPLE_REGS_INTR,
+		.sample_regs_user	= ALL_REGS,
+		.sample_regs_intr	= ALL_REGS,
+		.exclude_callchain_user	= 1,
+		.disabled		= 1,
+	};
+	shots->entry_begin = kernel_symbol("__entry_text_start");
+	shots->entry_end = kernel_symbol("__entry_text_end");
+}
+
+void shots_init(struct shots *shots)
+{
+	*shots = (struct shots) {
+		.kept		= {
+			PERF_REG_X86_BX, PERF_REG_X86_BP, PERF_REG_X86_R12,
+			PERF_REG_X86_R13, PERF_REG_X86_R14, PERF_REG_X86_R15,
+		},
+		.nr_kept	= 6,
+		.number		= 0x5a0000000000,
+		.number_shift	= 40,
+		.abi		= PERF_SAMPLE_REGS_ABI_64,
+	};
+	shots_init_attr(shots);
+}
+
+void shots_init_32(struct shots *shots)
+{
+	*shots = (struct shots) {
+		.kept		= { PERF_REG_X86_BX, PERF_REG_X86_SI, PERF_REG_X86_DI },
+		.nr_kept	= 3,
+		.number		= 0x5a5a0000,
+		.number_shift	= 16,
+		.abi		= PERF_SAMPLE_REGS_ABI_32,
+	};
+	shots_init_attr(shots);
+}
+
+void shots_here(struct shots *shots, __u64 begin, __u64 size)
+{
+	for (unsigned int i = 0; i < MAX_HERE; i++) {
+		if (!shots->here[i].end) {
+			shots->here[i].begin = begin;
+			shots->here[i].end = begin + size;
+			return;
+		}
+	}
+}
+
+int shots_open(struct shots *shots, struct ring *ring, pid_t pid)
+{
+	int err = ring_open(ring, &shots->attr, pid, -1, 1024);
+
+	if (!err)
+		ring_enable(ring);
+	return err;
+}
+
+static bool is_here(const struct shots *shots, __u64 ip)
+{
+	for (unsigned int i = 0; i < MAX_HERE; i++) {
+		if (ip >= shots->here[i].begin && ip < shots->here[i].end)
+			return true;
+	}
+	return false;
+}
+
+static void judge(struct shots *shots, const struct user_part *part)
+{
+	bool in_entry = part->intr[PERF_REG_X86_IP] >= shots->entry_begin &&
+			part->intr[PERF_REG_X86_IP] < shots->entry_end;
+	bool here = is_here(shots, part->regs[PERF_REG_X86_IP]);
+	__u64 first = part->regs[shots->kept[0]];
+	/* The program's register is still in the CPU. */
+	__u64 live = part->intr[shots->kept[0]];
+	bool minus_one = false, torn = false;
+	bool number = first >> shots->number_shift == shots->number >> shots->number_shift;
+
+	shots->entry += in_entry;
+	shots->gap += in_entry && part->intr[PERF_REG_X86_SP] < USER_END;
+	if (!part->abi) {
+		shots->none++;
+		shots->none_elsewhere += !in_entry;
+		return;
+	}
+	shots->other_abi += part->abi != shots->abi;
+	for (unsigned int i = 0; i < shots->nr_kept; i++) {
+		minus_one |= part->regs[shots->kept[i]] == -1ULL;
+		torn |= here && part->regs[shots->kept[i]] != first;
+	}
+	shots->right += here && number && !torn;
+	shots->minus_one += minus_one;
+	if (live >> shots->number_shift == shots->number >> shots->number_shift && live != first)
+		shots->stale++;
+	else if (!minus_one)
+		shots->torn += torn;
+}
+
+void shots_read(struct shots *shots, struct ring *ring, union record *record)
+{
+	struct user_part part;
+
+	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
+		shots->samples++;
+		if ((record->header.misc & PERF_RECORD_MISC_CPUMODE_MASK) !=
+		    PERF_RECORD_MISC_KERNEL)
+			continue;
+		shots->kernel++;
+		parse_user_part(record, &shots->attr, &part);
+		judge(shots, &part);
+	}
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Samples with user registers: what is in them. And whether it is right, for a program
+ * that loads the same number into the registers that a kernel entry preserves, another
+ * one before each, while NMIs of another CPU hit whatever the kernel does then, its
+ * entry code too. A register that is not of this entry shows.
+ */
+#ifndef _UNWIND_SHOTS_H
+#define _UNWIND_SHOTS_H
+
+#include <asm/perf_regs.h>
+#include <linux/types.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+
+#define BIT_OF(reg)	(1ULL << (PERF_REG_X86_##reg))
+/* The sixteen of the program, ip and flags: what DWARF unwinding asks for. */
+#define ALL_REGS	(0xff0fffULL & ~(BIT_OF(DS) | BIT_OF(ES) | BIT_OF(FS) | BIT_OF(GS)))
+#define USER_END	0x7ffffffff000UL
+#define MAX_KEPT	6
+#define MAX_HERE	3
+
+/* The part of a sample behind the callchain. */
+struct user_part {
+	__u64		abi, intr_abi;
+	__u64		regs[64], intr[64];
+	__u64		size, dyn_size;
+	const char	*stack;
+	/* Bytes of the sample that are none of all this: 0. */
+	long		rest;
+};
+
+/* @record is a sample of RING_SAMPLE_TYPE and any of what struct user_part has. */
+void parse_user_part(const union record *record, const struct perf_event_attr *attr,
+		     struct user_part *part);
+
+/* The program, and its NMIs by what they found. */
+struct shots {
+	/* Registers of the program that have the number, which is above this. */
+	int		kept[MAX_KEPT];
+	unsigned int	nr_kept;
+	__u64		number;
+	unsigned int	number_shift;
+	__u64		abi;
+	/* Where user mode is left; elsewhere in the program they may have anything. */
+	struct {
+		__u64	begin, end;
+	} here[MAX_HERE];
+	struct perf_event_attr attr;
+	__u64		entry_begin, entry_end;
+
+	unsigned int	samples, kernel, entry, gap, none, none_elsewhere, right;
+	unsigned int	minus_one, stale, torn, other_abi;
+};
+
+/* Needs CONFIG_PERF_TEST_PMU and two CPUs. */
+static inline bool shots_possible(void)
+{
+	return pmu_type("perf_test") >= 0 && sysconf(_SC_NPROCESSORS_ONLN) > 1;
+}
+
+/* For a 64-bit program, and for a 32-bit one. */
+void shots_init(struct shots *shots);
+void shots_init_32(struct shots *shots);
+
+/* Add an address, or some, where the program enters the kernel. */
+void shots_here(struct shots *shots, __u64 begin, __u64 size);
+
+/* 0 or -errno; the ring is enabled. */
+int shots_open(struct shots *shots, struct ring *ring, pid_t pid);
+
+/* Judge what is in the ring. */
+void shots_read(struct shots *shots, struct ring *ring, union record *record);
+
+#endif /* _UNWIND_SHOTS_H */

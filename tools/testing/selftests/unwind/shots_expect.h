@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a test expects of its shots; for those that include the harness.
+ */
+#ifndef _UNWIND_SHOTS_EXPECT_H
+#define _UNWIND_SHOTS_EXPECT_H
+
+#include "shots.h"
+#include "../kselftest_harness.h"
+
+/* Registers were right, or there were none; that is said, as the benchmark reads it. */
+static inline void shots_expect(struct __test_metadata *_metadata, const struct shots *shots)
+{
+	TH_LOG("%u NMIs, %u in the kernel, %u in entry code, %u of them in the gap",
+	       shots->samples, shots->kernel, shots->entry, shots->gap);
+	TH_LOG("no registers %u (%u elsewhere), stale %u, torn %u, with -1 %u, all right %u",
+	       shots->none, shots->none_elsewhere, shots->stale, shots->torn, shots->minus_one,
+	       shots->right);
+	EXPECT_LT(50, shots->kernel);
+	EXPECT_LT(20, shots->right);
+	EXPECT_EQ(0, shots->stale);
+	EXPECT_EQ(0, shots->torn);
+	EXPECT_EQ(0, shots->minus_one);
+	EXPECT_EQ(0, shots->other_abi);
+	/* None in entry code. */
+	EXPECT_EQ(shots->entry, shots->none - shots->none_elsewhere);
+}
+
+/* Elsewhere they are there but for a few instructions. */
+static inline void shots_expect_elsewhere(struct __test_metadata *_metadata,
+					  const struct shots *shots)
+{
+	EXPECT_LE(shots->none_elsewhere, (shots->kernel - shots->entry) / 4);
+}
+
+#endif /* _UNWIND_SHOTS_EXPECT_H */

@@ -99,20 +99,10 @@ static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_reg
 	return data->regs_user.regs;
 }
 
-/**
- * perf_callchain_defer - ask for the user part of a sample's callchain
- * @data:	the sample
- * @event:	the event that samples, with attr.defer_callchain
- * @regs:	registers of the sample
- * @kernel:	the chain gets a kernel part if the sample hit the kernel
- * @user:	the chain shall have a user part; cleared when it must not be taken
- *		in place, because it is deferred or because there is none
- *
- * Context: as the sample, NMI included.
- * Return: the cookie, or 0 when nothing was deferred.
- */
-u64 perf_callchain_defer(struct perf_sample_data *data, struct perf_event *event,
-			 struct pt_regs *regs, bool kernel, bool *user)
+/* As perf_callchain_defer(); inline, as each deferred sample comes here. */
+static __always_inline u64
+callchain_defer(struct perf_sample_data *data, struct perf_event *event,
+		struct pt_regs *regs, bool kernel, bool *user)
 {
 	u64 cookie;
 	int ret;
@@ -128,6 +118,42 @@ u64 perf_callchain_defer(struct perf_sample_data *data, struct perf_event *event
 		*user = false;
 
 	return cookie;
+}
+
+/**
+ * perf_callchain_defer - ask for the user part of a sample's callchain
+ * @data:	the sample
+ * @event:	the event that samples, with attr.defer_callchain
+ * @regs:	registers of the sample
+ * @kernel:	the chain gets a kernel part if the sample hit the kernel
+ * @user:	the chain shall have a user part; cleared when it must not be taken
+ *		in place, because it is deferred or because there is none
+ *
+ * Context: as the sample, NMI included.
+ * Return: the cookie, or 0 when nothing was deferred.
+ */
+u64 perf_callchain_defer(struct perf_sample_data *data, struct perf_event *event,
+			 struct pt_regs *regs, bool kernel, bool *user)
+{
+	return callchain_defer(data, event, regs, kernel, user);
+}
+
+/* As perf_callchain_with_cookie(); inline, as each deferred sample comes here. */
+static __always_inline struct perf_callchain_entry *
+callchain_with_cookie(struct perf_sample_data *data, struct perf_event *event,
+		      struct pt_regs *regs, bool kernel, bool user, u64 cookie)
+{
+	struct perf_callchain_entry *entry;
+
+	if (user)
+		perf_fetch_regs_user(data, regs);
+	entry = get_perf_callchain(regs, kernel, user ? data->regs_user.regs : NULL,
+				   event->attr.sample_max_stack, false, true);
+	if (entry && cookie) {
+		entry->ip[entry->nr++] = PERF_CONTEXT_USER_DEFERRED;
+		entry->ip[entry->nr++] = cookie;
+	}
+	return entry;
 }
 
 /**
@@ -147,17 +173,7 @@ struct perf_callchain_entry *
 perf_callchain_with_cookie(struct perf_sample_data *data, struct perf_event *event,
 			   struct pt_regs *regs, bool kernel, bool user, u64 cookie)
 {
-	struct perf_callchain_entry *entry;
-
-	if (user)
-		perf_fetch_regs_user(data, regs);
-	entry = get_perf_callchain(regs, kernel, user ? data->regs_user.regs : NULL,
-				   event->attr.sample_max_stack, false, true);
-	if (entry && cookie) {
-		entry->ip[entry->nr++] = PERF_CONTEXT_USER_DEFERRED;
-		entry->ip[entry->nr++] = cookie;
-	}
-	return entry;
+	return callchain_with_cookie(data, event, regs, kernel, user, cookie);
 }
 
 /**
@@ -175,9 +191,9 @@ struct perf_callchain_entry *
 perf_callchain_deferred(struct perf_sample_data *data, struct perf_event *event,
 			struct pt_regs *regs, bool kernel, bool user)
 {
-	u64 cookie = perf_callchain_defer(data, event, regs, kernel, &user);
+	u64 cookie = callchain_defer(data, event, regs, kernel, &user);
 
-	return perf_callchain_with_cookie(data, event, regs, kernel, user, cookie);
+	return callchain_with_cookie(data, event, regs, kernel, user, cookie);
 }
 
 static void perf_deferred_output_ips(struct perf_output_handle *handle,
@@ -231,7 +247,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
 
-	perf_output_put(&handle, record);
+	__output_copy(&handle, &record, sizeof(record));
 	perf_deferred_output_ips(&handle, deferred->trace, nr);
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);

@@ -519,37 +519,54 @@ static bool is_indirect_call(const u8 *modrm, unsigned int rest)
 	return size == rest && (modrm[-1] == 0xff || is_probed(modrm[-1]));
 }
 
+/* What is before an address that may be near the start of its mapping, or 0. */
+static noinline u64 read_first_code(unsigned long addr)
+{
+	size_t near = min(offset_in_page(addr), sizeof(u64));
+	u64 word = 0;
+
+	if (!near || near == sizeof(word) ||
+	    read_text((u8 *)(&word + 1) - near, addr - near, near) != near)
+		return 0;
+	return word;
+}
+
+/* Does an indirect call end with this word? */
+static noinline bool ends_in_indirect_call(u64 word)
+{
+	u8 code[MAX_CALL + 1], *call = code + 1;
+
+	memcpy(code, &word, sizeof(code));
+	for (int rest = 0; rest <= MAX_CALL - 2; rest++) {
+		if (is_indirect_call(&call[MAX_CALL - 1 - rest], rest))
+			return true;
+	}
+	return false;
+}
+
 /**
  * arch_unwind_user_after_call - does a call instruction end at an address?
  * @addr:	a return address, perhaps
  */
 bool arch_unwind_user_after_call(unsigned long addr)
 {
-	u8 code[MAX_CALL + 1], *call = code + 1;
-	size_t near;
 	u64 word;
+	u8 byte;
 
 	if (addr < sizeof(word))
 		return false;
-	if (get_user(word, (u64 __user *)(addr - sizeof(word)))) {
-		/* It may be the first one in its mapping. */
-		near = min(offset_in_page(addr), sizeof(word));
-		word = 0;
-		if (!near || near == sizeof(word) ||
-		    read_text((u8 *)(&word + 1) - near, addr - near, near) != near)
-			return false;
-	}
-	memcpy(code, &word, sizeof(code));
+	if (get_user(word, (u64 __user *)(addr - sizeof(word))))
+		word = read_first_code(addr);
 
 	/* call rel32 */
-	if (call[MAX_CALL - 5] == 0xe8 || is_probed(call[MAX_CALL - 5]))
+	byte = word >> 24;
+	if (byte == 0xe8 || is_probed(byte))
+		return true;
+	/* By a register: most of the others. */
+	if ((word >> 48 & 0xf8ff) == 0xd0ff)
 		return true;
 
-	for (int rest = 0; rest <= MAX_CALL - 2; rest++) {
-		if (is_indirect_call(&call[MAX_CALL - 1 - rest], rest))
-			return true;
-	}
-	return false;
+	return ends_in_indirect_call(word);
 }
 
 #ifdef CONFIG_IA32_EMULATION

@@ -7,7 +7,8 @@
  * Invariant: perf_sample_data::regs_user is set together with the flag
  * PERF_SAMPLE_FETCHED_REGS_USER. Whoever needs user registers of a sample, be it
  * for the sample itself, for a copy of the stack, for a callchain or for a deferred
- * request, gets the same ones, or all of them get none.
+ * request, gets the same ones, or all of them get none. But for PEBS: what goes into
+ * the sample, and the copy of the stack with it, is of the sampled instruction there.
  */
 #include <linux/perf_event.h>
 #include <linux/perf_regs.h>

@@ -231,7 +231,7 @@ static unsigned long stride(void)
 	return getenv("UNWIND_FULL") ? 1 : 1 + size / PLENTY;
 }
 
-TEST_F_TIMEOUT(probe, each_instruction, 300)
+TEST_F_TIMEOUT(probe, each_instruction, 900)
 {
 	const char *seed = getenv("UNWIND_SEED");
 	struct unwind_test_op try = OP_PROBE(0);

@@ -24,7 +24,7 @@ static unsigned long find_exec_loop(char *path, size_t size)
 
 	while (len > 0 && path[len - 1] != '/')
 		len--;
-	strcpy(path + (len < 0 ? 0 : len), "exec_loop");
+	memcpy(path + (len < 0 ? 0 : len), "exec_loop", sizeof("exec_loop"));
 	fd = open(path, O_RDONLY);
 	if (fd < 0)
 		return 0;

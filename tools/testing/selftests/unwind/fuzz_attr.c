@@ -36,7 +36,7 @@
 #define FLAGS_OFFSET	40
 #define KNOWN_FLAGS	40
 /* defer_user_state, in front of which none is known. */
-#define USER_STATE	(1ULL << 63)
+#define USER_STATE	0x8000000000000000ULL
 #define OLD_COOKIES	64
 #define MAX_STACK	127
 

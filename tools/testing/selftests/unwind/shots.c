@@ -9,6 +9,9 @@
 
 #define PERIOD_NS	200000
 #define REMOTE		0
+#define SECONDS		2
+#define AT_MOST		50
+#define ENOUGH		1000
 
 static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)
 {
@@ -108,6 +111,13 @@ int shots_open(struct shots *shots, struct ring *ring, pid_t pid)
 	if (!err)
 		ring_enable(ring);
 	return err;
+}
+
+bool shots_enough(const struct shots *shots, time_t begin)
+{
+	time_t now = time(NULL);
+
+	return now >= begin + AT_MOST || (now >= begin + SECONDS && shots->kernel >= ENOUGH);
 }
 
 static bool is_here(const struct shots *shots, __u64 ip)

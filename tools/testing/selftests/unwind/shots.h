@@ -10,6 +10,7 @@
 
 #include <asm/perf_regs.h>
 #include <linux/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -69,6 +70,9 @@ void shots_here(struct shots *shots, __u64 begin, __u64 size);
 
 /* 0 or -errno; the ring is enabled. */
 int shots_open(struct shots *shots, struct ring *ring, pid_t pid);
+
+/* Since @begin, is that enough? Not by time alone: an emulator may be slow. */
+bool shots_enough(const struct shots *shots, time_t begin);
 
 /* Judge what is in the ring. */
 void shots_read(struct shots *shots, struct ring *ring, union record *record);

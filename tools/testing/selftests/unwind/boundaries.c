@@ -24,7 +24,7 @@
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define DEPTH	10
 

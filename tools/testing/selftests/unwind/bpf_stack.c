@@ -19,7 +19,7 @@
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define DEPTH		10
 #define MAX_FRAMES	127

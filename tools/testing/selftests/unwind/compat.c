@@ -15,7 +15,7 @@
 
 #include "perf_ring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define PAGE		4096UL
 #define MAP_SIZE	(256 * 1024UL)

@@ -16,7 +16,7 @@
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define DEPTH		5
 /* More than the page holds that a task keeps. */

@@ -21,7 +21,7 @@
 #include "tracer.h"
 #include "uring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 /* Known callers; the whole trace fits an event. */
 #define DEPTH	20

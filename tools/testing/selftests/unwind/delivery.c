@@ -21,7 +21,7 @@
 #include "perf_ring.h"
 #include "uring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define DEPTH	10
 #define GETPPID	"syscalls/sys_enter_getppid"

@@ -25,7 +25,7 @@
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define MAX_STACK	"kernel/perf_event_max_stack"
 /* What a record of 64 KiB has room for, with the largest sample_id. */

@@ -28,7 +28,7 @@
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define GETPPID		"syscalls/sys_enter_getppid"
 #define DEPTH		5U

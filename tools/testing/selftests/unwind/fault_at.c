@@ -25,7 +25,7 @@
 #include "hang.h"
 #include "perf_ring.h"
 #include "tracer.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define PAGE		4096UL
 #define FRAMES		8

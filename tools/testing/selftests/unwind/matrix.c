@@ -60,7 +60,7 @@
 #include "swap.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define MAX_STACK	"kernel/perf_event_max_stack"
 /* All cells, and all cases in them. */

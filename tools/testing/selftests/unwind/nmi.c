@@ -19,7 +19,7 @@
 
 #include "perf_ring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 /* Long enough for an emulated CPU to get something else done, too. */
 #define PERIOD_NS	250000

@@ -19,7 +19,7 @@
 
 #include "oracle.h"
 #include "perf_ring.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define MAX_DEPTH	64
 /* A function that does not come back is a bug in the test. */

@@ -21,7 +21,7 @@
 #include "perf_ring.h"
 #include "swap.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define PAGE		4096UL
 #define STACK_PAGES	8

@@ -6,7 +6,7 @@
 #define _UNWIND_SHOTS_EXPECT_H
 
 #include "shots.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 /* Registers were right, or there were none; that is said, as the benchmark reads it. */
 static inline void shots_expect(struct __test_metadata *_metadata, const struct shots *shots)

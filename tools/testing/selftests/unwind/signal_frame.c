@@ -15,7 +15,7 @@
 
 #include "perf_ring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define STACK_SIZE	65536UL
 #define DEPTH		5U

@@ -34,7 +34,7 @@
 
 #include "test_storm.h"
 #include "tracer.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define FILE_NAME	"/sys/kernel/debug/unwind/storm"
 /* By default, a few seconds on an emulated machine. */

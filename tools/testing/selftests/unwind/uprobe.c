@@ -19,7 +19,7 @@
 #include "hang.h"
 #include "perf_ring.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 /* Labels of the assembly below; a trace ends in probe_outermost. */
 extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];

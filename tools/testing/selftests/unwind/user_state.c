@@ -29,7 +29,7 @@
 #include "swap.h"
 #include "tracer.h"
 #include "workload.h"
-#include "../kselftest_harness.h"
+#include "harness.h"
 
 #define DEPTH		10
 #define PAGE		4096UL

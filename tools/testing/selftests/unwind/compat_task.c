@@ -443,12 +443,36 @@ FIXTURE(shots) {
 };
 
 FIXTURE_VARIANT(shots) {
-	const char *function, *at;
+	const char *function, *at[MAX_HERE];
+	/* The system call of a signal has its arguments in ebx and ecx. */
+	int first_kept;
+	bool signals;
 };
 
 /* By the instruction that is best for this CPU. */
-FIXTURE_VARIANT_ADD(shots, vdso) { .function = "vdso_entries", .at = "landing_pad" };
-FIXTURE_VARIANT_ADD(shots, int80) { .function = "int80_entries", .at = "int80_entries_at" };
+FIXTURE_VARIANT_ADD(shots, vdso) {
+	.function	= "vdso_entries",
+	.at		= { "landing_pad" },
+	.first_kept	= PERF_REG_X86_BX,
+};
+FIXTURE_VARIANT_ADD(shots, int80) {
+	.function	= "int80_entries",
+	.at		= { "int80_entries_at" },
+	.first_kept	= PERF_REG_X86_BX,
+};
+/* Handlers are entered with the registers of the interrupted code, but for ip and sp. */
+FIXTURE_VARIANT_ADD(shots, signals) {
+	.function	= "old_signals",
+	.at		= { "old_signals_at", "old_handler", "old_sigreturn_at" },
+	.first_kept	= PERF_REG_X86_BP,
+	.signals	= true,
+};
+FIXTURE_VARIANT_ADD(shots, rt_signals) {
+	.function	= "rt_signals",
+	.at		= { "rt_signals_at", "rt_handler", "rt_sigreturn_at" },
+	.first_kept	= PERF_REG_X86_BP,
+	.signals	= true,
+};
 
 FIXTURE_SETUP(shots)
 {
@@ -470,8 +494,12 @@ TEST_F_TIMEOUT(shots, right, 200)
 	if (!shots_possible())
 		SKIP(return, "needs CONFIG_PERF_TEST_PMU and two CPUs");
 	shots_init_32(&self->shots);
-	ASSERT_NE(0, address(&self->task, variant->at));
-	shots_here(&self->shots, address(&self->task, variant->at), 1);
+	self->shots.kept[0] = variant->first_kept;
+	self->shots.until_none = variant->signals;
+	for (unsigned int i = 0; i < MAX_HERE && variant->at[i]; i++) {
+		ASSERT_NE(0, address(&self->task, variant->at[i]));
+		shots_here(&self->shots, address(&self->task, variant->at[i]), 1);
+	}
 	err = shots_open(&self->shots, &self->ring, self->task.pid);
 	if (err == -EACCES || err == -EPERM)
 		SKIP(return, "needs root");

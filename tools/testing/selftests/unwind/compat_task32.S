@@ -12,6 +12,7 @@
 #define AT_SYSINFO	32
 #define AT_SYSINFO_EHDR	33
 #define SIGUSR1		10
+#define SA_SIGINFO	4
 #define PAGE		4096
 
 	.text
@@ -228,6 +229,53 @@ int80_entries:
 	int	$0x80
 int80_entries_at:
 	jmp	1b
+
+/* Signals instead, with another number in the handlers; these are below. */
+	.macro	signal_entries handler, flags
+	push	%ebp
+	movl	$\handler, action
+	movl	$\flags, action + 4
+	call	prepare_signal
+	mov	$0x5a5a0000, %esi
+1:	inc	%si
+	mov	%esi, %edi
+	mov	%esi, %ebp
+	mov	$__NR_kill, %eax
+	int	$0x80
+	.endm
+
+old_signals:
+	signal_entries old_handler, 0
+old_signals_at:
+	jmp	1b
+
+rt_signals:
+	signal_entries rt_handler, SA_SIGINFO
+rt_signals_at:
+	jmp	1b
+
+/* What a handler and the vDSO that it returns to do. */
+	.macro	other_number
+	mov	$0x5a5a7777, %esi
+	mov	%esi, %edi
+	mov	%esi, %ebp
+	pop	%eax
+	.endm
+
+old_handler:
+	other_number
+	pop	%eax
+	mov	$__NR_sigreturn, %eax
+	int	$0x80
+old_sigreturn_at:
+	ud2
+
+rt_handler:
+	other_number
+	mov	$__NR_rt_sigreturn, %eax
+	int	$0x80
+rt_sigreturn_at:
+	ud2
 
 handler:
 	push	%ebp

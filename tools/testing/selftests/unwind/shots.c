@@ -117,15 +117,25 @@ bool shots_enough(const struct shots *shots, time_t begin)
 {
 	time_t now = time(NULL);
 
-	return now >= begin + AT_MOST || (now >= begin + SECONDS && shots->kernel >= ENOUGH);
+	return now >= begin + AT_MOST ||
+	       (now >= begin + SECONDS && shots->kernel >= ENOUGH &&
+		(!shots->until_none || shots->none_elsewhere));
 }
 
-static bool is_here(const struct shots *shots, __u64 ip)
+/* Is @part from a place where user mode is left? If so, *@moved: with another stack. */
+static bool is_here(struct shots *shots, const struct user_part *part, bool *moved)
 {
-	for (unsigned int i = 0; i < MAX_HERE; i++) {
-		if (ip >= shots->here[i].begin && ip < shots->here[i].end)
-			return true;
+	__u64 ip = part->regs[PERF_REG_X86_IP], sp = part->regs[PERF_REG_X86_SP];
+
+	for (unsigned int i = 0; part->abi && i < MAX_HERE; i++) {
+		if (ip < shots->here[i].begin || ip >= shots->here[i].end)
+			continue;
+		if (!shots->here[i].sp)
+			shots->here[i].sp = sp;
+		*moved = !shots->any_sp && sp != shots->here[i].sp;
+		return true;
 	}
+	*moved = false;
 	return false;
 }
 
@@ -133,11 +143,10 @@ static void judge(struct shots *shots, const struct user_part *part)
 {
 	bool in_entry = part->intr[PERF_REG_X86_IP] >= shots->entry_begin &&
 			part->intr[PERF_REG_X86_IP] < shots->entry_end;
-	bool here = is_here(shots, part->regs[PERF_REG_X86_IP]);
 	__u64 first = part->regs[shots->kept[0]];
 	/* The program's register is still in the CPU. */
 	__u64 live = part->intr[shots->kept[0]];
-	bool minus_one = false, torn = false;
+	bool here, torn, minus_one = false;
 	bool number = first >> shots->number_shift == shots->number >> shots->number_shift;
 
 	shots->entry += in_entry;
@@ -148,6 +157,7 @@ static void judge(struct shots *shots, const struct user_part *part)
 		return;
 	}
 	shots->other_abi += part->abi != shots->abi;
+	here = is_here(shots, part, &torn);
 	for (unsigned int i = 0; i < shots->nr_kept; i++) {
 		minus_one |= part->regs[shots->kept[i]] == -1ULL;
 		torn |= here && part->regs[shots->kept[i]] != first;

@@ -20,7 +20,7 @@
 #define ALL_REGS	(0xff0fffULL & ~(BIT_OF(DS) | BIT_OF(ES) | BIT_OF(FS) | BIT_OF(GS)))
 #define USER_END	0x7ffffffff000UL
 #define MAX_KEPT	6
-#define MAX_HERE	3
+#define MAX_HERE	4
 
 /* The part of a sample behind the callchain. */
 struct user_part {
@@ -44,10 +44,17 @@ struct shots {
 	__u64		number;
 	unsigned int	number_shift;
 	__u64		abi;
-	/* Where user mode is left; elsewhere in the program they may have anything. */
+	/*
+	 * Where user mode is left; elsewhere in the program they may have anything. The
+	 * stack pointer is the same each time, that of the first sample with registers.
+	 */
 	struct {
-		__u64	begin, end;
+		__u64	begin, end, sp;
 	} here[MAX_HERE];
+	/* It is not: each image has another stack. */
+	bool		any_sp;
+	/* Go on until there is one without registers elsewhere than in entry code. */
+	bool		until_none;
 	struct perf_event_attr attr;
 	__u64		entry_begin, entry_end;
 

@@ -24,6 +24,7 @@ static inline void shots_expect(struct __test_metadata *_metadata, const struct 
 	EXPECT_EQ(0, shots->other_abi);
 	/* None in entry code. */
 	EXPECT_EQ(shots->entry, shots->none - shots->none_elsewhere);
+	EXPECT_TRUE(!shots->until_none || shots->none_elsewhere);
 }
 
 /* Elsewhere they are there but for a few instructions. */

@@ -288,7 +288,10 @@ TEST_F_TIMEOUT(regs, nmi_in_signals, TIMEOUT)
 	NEED_SHOTS();
 	signal(SIGUSR1, regs_handler);
 	shots_here(&self->shots, (uintptr_t)regs_signals_at, 1);
+	/* It enters with the registers of the interrupted code, but for ip and sp. */
+	shots_here(&self->shots, (uintptr_t)regs_handler, 1);
 	shots_here(&self->shots, (uintptr_t)regs_sigreturn_at, 1);
+	self->shots.until_none = true;
 	shoot(_metadata, self, regs_signals, getpid());
 }
 
@@ -301,6 +304,7 @@ TEST_F_TIMEOUT(regs, nmi_in_exec, TIMEOUT)
 	NEED_SHOTS();
 	ASSERT_EQ(0, exec_loop_prepare(&loop));
 	shots_here(&self->shots, loop.entry, 1);
+	self->shots.any_sp = true;
 	ASSERT_EQ(0, shots_open(&self->shots, &self->ring, loop.pid));
 	ASSERT_EQ(0, exec_loop_start(&loop));
 	for (end = time(NULL) + TIMEOUT / 5; time(NULL) < end; usleep(10000)) {

@@ -38,10 +38,10 @@ timed() {
 # guest KERNEL PART ARGUMENT...: one boot
 # shellcheck disable=SC2317	# called by timed
 guest() {
-	local kernel=$1 part=$2 leak="" limit=900 memory=1G vars
+	local kernel=$1 part=$2 leak="" limit=1800 memory=1G vars
 	shift 2
 	[ "$kernel" != debug ] || leak=1
-	[ "$kernel" = plain ] || { limit=1800 memory=2G; }
+	[ "$kernel" = plain ] || { limit=3600 memory=2G; }
 	limit=$((limit + 60 * ${MINUTES:-0}))
 	vars="UNWIND_TIMEOUT=$limit ${UNWIND_SEED:+UNWIND_SEED=$UNWIND_SEED}"
 	vars+=" ${seconds:+UNWIND_SECONDS=$seconds} ${full:+UNWIND_FULL=$full}"
@@ -112,7 +112,7 @@ long() {
 	if [ "$kernel" = plain ]; then
 		nmi=$((MINUTES * 2000000 / 30)) vm "$kernel" kselftest-storm "$install" storm
 		full=1 vm "$kernel" kselftest-full "$install" matrix
-		SINGLESTEP=1 vm "$kernel" kselftest-singlestep "$install" user_regs
+		SINGLESTEP=1 vm "$kernel" kselftest-singlestep "$install" user_regs compat_task
 		part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" $((MINUTES * 20))
 		return
 	fi

@@ -6,10 +6,12 @@
 #   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST
 set -u
 
+status_file=${TMPDIR:-/tmp}/status
+
 # run_test PROGRAM: its output, line by line
 run_test() {
 	timeout "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "$1" 2>&1
-	echo $? > /tmp/status
+	echo $? > "$status_file"
 }
 
 case $1 in
@@ -25,10 +27,12 @@ kselftest)
 	nr=0
 	for name; do
 		nr=$((nr + 1))
+		# Not that of the program before, if this one takes its shell with it.
+		rm -f "$status_file"
 		run_test "./$name" | while IFS= read -r line; do
 			printf '# %s\n' "$line"
 		done
-		read -r status < /tmp/status
+		status=$(cat "$status_file")
 		case $status in
 		0) echo "ok $nr selftests: unwind: $name" ;;
 		4) echo "ok $nr selftests: unwind: $name # SKIP" ;;

@@ -57,6 +57,15 @@ count() {
 }
 
 count "0 1 0" "nothing is a failure" < /dev/null
+mkdir -p "$tmp/tests/unwind"
+printf '#!/bin/sh\necho 1..1\necho ok 1 good\n' > "$tmp/tests/unwind/good"
+printf '#!/bin/sh\nexit 1\n' > "$tmp/tests/unwind/bad"
+printf '#!/bin/sh\nexit 4\n' > "$tmp/tests/unwind/skip"
+printf '#!/bin/sh\nkill -9 $$\n' > "$tmp/tests/unwind/killed"
+chmod +x "$tmp/tests/unwind/"*
+TMPDIR=$tmp sh "$here/guest-check.sh" kselftest "$tmp/tests" good bad skip killed missing \
+	> "$tmp/programs" 2> /dev/null
+count "1 3 1" "programs that fail, skip, are killed or missing" < "$tmp/programs"
 count "2 0 1" "KTAP of the kernel, leaves only" <<END
 [    1.1] KTAP version 1
 [    1.1] 1..1

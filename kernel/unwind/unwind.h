@@ -67,6 +67,10 @@ static inline bool unwind_dying(void)
 	return (current->flags & PF_EXITING) || fatal_signal_pending(current);
 }
 
+void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace);
+void unwind_trim_cache(struct unwind_task_info *info);
+void unwind_fault_in_stack(struct unwind_task_info *info);
+
 unsigned int unwind_max_entries(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);
 

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a kernel entry has of the user stack: its trace, and how much there is to copy.
+ *
+ * Contexts: task context, from deferred.c only. May fault, and so wait for as long as
+ * the user likes; a task that is dying waits for nothing.
+ *
+ * All of it is in current->unwind_info and only current comes here, so there is no
+ * lock. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL
+ * if there was no memory for one; else it is only memory, to be used again.
+ */
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_deferred.h>
+#include <linux/unwind_user.h>
+
+#include "test_tracer.h"
+#include "unwind.h"
+
+/* True when user mode will not be resumed where it was left. */
+static bool unwind_regs_differ(struct unwind_task_info *info)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	return info->regs_seen && (info->ip != instruction_pointer(regs) ||
+				   info->sp != user_stack_pointer(regs));
+}
+
+/*
+ * Go on with the walk, into what is left of @cache. Returns whether it ended
+ * because @cache is full.
+ */
+static bool unwind_fill_cache(struct unwind_user_state *state,
+			      struct unwind_cache *cache, unsigned int limit)
+{
+	unsigned int max = min(cache->max, limit);
+
+	cache->nr += unwind_user_walk(state, cache->entries + cache->nr,
+				      max - cache->nr);
+	return cache->nr == max && state->step != UNWIND_STEP_DONE;
+}
+
+static struct unwind_cache *unwind_alloc_cache(unsigned int max)
+{
+	/* Charged to the target, but never at the price of killing it. */
+	gfp_t gfp = __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
+	struct unwind_cache *cache;
+
+	gfp |= current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL;
+
+	cache = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
+		kvmalloc(struct_size(cache, entries, max), gfp);
+	if (!cache) {
+		unwind_count(UNWIND_STAT_NOMEM);
+		return NULL;
+	}
+
+	cache->max = max;
+	cache->nr = 0;
+	cache->text = (struct unwind_text) {};
+	return cache;
+}
+
+/* Room for @max entries; what @old holds is kept. On failure @old is all there is. */
+static struct unwind_cache *unwind_grow_cache(struct unwind_cache *old,
+					      unsigned int max)
+{
+	struct unwind_cache *cache = unwind_alloc_cache(max);
+
+	if (!cache)
+		return old;
+
+	cache->nr = old->nr;
+	cache->text = old->text;
+	memcpy(cache->entries, old->entries, flex_array_size(old, entries, old->nr));
+	kvfree(old);
+	return cache;
+}
+
+static void unwind_walk_stack(struct unwind_task_info *info)
+{
+	struct unwind_user_state state __uninitialized;
+	struct pt_regs *regs = task_pt_regs(current);
+	unsigned int limit = unwind_max_entries();
+	struct unwind_cache *cache;
+	unsigned long more;
+
+	if (!info->cache)
+		info->cache = unwind_alloc_cache(min(limit, UNWIND_PAGE_ENTRIES));
+	cache = info->cache;
+	if (!cache) {
+		unwind_count(UNWIND_STAT_EMPTY_NOMEM);
+		return;
+	}
+
+	cache->nr = 0;
+	if (unwind_regs_differ(info)) {
+		unwind_count(UNWIND_STAT_EMPTY_MOVED);
+		return;
+	}
+
+	unwind_user_start(&state, regs, &cache->text);
+	if (state.ws)
+		cache->entries[cache->nr++] = state.ip;
+
+	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit) {
+		unsigned int had = cache->max;
+
+		cache = unwind_grow_cache(cache, min(limit, had * 4));
+		info->cache = cache;
+		state.text = &cache->text;
+		if (cache->max == had)
+			break;
+	}
+
+	unwind_count(UNWIND_STAT_WALKS);
+	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
+	if (!cache->nr)
+		unwind_count(UNWIND_STAT_EMPTY_NO_STACK);
+	/* Most have ended: spare them the call. */
+	else if (state.step != UNWIND_STEP_DONE && unwind_user_walk(&state, &more, 1))
+		unwind_count(UNWIND_STAT_TRUNCATED);
+}
+
+/**
+ * unwind_get_trace - the trace of this kernel entry
+ * @info:	current's
+ * @trace:	set; empty if there is none
+ *
+ * Walks if nobody did so yet, also if that found nothing.
+ */
+void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace)
+{
+	struct unwind_cache *cache;
+
+	if (!info->walked) {
+		unwind_walk_stack(info);
+		info->walked = true;
+	}
+
+	cache = info->cache;
+	trace->nr = cache ? cache->nr : 0;
+	trace->entries = trace->nr ? cache->entries : NULL;
+}
+
+/**
+ * unwind_trim_cache - a trace that needed more than a page is not kept until the next one
+ * @info:	current's
+ */
+void unwind_trim_cache(struct unwind_task_info *info)
+{
+	struct unwind_cache *cache = info->cache;
+
+	if (cache && cache->max > UNWIND_PAGE_ENTRIES) {
+		kvfree(cache);
+		info->cache = NULL;
+		info->walked = false;
+	}
+}
+
+/**
+ * unwind_fault_in_stack - have in memory of the user stack what a tracer wants to copy
+ * @info:	current's
+ *
+ * Where that has to be read from disk, it waits here and not in a callback.
+ */
+void unwind_fault_in_stack(struct unwind_task_info *info)
+{
+	unsigned long sp = user_stack_pointer(task_pt_regs(current));
+
+	info->stack_size = 0;
+	if (unwind_regs_differ(info))
+		return;
+
+	if (unwind_dying()) {
+		pagefault_disable();
+		info->stack_size = unwind_mapped_from(sp, info->stack_want);
+		pagefault_enable();
+		return;
+	}
+
+	info->stack_size = unwind_mapped_from(sp, info->stack_want);
+	fault_in_readable((const char __user *)sp, info->stack_size);
+}
+
+/**
+ * unwind_deferred_stack - what a callback finds of the user stack
+ * @stack:	set
+ *
+ * For tracers that asked with unwind_deferred_request_stack().
+ *
+ * Context: a callback.
+ */
+void unwind_deferred_stack(struct unwind_user_stack *stack)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	struct pt_regs *regs = task_pt_regs(current);
+
+	stack->moved = unwind_regs_differ(info);
+	stack->ip = info->regs_seen ? info->ip : instruction_pointer(regs);
+	stack->sp = info->regs_seen ? info->sp : user_stack_pointer(regs);
+	stack->size = stack->moved ? 0 : info->stack_size;
+}

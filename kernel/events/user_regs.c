@@ -10,6 +10,7 @@
  * request, gets the same ones, or all of them get none. But for PEBS: what goes into
  * the sample, and the copy of the stack with it, is of the sampled instruction there.
  */
+#include <linux/bitops.h>
 #include <linux/perf_event.h>
 #include <linux/perf_regs.h>
 #include <linux/ptrace.h>
@@ -19,7 +20,8 @@
 
 static_assert(PERF_SAMPLE_FETCHED_REGS_USER >= PERF_SAMPLE_MAX);
 
-static void perf_get_user_regs(struct perf_regs *regs_user, struct pt_regs *regs)
+static __always_inline void
+perf_get_user_regs(struct perf_regs *regs_user, struct pt_regs *regs)
 {
 	/* Kernel threads have none, user workers none that mean anything. */
 	if (!is_user_task(current))
@@ -59,9 +61,9 @@ struct pt_regs *perf_user_regs(struct pt_regs *regs)
 }
 
 /**
- * perf_fetch_regs_user - find the user registers of a sample
- * @data:	the sample; gets &perf_sample_data.regs_user, which a later call for
- *		the same sample finds
+ * __perf_fetch_regs_user - find the user registers of a sample
+ * @data:	the sample; gets &perf_sample_data.regs_user, which perf_fetch_regs_user()
+ *		for the same sample finds
  * @regs:	registers of the sample
  *
  * A PMU may have other @regs for the sample later, of which only the instruction
@@ -69,12 +71,9 @@ struct pt_regs *perf_user_regs(struct pt_regs *regs)
  *
  * Context: any, NMI included.
  */
-void perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
+void __perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
 {
 	struct perf_regs *regs_user = &data->regs_user;
-
-	if (data->sample_flags & PERF_SAMPLE_FETCHED_REGS_USER)
-		return;
 
 	if (user_mode(regs)) {
 		regs_user->abi = perf_reg_abi(current);
@@ -98,6 +97,33 @@ void perf_refetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
 	if (!user_mode(regs))
 		return;
 
-	data->sample_flags &= ~PERF_SAMPLE_FETCHED_REGS_USER;
-	perf_fetch_regs_user(data, regs);
+	__perf_fetch_regs_user(data, regs);
+}
+
+/* So many registers at a time: in NMI there is not much stack. */
+#define PERF_OUTPUT_REGS	8
+
+/**
+ * perf_output_sample_regs - write registers into the buffer, lowest number first
+ * @handle:	of the record, with room for them
+ * @regs:	where they are
+ * @mask:	which
+ *
+ * Context: any, NMI included.
+ */
+void perf_output_sample_regs(struct perf_output_handle *handle,
+			     struct pt_regs *regs, u64 mask)
+{
+	u64 values[PERF_OUTPUT_REGS];
+	unsigned int nr = 0;
+
+	for (; mask; mask &= mask - 1) {
+		values[nr++] = perf_reg_value(regs, __ffs64(mask));
+		if (nr == PERF_OUTPUT_REGS) {
+			perf_output_copy(handle, values, sizeof(values));
+			nr = 0;
+		}
+	}
+	if (nr)
+		perf_output_copy(handle, values, nr * sizeof(values[0]));
 }

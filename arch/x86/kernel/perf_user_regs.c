@@ -64,6 +64,13 @@ static __always_inline bool user_regs_valid_at(unsigned long ip, unsigned long s
 	return on_stack_of_current(sp) || on_hardirq_stack(sp);
 }
 
+/* The same for the registers of what was interrupted. */
+static __always_inline bool user_regs_valid_below(const struct pt_regs *regs)
+{
+	/* 32-bit fast system calls fill it in after the entry code. */
+	return user_regs_valid_at(regs->ip, regs->sp) && task_pt_regs(current)->ip;
+}
+
 /**
  * x86_user_regs_valid_at - user frame validity for an interrupted position
  * @ip:		interrupted kernel instruction pointer
@@ -90,10 +97,7 @@ bool x86_user_regs_valid_at(unsigned long ip, unsigned long sp)
  */
 bool arch_perf_user_regs_valid(struct pt_regs *regs)
 {
-	if (user_mode(regs))
-		return true;
-
-	return user_regs_valid_at(regs->ip, regs->sp) && task_pt_regs(current)->ip;
+	return user_mode(regs) || user_regs_valid_below(regs);
 }
 
 /**
@@ -108,7 +112,7 @@ bool arch_perf_user_regs_valid(struct pt_regs *regs)
  */
 void perf_get_regs_user(struct perf_regs *regs_user, struct pt_regs *regs)
 {
-	if (in_nmi() && !arch_perf_user_regs_valid(regs)) {
+	if (in_nmi() && !user_regs_valid_below(regs)) {
 		regs_user->abi = PERF_SAMPLE_REGS_ABI_NONE;
 		regs_user->regs = NULL;
 		return;

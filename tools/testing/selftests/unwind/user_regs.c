@@ -541,6 +541,38 @@ TEST_F(regs, sample_types)
 	}
 }
 
+/* They are written a few at a time: each number of them is right, whatever is left over. */
+TEST_F(regs, any_number_of_them)
+{
+	struct user_part part;
+
+	for (__u64 mask = ALL_REGS, n = 0; mask; mask &= mask - 1, n++) {
+		self->attr = tracepoint_attr(GETPPID);
+		if (self->attr.type == ~0U)
+			SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");
+		self->attr.defer_callchain = 0;
+		self->attr.defer_output = 0;
+		self->attr.sample_type |= PERF_SAMPLE_REGS_USER;
+		self->attr.sample_regs_user = mask;
+		ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 8));
+		ring_enable(&self->ring);
+		regs_syscalls(1000, 1, 7);
+		ring_disable(&self->ring);
+		ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE));
+		parse_user_part(self->record, &self->attr, &part);
+		EXPECT_EQ(0, part.rest);
+		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, part.abi);
+		for (unsigned int k = 0; k < self->shots.nr_kept; k++) {
+			if (!(mask & 1ULL << self->shots.kept[k]))
+				continue;
+			EXPECT_EQ(1001, part.regs[self->shots.kept[k]]) {
+				TH_LOG("%llu left out", n);
+			}
+		}
+		ring_close(&self->ring);
+	}
+}
+
 /* Stack pointers that no stack has, with the largest copies that there are. */
 TEST_F(regs, hostile_stack_pointers)
 {

@@ -74,6 +74,7 @@ static inline void unwind_regs_change_end(void)
  * unwind_regs_changing - is task_pt_regs(current) being replaced?
  *
  * Context: any.
+ * Return: true if so: some of it is what user mode left, some what it will get.
  */
 static inline bool unwind_regs_changing(void)
 {

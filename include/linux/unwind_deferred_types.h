@@ -49,8 +49,8 @@ union unwind_task_id {
  *			most @stack_want; set before the callbacks are run
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
- *			some instructions of signal delivery and sigreturn, and in exec
- *			up to the return to user mode
+ *			some instructions of signal delivery, sigreturn and emulated
+ *			vsyscalls, and in exec up to the return to user mode
  * @walked:		@cache holds this entry's trace, which may be empty; without
  *			@cache the trace is empty
  *

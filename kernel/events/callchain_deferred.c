@@ -80,6 +80,9 @@ static bool perf_event_has_bpf(const struct perf_event *event)
  * perf_may_defer - can a sample end in marker and cookie?
  * @event:	the event that samples
  * @contexts:	markers that its callchain has before them
+ *
+ * Context: as the sample, NMI included.
+ * Return: true if so.
  */
 bool perf_may_defer(const struct perf_event *event, int contexts)
 {
@@ -147,8 +150,8 @@ callchain_with_cookie(struct perf_sample_data *data, struct perf_event *event,
 
 	if (user)
 		perf_fetch_regs_user(data, regs);
-	entry = get_perf_callchain(regs, kernel, user ? data->regs_user.regs : NULL,
-				   event->attr.sample_max_stack, false, true);
+	entry = __get_perf_callchain(regs, kernel, user ? data->regs_user.regs : NULL,
+				     event->attr.sample_max_stack, false, true);
 	if (entry && cookie) {
 		entry->ip[entry->nr++] = PERF_CONTEXT_USER_DEFERRED;
 		entry->ip[entry->nr++] = cookie;

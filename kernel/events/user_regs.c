@@ -7,8 +7,8 @@
  * Invariant: perf_sample_data::regs_user is set together with the flag
  * PERF_SAMPLE_FETCHED_REGS_USER. Whoever needs user registers of a sample, be it
  * for the sample itself, for a copy of the stack, for a callchain or for a deferred
- * request, gets the same ones, or all of them get none. But for PEBS: what goes into
- * the sample, and the copy of the stack with it, is of the sampled instruction there.
+ * request, gets the same ones, or all of them get none. But for PEBS: if registers go
+ * into the sample, they, and the copy of the stack, are of the sampled instruction.
  */
 #include <linux/bitops.h>
 #include <linux/perf_event.h>
@@ -66,9 +66,6 @@ struct pt_regs *perf_user_regs(struct pt_regs *regs)
  *		for the same sample finds
  * @regs:	registers of the sample
  *
- * A PMU may have other @regs for the sample later, of which only the instruction
- * pointer is right: those of the first call stay.
- *
  * Context: any, NMI included.
  */
 void __perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
@@ -85,19 +82,51 @@ void __perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
 }
 
 /**
- * perf_refetch_regs_user - let a sample have the user registers of a PMU's record
+ * perf_fetch_record_regs - find the user registers of a sample that a PMU recorded
  * @data:	the sample
- * @regs:	of the record, with all registers that PERF_SAMPLE_REGS_USER can name; if
- *		they are the kernel's nothing is done
+ * @event:	the event that samples
+ * @iregs:	registers of the interrupt that reads the record
+ * @record:	registers of the record, if it has all that PERF_SAMPLE_REGS_USER can
+ *		name when that is sampled, else NULL
+ *
+ * For those who give perf_prepare_sample() other registers than @iregs, of which not
+ * all are right together.
  *
  * Context: any, NMI included.
  */
-void perf_refetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
+void perf_fetch_record_regs(struct perf_sample_data *data, struct perf_event *event,
+			    struct pt_regs *iregs, struct pt_regs *record)
 {
-	if (!user_mode(regs))
-		return;
+	u64 sample_type = event->attr.sample_type;
 
-	__perf_fetch_regs_user(data, regs);
+	if (record && sample_type & PERF_SAMPLE_REGS_USER && user_mode(record))
+		__perf_fetch_regs_user(data, record);
+	else if (sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER))
+		perf_fetch_regs_user(data, iregs);
+}
+
+/**
+ * get_perf_callchain - a callchain for those who have no perf_sample_data
+ * @regs:	where it begins
+ * @kernel:	with the kernel's part
+ * @user:	with the user's part
+ * @max_stack:	frames at most
+ * @crosstask:	of another task, whose user stack cannot be had
+ * @add_mark:	with PERF_CONTEXT_KERNEL and PERF_CONTEXT_USER
+ *
+ * Context: any, NMI included, with preemption disabled.
+ * Return: the chain, to be used before preemption is enabled, or NULL.
+ */
+struct perf_callchain_entry *
+get_perf_callchain(struct pt_regs *regs, bool kernel, bool user,
+		   u32 max_stack, bool crosstask, bool add_mark)
+{
+	if (crosstask && user && !kernel)
+		return NULL;
+
+	return __get_perf_callchain(regs, kernel,
+				    user && !crosstask ? perf_user_regs(regs) : NULL,
+				    max_stack, crosstask, add_mark);
 }
 
 /* So many registers at a time: in NMI there is not much stack. */

@@ -195,8 +195,11 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
  *		makes a difference in NMI only
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * As unwind_deferred_request(). If the user registers are complete already, a
- * change of them until the walk is noticed.
+ * If the user registers are complete already, a change of them until the walk is
+ * noticed.
+ *
+ * Context: any, NMI included.
+ * Return: as unwind_deferred_request().
  */
 int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *cookie)
 {
@@ -260,8 +263,10 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
  * @size:	how many bytes of the stack shall be in memory then
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * As unwind_deferred_request_regs(). In the callback, unwind_deferred_stack() says
- * what there is to copy.
+ * In the callback, unwind_deferred_stack() says what there is to copy.
+ *
+ * Context: any, NMI included.
+ * Return: as unwind_deferred_request().
  */
 int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 				  unsigned int size, u64 *cookie)

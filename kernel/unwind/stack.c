@@ -2,8 +2,9 @@
 /*
  * What a kernel entry has of the user stack: its trace, and how much there is to copy.
  *
- * Contexts: task context, from deferred.c only. May fault, and so wait for as long as
- * the user likes; a task that is dying waits for nothing.
+ * Contexts: task context, from deferred.c, but for unwind_deferred_stack(), which
+ * callbacks call. May fault, and so wait for as long as the user likes; a task that is
+ * dying waits for nothing.
  *
  * All of it is in current->unwind_info and only current comes here, so there is no
  * lock. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL

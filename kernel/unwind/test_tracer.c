@@ -283,6 +283,9 @@ static void unwind_test_request(struct unwind_test_shot *shot, u32 where)
 /**
  * unwind_test_fail - shall this step of the core fail?
  * @what:	the step
+ *
+ * Context: any.
+ * Return: true if a test armed it for current.
  */
 bool unwind_test_fail(enum unwind_test_fail what)
 {

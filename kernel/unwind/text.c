@@ -56,6 +56,9 @@ void unwind_text_begin(struct unwind_user_state *state)
  * @state:	the walk
  * @look:	the two places where it may be remembered, or NULL
  * @follow:	see arch_unwind_user_look()
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
  */
 enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 					  struct unwind_text_look *look, bool follow)
@@ -229,6 +232,9 @@ unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
  * unwind_is_trampoline - do functions return here whose return is probed?
  * @state:	the walk
  * @addr:	a return address
+ *
+ * Context: task context.
+ * Return: true if so.
  */
 bool unwind_is_trampoline(const struct unwind_user_state *state, unsigned long addr)
 {

@@ -52,6 +52,9 @@ static __always_inline bool unwind_text_at_uprobe(void)
  * unwind_text_look - see what the code at the ip says, or said before
  * @state:	the walk
  * @follow:	see arch_unwind_user_look()
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
  */
 static __always_inline enum unwind_user_says
 unwind_text_look(struct unwind_user_state *state, bool follow)

@@ -133,7 +133,7 @@ kerneldoc() {
 	files=$(new c h | grep -v '^tools/')
 	[ -n "$files" ] || return 0
 	# shellcheck disable=SC2086
-	(cd "$source" && perl scripts/kernel-doc -Werror -none $files)
+	(cd "$source" && perl scripts/kernel-doc -Wall -Werror -none $files)
 }
 
 shell() {

@@ -547,6 +547,9 @@ static noinline bool ends_in_indirect_call(u64 word)
 /**
  * arch_unwind_user_after_call - does a call instruction end at an address?
  * @addr:	a return address, perhaps
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: true if so; false also if the code cannot be read.
  */
 bool arch_unwind_user_after_call(unsigned long addr)
 {
@@ -603,6 +606,9 @@ static bool load_signal_regs_64(struct unwind_user_state *state, unsigned long a
  * arch_unwind_user_restorer - is this what a signal handler returns to?
  * @state:	the walk
  * @addr:	a return address
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: true if so; false also if the code cannot be read.
  */
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr)
 {

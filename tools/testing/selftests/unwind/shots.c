@@ -70,7 +70,8 @@ void shots_init(struct shots *shots)
 {
 	*shots = (struct shots) {
 		.kept		= {
-			PERF_REG_X86_BX, PERF_REG_X86_BP, PERF_REG_X86_R12,
+			/* First one that the base has not -1 for, but may have stale. */
+			PERF_REG_X86_BP, PERF_REG_X86_BX, PERF_REG_X86_R12,
 			PERF_REG_X86_R13, PERF_REG_X86_R14, PERF_REG_X86_R15,
 		},
 		.nr_kept	= 6,

@@ -16,8 +16,8 @@
 #include "perf_ring.h"
 
 #define BIT_OF(reg)	(1ULL << (PERF_REG_X86_##reg))
-/* The sixteen of the program, ip and flags: what DWARF unwinding asks for. */
-#define ALL_REGS	(0xff0fffULL & ~(BIT_OF(DS) | BIT_OF(ES) | BIT_OF(FS) | BIT_OF(GS)))
+/* All that 64-bit tasks have: DS, ES, FS and GS are for 32-bit ones only. */
+#define ALL_REGS	0xff0fffULL
 #define USER_END	0x7ffffffff000UL
 #define MAX_KEPT	6
 #define MAX_HERE	4

@@ -580,7 +580,7 @@ TEST_F(regs, hostile_stack_pointers)
 		0, 1, 0xffff888000000000, -1UL, -8UL, USER_END, USER_END - 1, USER_END - 8,
 		USER_END - 13, USER_END - 4096, 1UL << 47, (1UL << 56) - 4096 - 13, 0x1003,
 	};
-	static const __u32 sizes[] = { 8, 8192, 65528 };
+	static const __u32 sizes[] = { 0, 8, 8192, 65528 };
 	struct user_part part;
 	unsigned int seen = 0;
 
@@ -617,8 +617,9 @@ TEST_F(regs, hostile_stack_pointers)
 				EXPECT_EQ(sps[i], part.regs[PERF_REG_X86_SP]);
 				EXPECT_EQ(0, part.dyn_size);
 			} else {
-				EXPECT_LT(0, part.dyn_size);
+				EXPECT_EQ(!sizes[s], !part.dyn_size);
 			}
+			EXPECT_GE(sizes[s], part.size);
 			seen++;
 		}
 		EXPECT_FALSE(ring_next(&self->ring, self->record));

@@ -201,7 +201,7 @@ TEST_F(state, record)
 /* Of a large stack there is as much as was asked for. */
 TEST_F(state, size)
 {
-	static const __u32 sizes[] = { 8, 256, 8192, 65528 };
+	static const __u32 sizes[] = { 0, 8, 256, 8192, 65528 };
 	struct state state;
 	char room[80000];
 	__u64 cookie;

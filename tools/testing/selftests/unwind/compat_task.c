@@ -455,11 +455,13 @@ FIXTURE_VARIANT_ADD(shots, vdso) {
 	.at		= { "landing_pad" },
 	.first_kept	= PERF_REG_X86_BX,
 };
+
 FIXTURE_VARIANT_ADD(shots, int80) {
 	.function	= "int80_entries",
 	.at		= { "int80_entries_at" },
 	.first_kept	= PERF_REG_X86_BX,
 };
+
 /* Handlers are entered with the registers of the interrupted code, but for ip and sp. */
 FIXTURE_VARIANT_ADD(shots, signals) {
 	.function	= "old_signals",
@@ -467,6 +469,7 @@ FIXTURE_VARIANT_ADD(shots, signals) {
 	.first_kept	= PERF_REG_X86_BP,
 	.signals	= true,
 };
+
 FIXTURE_VARIANT_ADD(shots, rt_signals) {
 	.function	= "rt_signals",
 	.at		= { "rt_signals_at", "rt_handler", "rt_sigreturn_at" },

@@ -120,7 +120,8 @@ bool shots_enough(const struct shots *shots, time_t begin)
 
 	return now >= begin + AT_MOST ||
 	       (now >= begin + SECONDS && shots->kernel >= ENOUGH &&
-		(!shots->until_none || shots->none_elsewhere));
+		(!shots->until_none || shots->none_elsewhere) &&
+		(!shots->until_gap || shots->gap));
 }
 
 /* Is @part from a place where user mode is left? If so, *@moved: with another stack. */

@@ -53,8 +53,11 @@ struct shots {
 	} here[MAX_HERE];
 	/* It is not: each image has another stack. */
 	bool		any_sp;
-	/* Go on until there is one without registers elsewhere than in entry code. */
-	bool		until_none;
+	/*
+	 * Go on until there is one without registers elsewhere than in entry code, and
+	 * one in the gap between SYSCALL and the kernel's stack.
+	 */
+	bool		until_none, until_gap;
 	struct perf_event_attr attr;
 	__u64		entry_begin, entry_end;
 

@@ -184,6 +184,7 @@ static void shoot(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 TEST_F_TIMEOUT(regs, nmi_in_system_calls, TIMEOUT)
 {
 	NEED_SHOTS();
+	self->shots.until_gap = true;
 	shots_here(&self->shots, (uintptr_t)regs_syscalls_at, 1);
 	shoot(_metadata, self, regs_syscalls, 0);
 	EXPECT_LT(0, self->shots.gap);

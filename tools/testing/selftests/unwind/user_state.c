@@ -703,13 +703,15 @@ void state_probed(void);
 extern const char state_probed_at[];
 
 /* Nothing that the kernel emulates: it is stepped in another place. */
-asm("state_probed:\n"
-    "	push	%rbp\n"
-    "	mov	%rsp, %rbp\n"
-    "state_probed_at:\n"
-    "	mov	%rbx, %rbx\n"
-    "	pop	%rbp\n"
-    "	ret\n");
+asm(
+"state_probed:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"state_probed_at:\n"
+"	mov	%rbx, %rbx\n"
+"	pop	%rbp\n"
+"	ret\n"
+);
 
 /* The state at a probed instruction is that before it, where the instruction is. */
 TEST_F(state, uprobe)

@@ -502,6 +502,27 @@ TEST_F(regs, io_worker)
 	rings_close(&rings);
 }
 
+/* Samples of a system call, with what is taken in place. */
+#define GETPPID_ATTR() do {							\
+	self->attr = tracepoint_attr(GETPPID);					\
+	if (self->attr.type == ~0U)						\
+		SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");	\
+	self->attr.defer_callchain = 0;						\
+	self->attr.defer_output = 0;						\
+} while (0)
+
+/* One of them, of a call with registers of 1001 and 7 on top of the stack. */
+#define GETPPID_SAMPLE(part) do {						\
+	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 8));		\
+	ring_enable(&self->ring);						\
+	regs_syscalls(1000, 1, 7);						\
+	ring_disable(&self->ring);						\
+	ASSERT_TRUE(ring_next_type(&self->ring, self->record,			\
+				   PERF_RECORD_SAMPLE));			\
+	parse_user_part(self->record, &self->attr, &(part));			\
+	EXPECT_EQ(0, (part).rest);						\
+} while (0)
+
 /* Each combination is as long as it says, and what is in it is the same. */
 TEST_F(regs, sample_types)
 {
@@ -512,21 +533,11 @@ TEST_F(regs, sample_types)
 	struct user_part part;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(types); i++) {
-		self->attr = tracepoint_attr(GETPPID);
-		if (self->attr.type == ~0U)
-			SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");
-		self->attr.defer_callchain = 0;
-		self->attr.defer_output = 0;
+		GETPPID_ATTR();
 		self->attr.sample_type |= types[i];
 		self->attr.sample_regs_user = ALL_REGS;
 		self->attr.sample_stack_user = 256;
-		ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 8));
-		ring_enable(&self->ring);
-		regs_syscalls(1000, 1, 7);
-		ring_disable(&self->ring);
-		ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE));
-		parse_user_part(self->record, &self->attr, &part);
-		EXPECT_EQ(0, part.rest);
+		GETPPID_SAMPLE(part);
 		if (types[i] & PERF_SAMPLE_REGS_USER) {
 			EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, part.abi);
 			for (unsigned int k = 0; k < self->shots.nr_kept; k++)
@@ -548,20 +559,10 @@ TEST_F(regs, any_number_of_them)
 	struct user_part part;
 
 	for (__u64 mask = ALL_REGS, n = 0; mask; mask &= mask - 1, n++) {
-		self->attr = tracepoint_attr(GETPPID);
-		if (self->attr.type == ~0U)
-			SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");
-		self->attr.defer_callchain = 0;
-		self->attr.defer_output = 0;
+		GETPPID_ATTR();
 		self->attr.sample_type |= PERF_SAMPLE_REGS_USER;
 		self->attr.sample_regs_user = mask;
-		ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 8));
-		ring_enable(&self->ring);
-		regs_syscalls(1000, 1, 7);
-		ring_disable(&self->ring);
-		ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE));
-		parse_user_part(self->record, &self->attr, &part);
-		EXPECT_EQ(0, part.rest);
+		GETPPID_SAMPLE(part);
 		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, part.abi);
 		for (unsigned int k = 0; k < self->shots.nr_kept; k++) {
 			if (!(mask & 1ULL << self->shots.kept[k]))
@@ -586,11 +587,7 @@ TEST_F(regs, hostile_stack_pointers)
 	unsigned int seen = 0;
 
 	for (unsigned int s = 0; s < ARRAY_SIZE(sizes); s++) {
-		self->attr = tracepoint_attr(GETPPID);
-		if (self->attr.type == ~0U)
-			SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");
-		self->attr.defer_callchain = 0;
-		self->attr.defer_output = 0;
+		GETPPID_ATTR();
 		self->attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
 					  PERF_SAMPLE_REGS_INTR;
 		self->attr.sample_regs_user = ALL_REGS;

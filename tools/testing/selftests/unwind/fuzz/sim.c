@@ -18,8 +18,11 @@ static struct uprobe_task sim_utask;
 struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask };
 unsigned long unwind_stats[64];
 
-/* Reads between two looks at pending signals: no step needs more than 64 frames. */
-#define MAX_READS_UNSEEN	(2 * 64)
+/*
+ * Reads between two looks at pending signals: no step needs more than 64 frames, and
+ * reads one word again at most, which may be a fault or only look like one.
+ */
+#define MAX_READS_UNSEEN	(2 * 64 + 1)
 
 /*
  * The state of the kernel during a walk; @told: the walker knows that the task is

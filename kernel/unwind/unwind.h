@@ -12,6 +12,8 @@
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user_types.h>
 
+struct unwind_task_info;
+
 /* Bits of unwind_task_info::unwind_mask. The rest are tracers. */
 enum {
 	/* The task work is queued. */

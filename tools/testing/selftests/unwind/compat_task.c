@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/hw_breakpoint.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -518,6 +520,75 @@ TEST_F_TIMEOUT(shots, right, 200)
 	ring_close(&self->ring);
 	shots_expect(_metadata, &self->shots);
 	shots_expect_elsewhere(_metadata, &self->shots);
+}
+
+FIXTURE(stores) {
+	struct task task;
+	struct shots shots;
+	struct ring ring;
+	union record *record;
+	/* The last shot. */
+	struct user_part part;
+};
+
+FIXTURE_VARIANT(stores) {
+	const char *function;
+};
+
+FIXTURE_VARIANT_ADD(stores, signals) { .function = "old_signals" };
+FIXTURE_VARIANT_ADD(stores, rt_signals) { .function = "rt_signals" };
+
+FIXTURE_SETUP(stores)
+{
+	self->record = malloc(sizeof(*self->record));
+	START();
+	shots_init_32(&self->shots);
+}
+
+FIXTURE_TEARDOWN(stores)
+{
+	free(self->record);
+}
+
+/* So many shots at an address of the kernel. */
+static void shoot_at(struct __test_metadata *_metadata, FIXTURE_DATA(stores) *self,
+		     int type, __u64 addr, unsigned int number)
+{
+	ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, self->task.pid, type, addr));
+	while (number) {
+		if (!shots_next_elsewhere(&self->shots, &self->ring, self->record,
+					  &self->part)) {
+			usleep(1000);
+			continue;
+		}
+		number--;
+		if (type == HW_BREAKPOINT_X)
+			continue;
+		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_NONE, self->part.abi) {
+			TH_LOG("stored by %llx", self->part.intr[PERF_REG_X86_IP]);
+		}
+	}
+	ring_close(&self->ring);
+}
+
+/* Of each store for a handler, and for what it returns to, there are none. */
+TEST_F(stores, none)
+{
+	static const size_t slots[] = {
+		offsetof(struct user_regs_struct, rip),
+		offsetof(struct user_regs_struct, rsp),
+		offsetof(struct user_regs_struct, rdx),
+	};
+	__u64 regs;
+
+	ASSERT_TRUE(task_order(&self->task, variant->function, 0));
+	/* The argument of a system call in the kernel is where they are. */
+	shoot_at(_metadata, self, HW_BREAKPOINT_X, kernel_symbol("__ia32_sys_kill"), 1);
+	regs = self->part.intr[PERF_REG_X86_DI];
+	for (unsigned int i = 0; i < ARRAY_SIZE(slots); i++)
+		shoot_at(_metadata, self, HW_BREAKPOINT_W, regs + slots[i], 20);
+	kill(self->task.pid, SIGKILL);
+	ASSERT_EQ(self->task.pid, waitpid(self->task.pid, NULL, 0));
 }
 
 FIXTURE(return_probe) {

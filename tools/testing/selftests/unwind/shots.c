@@ -62,8 +62,6 @@ static void shots_init_attr(struct shots *shots)
 		.exclude_callchain_user	= 1,
 		.disabled		= 1,
 	};
-	shots->entry_begin = kernel_symbol("__entry_text_start");
-	shots->entry_end = kernel_symbol("__entry_text_end");
 }
 
 void shots_init(struct shots *shots)
@@ -107,11 +105,29 @@ void shots_here(struct shots *shots, __u64 begin, __u64 size)
 
 int shots_open(struct shots *shots, struct ring *ring, pid_t pid)
 {
-	int err = ring_open(ring, &shots->attr, pid, -1, 1024);
+	int err;
 
+	/* Takes minutes when interrupts come between any two instructions. */
+	if (!shots->entry_end) {
+		shots->entry_begin = kernel_symbol("__entry_text_start");
+		shots->entry_end = kernel_symbol("__entry_text_end");
+	}
+
+	err = ring_open(ring, &shots->attr, pid, -1, 1024);
 	if (!err)
 		ring_enable(ring);
 	return err;
+}
+
+int shots_open_at(struct shots *shots, struct ring *ring, pid_t pid, int type, __u64 addr)
+{
+	shots->attr.type = PERF_TYPE_BREAKPOINT;
+	shots->attr.config = 0;
+	shots->attr.sample_period = 1;
+	shots->attr.bp_type = type;
+	shots->attr.bp_addr = addr;
+	shots->attr.bp_len = sizeof(long);
+	return shots_open(shots, ring, pid);
 }
 
 bool shots_enough(const struct shots *shots, time_t begin)
@@ -141,10 +157,15 @@ static bool is_here(struct shots *shots, const struct user_part *part, bool *mov
 	return false;
 }
 
+static bool is_in_entry(const struct shots *shots, const struct user_part *part)
+{
+	return part->intr[PERF_REG_X86_IP] >= shots->entry_begin &&
+	       part->intr[PERF_REG_X86_IP] < shots->entry_end;
+}
+
 static void judge(struct shots *shots, const struct user_part *part)
 {
-	bool in_entry = part->intr[PERF_REG_X86_IP] >= shots->entry_begin &&
-			part->intr[PERF_REG_X86_IP] < shots->entry_end;
+	bool in_entry = is_in_entry(shots, part);
 	__u64 first = part->regs[shots->kept[0]];
 	/* The program's register is still in the CPU. */
 	__u64 live = part->intr[shots->kept[0]];
@@ -185,4 +206,15 @@ void shots_read(struct shots *shots, struct ring *ring, union record *record)
 		parse_user_part(record, &shots->attr, &part);
 		judge(shots, &part);
 	}
+}
+
+bool shots_next_elsewhere(struct shots *shots, struct ring *ring, union record *record,
+			  struct user_part *part)
+{
+	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
+		parse_user_part(record, &shots->attr, part);
+		if (!is_in_entry(shots, part))
+			return true;
+	}
+	return false;
 }

@@ -81,6 +81,16 @@ void shots_here(struct shots *shots, __u64 begin, __u64 size);
 /* 0 or -errno; the ring is enabled. */
 int shots_open(struct shots *shots, struct ring *ring, pid_t pid);
 
+/*
+ * The same, with shots at each execution or store instead, HW_BREAKPOINT_X or _W, of an
+ * address of the kernel.
+ */
+int shots_open_at(struct shots *shots, struct ring *ring, pid_t pid, int type, __u64 addr);
+
+/* The next one that is not from entry code. */
+bool shots_next_elsewhere(struct shots *shots, struct ring *ring, union record *record,
+			  struct user_part *part);
+
 /* Since @begin, is that enough? Not by time alone: an emulator may be slow. */
 bool shots_enough(const struct shots *shots, time_t begin);
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <linux/hw_breakpoint.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -294,6 +296,44 @@ TEST_F_TIMEOUT(regs, nmi_in_signals, TIMEOUT)
 	shots_here(&self->shots, (uintptr_t)regs_sigreturn_at, 1);
 	self->shots.until_none = true;
 	shoot(_metadata, self, regs_signals, getpid());
+}
+
+/* So of each store there are none, but for those of the entry, which come first. */
+TEST_F(regs, stores_for_signals)
+{
+	static const size_t slots[] = {
+		offsetof(struct user_regs_struct, rip),
+		offsetof(struct user_regs_struct, rsp),
+		offsetof(struct user_regs_struct, rdx),
+	};
+	unsigned int stores, rounds = 10;
+	struct user_part part;
+	__u64 regs;
+
+	signal(SIGUSR1, regs_handler);
+	/* The argument of a system call in the kernel is where they are. */
+	ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, 0, HW_BREAKPOINT_X,
+				   kernel_symbol("__x64_sys_kill")));
+	regs_signals(self->shots.number, 1, getpid());
+	ASSERT_TRUE(shots_next_elsewhere(&self->shots, &self->ring, self->record, &part));
+	regs = part.intr[PERF_REG_X86_DI];
+	ring_close(&self->ring);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(slots); i++) {
+		ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, 0, HW_BREAKPOINT_W,
+					   regs + slots[i]));
+		regs_signals(self->shots.number, rounds, getpid());
+		ring_disable(&self->ring);
+		for (stores = 0; shots_next_elsewhere(&self->shots, &self->ring, self->record,
+						      &part); stores++) {
+			EXPECT_EQ(PERF_SAMPLE_REGS_ABI_NONE, part.abi) {
+				TH_LOG("stored by %llx", part.intr[PERF_REG_X86_IP]);
+			}
+		}
+		/* Of the handler, and of what it returns to; interrupts copy some, too. */
+		EXPECT_LE(2 * rounds, stores);
+		ring_close(&self->ring);
+	}
 }
 
 /* Of another image there are none before user mode goes on with it. */

@@ -491,7 +491,7 @@ FIXTURE_TEARDOWN(shots)
 }
 
 /* NMIs find the registers of 32-bit user mode, or none. */
-TEST_F_TIMEOUT(shots, right, 200)
+TEST_F(shots, right)
 {
 	time_t begin;
 	int err;

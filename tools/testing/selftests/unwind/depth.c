@@ -386,7 +386,7 @@ static long wait_for_kernel_memory(const char *dir, long from, long to)
 	return kernel;
 }
 
-TEST_F_TIMEOUT(memcg, charged_and_given_back, 120)
+TEST_F(memcg, charged_and_given_back)
 {
 	long kernel[3], current[3];
 	struct traces traces;
@@ -415,7 +415,7 @@ TEST_F_TIMEOUT(memcg, charged_and_given_back, 120)
 }
 
 /* Where there is no memory the trace is shorter, which is counted, and nobody is killed. */
-TEST_F_TIMEOUT(memcg, no_memory, 120)
+TEST_F(memcg, no_memory)
 {
 	long nomem = unwind_stat("nomem"), truncated = unwind_stat("truncated");
 	long empty = unwind_stat("empty_nomem");

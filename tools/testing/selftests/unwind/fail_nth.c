@@ -590,7 +590,7 @@ static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_n
 /* How many allocations there are depends on what the allocators have in store. */
 #define SWEEPS	10
 
-TEST_F_TIMEOUT(nth, each_failure, 300)
+TEST_F(nth, each_failure)
 {
 	long nomem = unwind_stat("nomem"), empty_nomem = unwind_stat("empty_nomem");
 	bool hit = false;
@@ -739,7 +739,7 @@ static int tracer_life(unsigned int nth, bool *unused)
 	return ret ?: err;
 }
 
-TEST_F_TIMEOUT(tracer, each_failure, 120)
+TEST_F(tracer, each_failure)
 {
 	bool unused = false;
 	int status;

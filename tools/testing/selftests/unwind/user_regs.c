@@ -30,7 +30,7 @@
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
 #define ROUNDS		200
 /* An emulator that can be interrupted anywhere is slow. */
-#define TIMEOUT		200
+#define AT_MOST		40
 #define PAGE		4096UL
 #define VSYSCALL_TIME	0xffffffffff600400UL
 #define GETPPID		"syscalls/sys_enter_getppid"
@@ -183,7 +183,7 @@ static void shoot(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 	shots_expect_elsewhere(_metadata, &self->shots);
 }
 
-TEST_F_TIMEOUT(regs, nmi_in_system_calls, TIMEOUT)
+TEST_F(regs, nmi_in_system_calls)
 {
 	NEED_SHOTS();
 	self->shots.until_gap = true;
@@ -213,7 +213,7 @@ static bool possible(entries_t *enter)
 	       WEXITSTATUS(status) == KSFT_PASS;
 }
 
-TEST_F_TIMEOUT(regs, nmi_in_int80, TIMEOUT)
+TEST_F(regs, nmi_in_int80)
 {
 	NEED_SHOTS();
 	if (!possible(regs_int80))
@@ -222,7 +222,7 @@ TEST_F_TIMEOUT(regs, nmi_in_int80, TIMEOUT)
 	shoot(_metadata, self, regs_int80, 0);
 }
 
-TEST_F_TIMEOUT(regs, nmi_in_page_faults, TIMEOUT)
+TEST_F(regs, nmi_in_page_faults)
 {
 	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -234,7 +234,7 @@ TEST_F_TIMEOUT(regs, nmi_in_page_faults, TIMEOUT)
 }
 
 /* The kernel executes it in a page fault, and changes ip and sp. */
-TEST_F_TIMEOUT(regs, nmi_in_vsyscalls, TIMEOUT)
+TEST_F(regs, nmi_in_vsyscalls)
 {
 	NEED_SHOTS();
 	if (!possible(regs_vsyscalls))
@@ -262,7 +262,7 @@ static unsigned long uprobe_slots(void)
 }
 
 /* A probed instruction is stepped in another place: breakpoint and debug trap. */
-TEST_F_TIMEOUT(regs, nmi_in_steps, TIMEOUT)
+TEST_F(regs, nmi_in_steps)
 {
 	struct perf_event_attr attr;
 	char file[PATH_MAX];
@@ -286,7 +286,7 @@ TEST_F_TIMEOUT(regs, nmi_in_steps, TIMEOUT)
 }
 
 /* Registers are stored and loaded one by one: some of each context are none. */
-TEST_F_TIMEOUT(regs, nmi_in_signals, TIMEOUT)
+TEST_F(regs, nmi_in_signals)
 {
 	NEED_SHOTS();
 	signal(SIGUSR1, regs_handler);
@@ -337,7 +337,7 @@ TEST_F(regs, stores_for_signals)
 }
 
 /* Of another image there are none before user mode goes on with it. */
-TEST_F_TIMEOUT(regs, nmi_in_exec, TIMEOUT)
+TEST_F(regs, nmi_in_exec)
 {
 	struct exec_loop loop;
 	time_t end;
@@ -348,7 +348,7 @@ TEST_F_TIMEOUT(regs, nmi_in_exec, TIMEOUT)
 	self->shots.any_sp = true;
 	ASSERT_EQ(0, shots_open(&self->shots, &self->ring, loop.pid));
 	ASSERT_EQ(0, exec_loop_start(&loop));
-	for (end = time(NULL) + TIMEOUT / 5; time(NULL) < end; usleep(10000)) {
+	for (end = time(NULL) + AT_MOST; time(NULL) < end; usleep(10000)) {
 		shots_read(&self->shots, &self->ring, self->record);
 		if (self->shots.right > 200 && self->shots.none_elsewhere > 200)
 			break;
@@ -417,7 +417,7 @@ static void read_states(FIXTURE_DATA(regs) *self, struct cookies *samples,
 }
 
 /* Asked for in NMI: a record for each kernel entry, with the registers of that one. */
-TEST_F_TIMEOUT(regs, nmi_defers_state, TIMEOUT)
+TEST_F(regs, nmi_defers_state)
 {
 	unsigned int torn = 0, wrong = 0, missing = 0, twice = 0, unasked = 0;
 	struct cookies samples = {}, states = {};
@@ -510,7 +510,7 @@ TEST_F(regs, kernel_thread)
 TEST_F(regs, io_worker)
 {
 	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };
-	time_t end = time(NULL) + TIMEOUT / 10;
+	time_t end = time(NULL) + AT_MOST;
 	unsigned int workers = 0, with = 0;
 	struct rings rings = {};
 	struct user_part part;

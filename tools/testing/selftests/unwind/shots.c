@@ -10,7 +10,7 @@
 #define PERIOD_NS	200000
 #define REMOTE		0
 #define SECONDS		2
-#define AT_MOST		50
+#define AT_MOST		150
 #define ENOUGH		1000
 
 static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)

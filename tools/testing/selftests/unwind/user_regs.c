@@ -169,9 +169,10 @@ static void shoot(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 		  entries_t *enter, unsigned long arg)
 {
 	unsigned long number = self->shots.number;
-	time_t begin = time(NULL);
+	time_t begin;
 
 	ASSERT_EQ(0, shots_open(&self->shots, &self->ring, 0));
+	begin = time(NULL);
 	do {
 		number = enter(number, ROUNDS, arg);
 		shots_read(&self->shots, &self->ring, self->record);

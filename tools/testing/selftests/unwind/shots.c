@@ -3,6 +3,7 @@
  * Samples with user registers, and whether these are right.
  */
 #define _GNU_SOURCE
+#include <linux/hw_breakpoint.h>
 #include <string.h>
 
 #include "shots.h"
@@ -10,7 +11,9 @@
 #define PERIOD_NS	200000
 #define REMOTE		0
 #define SECONDS		2
-#define AT_MOST		150
+#define AT_MOST		100
+/* At least the size of a kernel stack, and less than there is to other stacks. */
+#define KERNEL_STACK	0x10000
 #define ENOUGH		1000
 
 static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)
@@ -208,12 +211,16 @@ void shots_read(struct shots *shots, struct ring *ring, union record *record)
 	}
 }
 
-bool shots_next_elsewhere(struct shots *shots, struct ring *ring, union record *record,
-			  struct user_part *part)
+bool shots_next_at(struct shots *shots, struct ring *ring, union record *record,
+		   struct user_part *part)
 {
 	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
 		parse_user_part(record, &shots->attr, part);
-		if (!is_in_entry(shots, part))
+		if (is_in_entry(shots, part))
+			continue;
+		/* An entry has its own stack, from which it copies registers. */
+		if (shots->attr.bp_type == HW_BREAKPOINT_X ||
+		    shots->attr.bp_addr - part->intr[PERF_REG_X86_SP] < KERNEL_STACK)
 			return true;
 	}
 	return false;

@@ -83,13 +83,14 @@ int shots_open(struct shots *shots, struct ring *ring, pid_t pid);
 
 /*
  * The same, with shots at each execution or store instead, HW_BREAKPOINT_X or _W, of an
- * address of the kernel.
+ * address of the kernel: for code, or for what is on the kernel stack of the task. From
+ * now on these are what @shots has.
  */
 int shots_open_at(struct shots *shots, struct ring *ring, pid_t pid, int type, __u64 addr);
 
-/* The next one that is not from entry code. */
-bool shots_next_elsewhere(struct shots *shots, struct ring *ring, union record *record,
-			  struct user_part *part);
+/* The next one of these that is no part of an entry to the kernel. */
+bool shots_next_at(struct shots *shots, struct ring *ring, union record *record,
+		   struct user_part *part);
 
 /* Since @begin, is that enough? Not by time alone: an emulator may be slow. */
 bool shots_enough(const struct shots *shots, time_t begin);

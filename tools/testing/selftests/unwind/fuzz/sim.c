@@ -19,8 +19,8 @@ struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask };
 unsigned long unwind_stats[64];
 
 /*
- * Reads between two looks at pending signals: no step needs more than 64 frames, and
- * reads one word again at most, which may be a fault or only look like one.
+ * Reads between two looks at pending signals: no step needs more than 64 frames, the
+ * last word of which is read again if it looks like a fault.
  */
 #define MAX_READS_UNSEEN	(2 * 64 + 1)
 

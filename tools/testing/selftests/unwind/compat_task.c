@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -582,22 +581,14 @@ static bool next_shots(FIXTURE_DATA(stores) *self, unsigned int number,
 /* Of each store for a handler, and for what it returns to, there are none. */
 TEST_F(stores, none)
 {
-	static const size_t slots[] = {
-		offsetof(struct user_regs_struct, rip),
-		offsetof(struct user_regs_struct, rsp),
-		offsetof(struct user_regs_struct, rdx),
-	};
-	unsigned long kill_at = kernel_symbol("__ia32_sys_kill");
 	struct user_part part;
 	unsigned int with = 0;
 	__u64 regs;
 	int err;
 
-	if (!kill_at)
-		SKIP(return, "needs root and CONFIG_KALLSYMS");
-	err = shots_open_at(&self->shots, &self->ring, self->task.pid, HW_BREAKPOINT_X, kill_at);
+	err = shots_open_function(&self->shots, &self->ring, self->task.pid, "__ia32_sys_kill");
 	if (err == -ENOSPC || err == -ENOENT)
-		SKIP(return, "needs hardware breakpoints");
+		SKIP(return, "needs root, CONFIG_KALLSYMS and hardware breakpoints");
 	ASSERT_EQ(0, err);
 	ASSERT_TRUE(task_order(&self->task, variant->function, 0));
 	if (!next_shots(self, 1, &part, &with))
@@ -606,13 +597,13 @@ TEST_F(stores, none)
 	regs = part.intr[PERF_REG_X86_DI];
 	ring_close(&self->ring);
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(slots); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(shots_slots); i++) {
 		ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, self->task.pid,
-					   HW_BREAKPOINT_W, regs + slots[i]));
+					   HW_BREAKPOINT_W, regs + shots_slots[i]));
 		with = 0;
 		ASSERT_TRUE(next_shots(self, 20, &part, &with));
 		EXPECT_EQ(0, with) {
-			TH_LOG("slot %zu; the last is stored by %llx", slots[i],
+			TH_LOG("slot %zu; the last is stored by %llx", shots_slots[i],
 			       part.intr[PERF_REG_X86_IP]);
 		}
 		ring_close(&self->ring);

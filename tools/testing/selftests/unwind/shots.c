@@ -3,8 +3,10 @@
  * Samples with user registers, and whether these are right.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <string.h>
+#include <sys/user.h>
 
 #include "shots.h"
 
@@ -15,6 +17,12 @@
 /* At least the size of a kernel stack, and less than there is to other stacks. */
 #define KERNEL_STACK	0x10000
 #define ENOUGH		1000
+
+const size_t shots_slots[SLOTS] = {
+	offsetof(struct user_regs_struct, rip),
+	offsetof(struct user_regs_struct, rsp),
+	offsetof(struct user_regs_struct, rdx),
+};
 
 static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)
 {
@@ -158,6 +166,13 @@ static bool is_here(struct shots *shots, const struct user_part *part, bool *mov
 	}
 	*moved = false;
 	return false;
+}
+
+int shots_open_function(struct shots *shots, struct ring *ring, pid_t pid, const char *name)
+{
+	unsigned long addr = kernel_symbol(name);
+
+	return addr ? shots_open_at(shots, ring, pid, HW_BREAKPOINT_X, addr) : -ENOENT;
 }
 
 static bool is_in_entry(const struct shots *shots, const struct user_part *part)

@@ -88,6 +88,13 @@ int shots_open(struct shots *shots, struct ring *ring, pid_t pid);
  */
 int shots_open_at(struct shots *shots, struct ring *ring, pid_t pid, int type, __u64 addr);
 
+/* At each call of a function of the kernel; -ENOENT if it cannot be found. */
+int shots_open_function(struct shots *shots, struct ring *ring, pid_t pid, const char *name);
+
+/* What both ways of signals store: where it is among the saved user registers. */
+#define SLOTS		3
+extern const size_t shots_slots[SLOTS];
+
 /* The next one of these that is no part of an entry to the kernel. */
 bool shots_next_at(struct shots *shots, struct ring *ring, union record *record,
 		   struct user_part *part);

@@ -15,7 +15,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -303,22 +302,14 @@ TEST_F(regs, nmi_in_signals)
 TEST_F(regs, stores_for_signals)
 {
 	static const unsigned int rounds = 10;
-	static const size_t slots[] = {
-		offsetof(struct user_regs_struct, rip),
-		offsetof(struct user_regs_struct, rsp),
-		offsetof(struct user_regs_struct, rdx),
-	};
-	unsigned long kill_at = kernel_symbol("__x64_sys_kill");
 	struct user_part part;
 	unsigned int stores;
 	__u64 regs;
 	int err;
 
-	if (!kill_at)
-		SKIP(return, "needs root and CONFIG_KALLSYMS");
-	err = shots_open_at(&self->shots, &self->ring, 0, HW_BREAKPOINT_X, kill_at);
+	err = shots_open_function(&self->shots, &self->ring, 0, "__x64_sys_kill");
 	if (err == -ENOSPC || err == -ENOENT)
-		SKIP(return, "needs hardware breakpoints");
+		SKIP(return, "needs root, CONFIG_KALLSYMS and hardware breakpoints");
 	ASSERT_EQ(0, err);
 	signal(SIGUSR1, regs_handler);
 	regs_signals(self->shots.number, 1, getpid());
@@ -328,9 +319,9 @@ TEST_F(regs, stores_for_signals)
 	regs = part.intr[PERF_REG_X86_DI];
 	ring_close(&self->ring);
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(slots); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(shots_slots); i++) {
 		ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, 0, HW_BREAKPOINT_W,
-					   regs + slots[i]));
+					   regs + shots_slots[i]));
 		regs_signals(self->shots.number, rounds, getpid());
 		ring_disable(&self->ring);
 		stores = 0;

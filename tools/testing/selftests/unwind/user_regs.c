@@ -32,6 +32,7 @@
 #define AT_MOST		40
 #define PAGE		4096UL
 #define VSYSCALL_TIME	0xffffffffff600400UL
+#define X32_BIT		0x40000000
 #define GETPPID		"syscalls/sys_enter_getppid"
 
 /*
@@ -46,6 +47,8 @@ extern const char regs_syscalls_at[], regs_int80_at[], regs_faults_at[], regs_vs
 extern const char regs_steps_at[], regs_steps_end[], regs_signals_at[], regs_sigreturn_at[];
 /* A signal handler with another number, that calls rt_sigreturn() itself. */
 void regs_handler(int sig);
+/* One for x32 tasks, which works at any address. */
+extern const char regs_handler_x32[], regs_handler_x32_end[];
 /* getppid() with any stack pointer. */
 long regs_call_at(unsigned long sp);
 
@@ -124,6 +127,12 @@ asm(
 "	syscall\n"
 "regs_sigreturn_at:\n"
 "	ud2\n"
+"regs_handler_x32:\n"
+"	add	$8, %rsp\n"
+"	mov	$0x40000201, %eax\n"
+"	syscall\n"
+"	ud2\n"
+"regs_handler_x32_end:\n"
 "regs_call_at:\n"
 "	push	%rbx\n"
 "	mov	%rsp, %rbx\n"
@@ -298,8 +307,28 @@ TEST_F(regs, nmi_in_signals)
 	shoot(_metadata, self, regs_signals, getpid());
 }
 
-/* So of each store for a handler, and for what it returns to, there are none. */
-TEST_F(regs, stores_for_signals)
+/*
+ * SIGUSR1 gets a frame of x32, whatever code it interrupts; false: the kernel has no x32.
+ * Its addresses are of 32 bits.
+ */
+static bool signal_x32(void)
+{
+	struct {
+		__u32 handler, flags, restorer, mask[2];
+	} action = { .flags = 0x04000000 };	/* SA_RESTORER */
+	char *low = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+
+	if (low == MAP_FAILED)
+		return false;
+	memcpy(low, regs_handler_x32, regs_handler_x32_end - regs_handler_x32);
+	action.handler = (uintptr_t)low;
+	action.restorer = (uintptr_t)low;
+	return !syscall(X32_BIT | 512, SIGUSR1, &action, NULL, sizeof(action.mask));
+}
+
+/* There are none at each store for a handler of SIGUSR1, and for what it returns to. */
+static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self)
 {
 	static const unsigned int rounds = 10;
 	struct user_part part;
@@ -311,7 +340,6 @@ TEST_F(regs, stores_for_signals)
 	if (err == -ENOSPC || err == -ENOENT)
 		SKIP(return, "needs root, CONFIG_KALLSYMS and hardware breakpoints");
 	ASSERT_EQ(0, err);
-	signal(SIGUSR1, regs_handler);
 	regs_signals(self->shots.number, 1, getpid());
 	if (!shots_next_at(&self->shots, &self->ring, self->record, &part))
 		SKIP(return, "needs hardware breakpoints that hit");
@@ -334,6 +362,19 @@ TEST_F(regs, stores_for_signals)
 		EXPECT_EQ(2 * rounds, stores);
 		ring_close(&self->ring);
 	}
+}
+
+TEST_F(regs, stores_for_signals)
+{
+	signal(SIGUSR1, regs_handler);
+	expect_none_at_stores(_metadata, self);
+}
+
+TEST_F(regs, stores_for_x32_signals)
+{
+	if (!signal_x32())
+		SKIP(return, "needs CONFIG_X86_X32_ABI");
+	expect_none_at_stores(_metadata, self);
 }
 
 /* Of another image there are none before user mode goes on with it. */

@@ -365,21 +365,25 @@ int sample_part(const struct sample *sample, __u64 marker, __u64 *nr)
 	return -1;
 }
 
-int set_sysctl(const char *path, int value)
+int set_number(const char *path, int value)
 {
-	char name[256];
-	int old;
-	FILE *file;
+	int old = read_number(path);
+	FILE *file = fopen(path, "w");
 
-	snprintf(name, sizeof(name), "/proc/sys/%s", path);
-	old = read_number(name);
-	file = fopen(name, "w");
 	if (!file)
 		return -errno;
 	fprintf(file, "%d\n", value);
 	if (fclose(file))
 		return -errno;
 	return old;
+}
+
+int set_sysctl(const char *path, int value)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "/proc/sys/%s", path);
+	return set_number(name, value);
 }
 
 struct cookies {

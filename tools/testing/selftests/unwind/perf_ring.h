@@ -133,7 +133,10 @@ static inline const struct deferred *as_deferred(const union record *record)
 	return (const struct deferred *)record;
 }
 
-/* Set a sysctl below /proc/sys and return its old value, or a negative errno. */
+/* Set a number in a file of the kernel and return its old value, or a negative errno. */
+int set_number(const char *path, int value);
+
+/* The same for a sysctl, below /proc/sys. */
 int set_sysctl(const char *path, int value);
 
 /* What there is in a buffer, for tests that count. */

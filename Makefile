@@ -102,13 +102,13 @@ kernel: tree
 	@$(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))
 
 # Both kernels, or the one that KERNEL names: KERNEL=plain is for edits.
-CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug,$(KERNEL))
+CHECKED := $(if $(filter file,$(origin KERNEL)),debug plain,$(KERNEL))
 check: tree perf
 	@$(VM_CHECK)
 
 # Storms and fuzzers for MINUTES, and what the other kernels have no time for.
 MINUTES ?= 30
-check-long: CHECKED := plain debug kcsan
+check-long: CHECKED := debug plain kcsan
 check-long: tree perf
 	@$(SCRIPTS)/deps.sh clang
 	@MINUTES=$(MINUTES); export MINUTES; $(VM_CHECK)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Everything that must pass, on kernels that are built: check.sh KERNEL...
+# Everything that must pass, on kernels that are built: check.sh KERNEL..., the slow
+# one first, so that the quick parts fill the CPUs at the end.
 #
 # Each part boots its own VM, so that a part that takes the kernel down hides no
 # other. Parts run side by side, one more than there are CPUs, because perf waits a
@@ -81,7 +82,8 @@ build_kselftests() {
 	return 1
 }
 
-# kselftests KERNEL: start them, some in boots of their own, so that all CPUs are busy
+# kselftests KERNEL: start them in two boots, as both CPUs of a small machine are to be
+# busy, and on the debug kernel a boot and its search for leaks take longer than a storm
 kselftests() {
 	local kernel=$1 tests="" name seconds="" nmi=""
 	while IFS=: read -r _ name; do
@@ -96,10 +98,10 @@ kselftests() {
 	debug) seconds=30 nmi=20000 ;;
 	kcsan) nmi=4000 ;;
 	esac
-	vm "$kernel" kselftest-random "$install" storm fuzz_attr fuzz_stack
 	# shellcheck disable=SC2086	# a list of names
 	vm "$kernel" kselftest "$install" $tests
-	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests
+	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests \
+		storm fuzz_attr fuzz_stack
 	# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.
 	[ "$kernel" != plain ] ||
 		VM_CPU=max,vendor=GenuineIntel vm "$kernel" kselftest-intel "$install" compat_task

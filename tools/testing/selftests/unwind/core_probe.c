@@ -26,7 +26,7 @@
 #define MAX_SIZE	4096
 /* Bytes of code that are tried one by one. */
 #define PLENTY		8192UL
-/* A trap that is removed waits for a grace period: two thirds of the time, otherwise. */
+/* Who removes a trap waits for a grace period: two thirds of the run, if they are slow. */
 #define EXPEDITED	"/sys/kernel/rcu_expedited"
 
 /* What to do while the trap is armed. */

@@ -47,7 +47,7 @@ extern const char regs_syscalls_at[], regs_int80_at[], regs_faults_at[], regs_vs
 extern const char regs_steps_at[], regs_steps_end[], regs_signals_at[], regs_sigreturn_at[];
 /* A signal handler with another number, that calls rt_sigreturn() itself. */
 void regs_handler(int sig);
-/* One for x32 tasks, which works at any address. */
+/* One for frames of x32, which works at any address. */
 extern const char regs_handler_x32[], regs_handler_x32_end[];
 /* getppid() with any stack pointer. */
 long regs_call_at(unsigned long sp);
@@ -308,10 +308,10 @@ TEST_F(regs, nmi_in_signals)
 }
 
 /*
- * SIGUSR1 gets a frame of x32, whatever code it interrupts; false: the kernel has no x32.
- * Its addresses are of 32 bits.
+ * SIGUSR1 gets a frame of x32, whatever code it interrupts. Handler and restorer of one
+ * are 32-bit addresses.
  */
-static bool signal_x32(void)
+static int signal_x32(void)
 {
 	struct {
 		__u32 handler, flags, restorer, mask[2];
@@ -320,15 +320,33 @@ static bool signal_x32(void)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 
 	if (low == MAP_FAILED)
-		return false;
+		return -errno;
 	memcpy(low, regs_handler_x32, regs_handler_x32_end - regs_handler_x32);
 	action.handler = (uintptr_t)low;
 	action.restorer = (uintptr_t)low;
-	return !syscall(X32_BIT | 512, SIGUSR1, &action, NULL, sizeof(action.mask));
+	return syscall(X32_BIT | 512, SIGUSR1, &action, NULL, sizeof(action.mask)) ? -errno : 0;
 }
 
-/* There are none at each store for a handler of SIGUSR1, and for what it returns to. */
-static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self)
+/* The sample at a function of the kernel that a signal or its end calls. */
+static int sample_at(FIXTURE_DATA(regs) *self, const char *name, struct user_part *part)
+{
+	int err = shots_open_function(&self->shots, &self->ring, 0, name);
+
+	if (err)
+		return err;
+	regs_signals(self->shots.number, 1, getpid());
+	if (!shots_next_at(&self->shots, &self->ring, self->record, part))
+		err = -ENODATA;
+	ring_close(&self->ring);
+	return err;
+}
+
+/*
+ * At each store for a handler of SIGUSR1, and for what it returns to, there are none.
+ * Before and between, at the handler's @sigreturn, there are.
+ */
+static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
+				  const char *sigreturn)
 {
 	static const unsigned int rounds = 10;
 	struct user_part part;
@@ -336,16 +354,15 @@ static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DAT
 	__u64 regs;
 	int err;
 
-	err = shots_open_function(&self->shots, &self->ring, 0, "__x64_sys_kill");
-	if (err == -ENOSPC || err == -ENOENT)
-		SKIP(return, "needs root, CONFIG_KALLSYMS and hardware breakpoints");
+	err = sample_at(self, "__x64_sys_kill", &part);
+	if (err == -ENOSPC || err == -ENOENT || err == -ENODATA)
+		SKIP(return, "needs root, CONFIG_KALLSYMS and hardware breakpoints that hit");
 	ASSERT_EQ(0, err);
-	regs_signals(self->shots.number, 1, getpid());
-	if (!shots_next_at(&self->shots, &self->ring, self->record, &part))
-		SKIP(return, "needs hardware breakpoints that hit");
+	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, part.abi);
 	/* The argument of a system call in the kernel is where they are. */
 	regs = part.intr[PERF_REG_X86_DI];
-	ring_close(&self->ring);
+	ASSERT_EQ(0, sample_at(self, sigreturn, &part));
+	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, part.abi);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(shots_slots); i++) {
 		ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, 0, HW_BREAKPOINT_W,
@@ -367,14 +384,17 @@ static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DAT
 TEST_F(regs, stores_for_signals)
 {
 	signal(SIGUSR1, regs_handler);
-	expect_none_at_stores(_metadata, self);
+	expect_none_at_stores(_metadata, self, "__x64_sys_rt_sigreturn");
 }
 
 TEST_F(regs, stores_for_x32_signals)
 {
-	if (!signal_x32())
+	int err = signal_x32();
+
+	if (err == -ENOSYS)
 		SKIP(return, "needs CONFIG_X86_X32_ABI");
-	expect_none_at_stores(_metadata, self);
+	ASSERT_EQ(0, err);
+	expect_none_at_stores(_metadata, self, "__x64_compat_sys_x32_rt_sigreturn");
 }
 
 /* Of another image there are none before user mode goes on with it. */

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Everything that must pass, on kernels that are built: check.sh KERNEL..., the slow
-# one first, so that the quick parts fill the CPUs at the end.
+# Everything that must pass, on kernels that are built: check.sh KERNEL...
 #
 # Each part boots its own VM, so that a part that takes the kernel down hides no
 # other. Parts run side by side, one more than there are CPUs, because perf waits a
@@ -82,8 +81,8 @@ build_kselftests() {
 	return 1
 }
 
-# kselftests KERNEL: start them in two boots, as both CPUs of a small machine are to be
-# busy, and on the debug kernel a boot and its search for leaks take longer than a storm
+# kselftests KERNEL: start them, in few boots: on the debug kernel one takes longer, with
+# its search for leaks, than a storm
 kselftests() {
 	local kernel=$1 tests="" name seconds="" nmi=""
 	while IFS=: read -r _ name; do

@@ -81,13 +81,15 @@ build_kselftests() {
 	return 1
 }
 
-# kselftests KERNEL: start them, in few boots: on the debug kernel one takes longer, with
-# its search for leaks, than a storm
+# kselftests KERNEL: start them, in three boots about as long as each other: more would
+# cost more, as on the debug kernel one takes longer, with its search for leaks, than a
+# storm
 kselftests() {
-	local kernel=$1 tests="" name seconds="" nmi=""
+	local kernel=$1 tests="" faults="" name seconds="" nmi=""
 	while IFS=: read -r _ name; do
 		case $name in
 		core_* | storm | fuzz_*) ;;
+		depth | fail_nth | fault_at | hostile_stack | paged_out) faults+=" $name" ;;
 		*) tests+=" $name" ;;
 		esac
 	done < "$install/kselftest-list.txt"
@@ -97,6 +99,8 @@ kselftests() {
 	debug) seconds=30 nmi=20000 ;;
 	kcsan) nmi=4000 ;;
 	esac
+	# shellcheck disable=SC2086	# a list of names
+	vm "$kernel" kselftest-faults "$install" $faults
 	# shellcheck disable=SC2086	# a list of names
 	vm "$kernel" kselftest "$install" $tests
 	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests \

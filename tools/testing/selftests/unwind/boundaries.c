@@ -459,10 +459,8 @@ FIXTURE_VARIANT(sigreturn) {
 	bool int80;
 };
 
-#define X32_BIT		0x40000000
-
 FIXTURE_VARIANT_ADD(sigreturn, rt_64) { .nr = SYS_rt_sigreturn };
-FIXTURE_VARIANT_ADD(sigreturn, rt_x32) { .nr = X32_BIT | 513 };
+FIXTURE_VARIANT_ADD(sigreturn, rt_x32) { .nr = __X32_SYSCALL_BIT | 513 };
 FIXTURE_VARIANT_ADD(sigreturn, ia32) { .nr = 119, .int80 = true };
 FIXTURE_VARIANT_ADD(sigreturn, rt_ia32) { .nr = 173, .int80 = true };
 
@@ -519,7 +517,7 @@ static void *make_frame(char *low, long nr)
 		fill_context64(&frame->context, low, sp);
 		return at + 8;
 	}
-	if (nr & X32_BIT) {
+	if (nr & __X32_SYSCALL_BIT) {
 		struct framex32 *frame = (void *)at;
 
 		fill_context64(&frame->context, low, sp);

@@ -32,7 +32,6 @@
 #define AT_MOST		40
 #define PAGE		4096UL
 #define VSYSCALL_TIME	0xffffffffff600400UL
-#define X32_BIT		0x40000000
 #define GETPPID		"syscalls/sys_enter_getppid"
 
 /*
@@ -324,7 +323,7 @@ static int signal_x32(void)
 	memcpy(low, regs_handler_x32, regs_handler_x32_end - regs_handler_x32);
 	action.handler = (uintptr_t)low;
 	action.restorer = (uintptr_t)low;
-	return syscall(X32_BIT | 512, SIGUSR1, &action, NULL, sizeof(action.mask)) ? -errno : 0;
+	return syscall(__X32_SYSCALL_BIT | 512, SIGUSR1, &action, NULL, sizeof(action.mask)) ? -errno : 0;
 }
 
 /* The sample at a function of the kernel that a signal or its end calls. */

@@ -540,11 +540,19 @@ FIXTURE(stores) {
 };
 
 FIXTURE_VARIANT(stores) {
-	const char *function;
+	/* Of the program, and the handler's system call in the kernel. */
+	const char *function, *sigreturn;
 };
 
-FIXTURE_VARIANT_ADD(stores, signals) { .function = "old_signals" };
-FIXTURE_VARIANT_ADD(stores, rt_signals) { .function = "rt_signals" };
+FIXTURE_VARIANT_ADD(stores, signals) {
+	.function	= "old_signals",
+	.sigreturn	= "__ia32_compat_sys_sigreturn",
+};
+
+FIXTURE_VARIANT_ADD(stores, rt_signals) {
+	.function	= "rt_signals",
+	.sigreturn	= "__ia32_compat_sys_rt_sigreturn",
+};
 
 FIXTURE_SETUP(stores)
 {
@@ -578,7 +586,10 @@ static bool next_shots(FIXTURE_DATA(stores) *self, unsigned int number,
 	return true;
 }
 
-/* Of each store for a handler, and for what it returns to, there are none. */
+/*
+ * At each store for a handler, and for what it returns to, there are none. Before and
+ * between there are.
+ */
 TEST_F(stores, none)
 {
 	struct user_part part;
@@ -593,8 +604,19 @@ TEST_F(stores, none)
 	ASSERT_TRUE(task_order(&self->task, variant->function, 0));
 	if (!next_shots(self, 1, &part, &with))
 		SKIP(return, "needs hardware breakpoints that hit");
+	ASSERT_TRUE(next_shots(self, 2, &part, &with));
+	EXPECT_EQ(3, with);
+	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_32, part.abi);
 	/* The argument of a system call in the kernel is where they are. */
 	regs = part.intr[PERF_REG_X86_DI];
+	ring_close(&self->ring);
+
+	ASSERT_EQ(0, shots_open_function(&self->shots, &self->ring, self->task.pid,
+					 variant->sigreturn));
+	with = 0;
+	ASSERT_TRUE(next_shots(self, 3, &part, &with));
+	EXPECT_EQ(3, with);
+	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_32, part.abi);
 	ring_close(&self->ring);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(shots_slots); i++) {

@@ -152,6 +152,22 @@ unsigned long kernel_symbol(const char *name)
 	return addr;
 }
 
+bool kernel_function(const char *name, unsigned long *begin, unsigned long *end)
+{
+	FILE *file = fopen("/proc/kallsyms", "r");
+	unsigned long at;
+
+	*begin = kernel_symbol(name);
+	*end = -1UL;
+	while (file && fscanf(file, "%lx%*[^\n]", &at) == 1) {
+		if (at > *begin && at < *end)
+			*end = at;
+	}
+	if (file)
+		fclose(file);
+	return *begin;
+}
+
 void keep_tracepoint(const char *name)
 {
 	struct perf_event_attr attr = tracepoint_attr(name);

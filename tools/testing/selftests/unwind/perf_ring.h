@@ -64,6 +64,8 @@ struct perf_event_attr software_attr(__u64 config);
 
 /* Where a symbol of the kernel is, or 0. */
 unsigned long kernel_symbol(const char *name);
+/* From it to the next symbol; false if it cannot be found. */
+bool kernel_function(const char *name, unsigned long *begin, unsigned long *end);
 
 /* The type of the events of a PMU, or -1. */
 int pmu_type(const char *name);

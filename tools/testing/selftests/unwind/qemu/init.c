@@ -346,6 +346,23 @@ static void setup_root(void)
 	mount_into_host();
 }
 
+/* The kernel started with one CPU; vm.sh says why, and how many there are to be. */
+static void start_other_cpus(void)
+{
+	const char *text = getenv("VM_CPUS");
+	int cpus = text ? atoi(text) : 0;
+	char path[64];
+
+	for (int cpu = 1; cpu < cpus; cpu++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+		if (!access(path, F_OK))
+			write_file(path, "1");
+	}
+	errno = ENODEV;
+	if (sysconf(_SC_NPROCESSORS_ONLN) != cpus)
+		die("not %d CPUs", cpus);
+}
+
 static void setup_system(void)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
@@ -365,6 +382,7 @@ static void setup_system(void)
 	write_file("/proc/sys/kernel/kptr_restrict", "0");
 	if (swapon("/dev/vda", 0))
 		die("swapon /dev/vda");
+	start_other_cpus();
 }
 
 /* In the child: stdin, stdout and stderr, then the command. */

@@ -114,6 +114,22 @@ if kernel=${1-} && [ -n "$kernel" ]; then
 	limit=15 expect 124 "vm: a command that hangs" vm 'sleep 1000'
 	expect 125 "vm: no QEMU" env QEMU=no-such-qemu "$here/vm.sh" run "$kernel" true
 	expect 125 "vm: no kernel" "$here/vm.sh" run "$tmp" true
+	cat > "$tmp/qemu" <<-END
+		#!/bin/sh
+		[ ! -e $tmp/died ] || exec ${QEMU:-qemu-system-x86_64} "\$@"
+		touch $tmp/died
+		ulimit -c 0
+		kill -ABRT \$\$
+	END
+	chmod +x "$tmp/qemu"
+	expect 0 "vm: an emulator that dies before the guest is up" env QEMU="$tmp/qemu" \
+		"$here/vm.sh" run "$kernel" true
+	expect 123 "vm: a CPU that is not there" env APPEND=nr_cpus=1 TIMEOUT=600 \
+		LOG="$tmp/log" "$here/vm.sh" run "$kernel" true
+	expect 0 "vm: PID 1 says so" grep -q 'init: not 2 CPUs' "$tmp/log/console.log"
+	expect 0 "vm: two CPUs with high-resolution timers, and the TSC" vm \
+		'grep -c "hres_active *: 1" /proc/timer_list | grep -qx 2 &&
+		grep -qx tsc /sys/devices/system/clocksource/clocksource0/current_clocksource'
 	echo proof > "$tmp/proof"
 	expect 0 "vm: /host and /out" env OUT="$tmp/out" "$here/vm.sh" run "$kernel" \
 		'chroot /host /bin/true && echo proof > /out/proof'

@@ -323,7 +323,8 @@ static int signal_x32(void)
 	memcpy(low, regs_handler_x32, regs_handler_x32_end - regs_handler_x32);
 	action.handler = (uintptr_t)low;
 	action.restorer = (uintptr_t)low;
-	return syscall(__X32_SYSCALL_BIT | 512, SIGUSR1, &action, NULL, sizeof(action.mask)) ? -errno : 0;
+	return syscall(__X32_SYSCALL_BIT | 512, SIGUSR1, &action, NULL,
+		       sizeof(action.mask)) ? -errno : 0;
 }
 
 /*

@@ -100,9 +100,9 @@ kselftests() {
 	kcsan) nmi=4000 ;;
 	esac
 	# shellcheck disable=SC2086	# a list of names
-	vm "$kernel" kselftest-faults "$install" $faults
-	# shellcheck disable=SC2086	# a list of names
 	vm "$kernel" kselftest "$install" $tests
+	# shellcheck disable=SC2086	# a list of names
+	vm "$kernel" kselftest-faults "$install" $faults
 	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests \
 		storm fuzz_attr fuzz_stack
 	# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.
@@ -177,10 +177,12 @@ for kernel; do
 		for list in "$here"/perf-tests.*; do
 			vm "$kernel" "perf-${list##*.}" "$list"
 		done
+	fi
+	[ ! "$built" ] || kselftests "$kernel"
+	if [ "$kernel" = plain ]; then
 		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
 		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
 	fi
-	[ ! "$built" ] || kselftests "$kernel"
 	vm "$kernel" kunit
 done
 wait

@@ -25,6 +25,7 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 				  unsigned int size, u64 *cookie);
 void unwind_deferred_stack(struct unwind_user_stack *stack);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
+bool unwind_user_walked(struct unwind_stacktrace *trace);
 
 /* For those who end, replace or move what a pending request asked for. */
 void unwind_task_init(struct task_struct *task);
@@ -132,6 +133,11 @@ static inline int unwind_user_faultable(struct unwind_stacktrace *trace)
 {
 	*trace = (struct unwind_stacktrace) {};
 	return -ENOSYS;
+}
+
+static inline bool unwind_user_walked(struct unwind_stacktrace *trace)
+{
+	return false;
 }
 
 static inline void unwind_task_init(struct task_struct *task) { }

@@ -96,8 +96,9 @@ struct unwind_user_stack {
  * @cookie:	what unwind_deferred_request() returned in this entry
  *
  * Called in task context of the traced task, with interrupts on, inside an SRCU
- * read-side section of the core. May sleep, but should not for long: it delays
- * the task and every unwind_deferred_cancel(). Must not cancel any work.
+ * read-side section of the core but for those that &unwind_work.may_wait. May sleep,
+ * but should not for long: it delays the task and every unwind_deferred_cancel(). Must
+ * not cancel any work.
  */
 typedef void (*unwind_callback_t)(struct unwind_work *work,
 				  struct unwind_stacktrace *trace, u64 cookie);
@@ -109,6 +110,11 @@ typedef void (*unwind_callback_t)(struct unwind_work *work,
  * @func:	the callback; constant while registered
  * @no_trace:	@func does without the trace, which may be empty then; set by the
  *		owner before it registers
+ * @want_files:	@func wants &unwind_stacktrace.files; likewise
+ * @may_wait:	@func may wait for user memory, and so for as long as the user likes:
+ *		it is called outside of the SRCU section, may still run after
+ *		unwind_deferred_cancel(), and therefore, as @work, is there for
+ *		good; likewise
  * @bit:	the tracer's bit in the masks of all tasks, below
  *		UNWIND_TRACER_SHIFT while not registered. Written under the
  *		core's mutex
@@ -119,6 +125,8 @@ struct unwind_work {
 	struct list_head	list;
 	unwind_callback_t	func;
 	bool			no_trace;
+	bool			want_files;
+	bool			may_wait;
 	int			bit;
 };
 

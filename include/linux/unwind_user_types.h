@@ -10,16 +10,31 @@
 struct return_instance;
 
 /**
+ * struct unwind_file - where an address of a trace is in a file
+ * @offset:	offset in the file, in bytes; the address itself where there is no file
+ * @inode:	inode number, 0 where there is no file
+ * @dev:	device of the file system, 0 where there is no file
+ */
+struct unwind_file {
+	u64		offset;
+	u64		inode;
+	dev_t		dev;
+};
+
+/**
  * struct unwind_stacktrace - one user stack trace
  * @nr:		number of valid entries
  * @entries:	the addresses, innermost first: the user instruction pointer,
  *		then return addresses
+ * @files:	where each of them is in a file, or NULL when nobody wanted to know or
+ *		it could not be found out
  *
  * The owner of @entries defines how long they live.
  */
 struct unwind_stacktrace {
-	unsigned int	nr;
-	unsigned long	*entries;
+	unsigned int		nr;
+	unsigned long		*entries;
+	struct unwind_file	*files;
 };
 
 /**

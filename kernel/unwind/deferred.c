@@ -51,14 +51,18 @@
 #include <linux/task_work.h>
 #include <linux/unwind_deferred.h>
 
+#define CREATE_TRACE_POINTS
+#include <trace/events/unwind.h>
+
 #include "test_tracer.h"
 #include "unwind.h"
 
 static DEFINE_MUTEX(unwind_mutex);
 static LIST_HEAD(unwind_works);
 static unsigned long unwind_bits_used = UNWIND_RESERVED_BITS;
-/* Tracers that do without the trace; changes only while a bit is nobody's. */
+/* What tracers are like; a bit of these changes only while it is nobody's. */
 static unsigned long unwind_bits_no_trace;
+static unsigned long unwind_bits_want_files;
 DEFINE_STATIC_SRCU(unwind_srcu);
 
 /* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
@@ -185,6 +189,7 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	}
 
 	*cookie = id;
+	trace_user_unwind_cookie(id);
 	return 0;
 }
 
@@ -334,34 +339,74 @@ static unsigned long unwind_bits_due(struct unwind_task_info *info)
 	       ~UNWIND_RESERVED_BITS;
 }
 
-/* Call the tracers of @due. */
-static void unwind_call(struct unwind_task_info *info, unsigned long due,
-			struct unwind_stacktrace *trace, u64 cookie)
+/* Is it time for this tracer? Marks that it is called. */
+static bool unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
+			      unsigned long due)
+{
+	/*
+	 * Pairs with unwind_deferred_init(): with a new owner's bit come masks from
+	 * which cancel has swept the old one's requests.
+	 */
+	int bit = smp_load_acquire(&work->bit);
+
+	if (bit < UNWIND_TRACER_SHIFT || !(unwind_bits_due(info) & due & BIT(bit)))
+		return false;
+	/* A new owner of the bit, whose request has queued the work again. */
+	if (!work->no_trace && !info->walked)
+		return false;
+
+	atomic_long_or(BIT(bit), &info->unwind_completed);
+	return true;
+}
+
+/*
+ * Call the tracers of @due, those that may wait aside: of these, the next one is
+ * claimed and returned.
+ */
+static struct unwind_work *unwind_call(struct unwind_task_info *info, unsigned long due,
+				       struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct unwind_work *work;
-	int idx;
 
-	idx = srcu_read_lock(&unwind_srcu);
+	guard(srcu)(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
 				 srcu_read_lock_held(&unwind_srcu)) {
-		/*
-		 * Pairs with unwind_deferred_init(): with a new owner's bit come
-		 * masks from which cancel has swept the old one's requests.
-		 */
-		int bit = smp_load_acquire(&work->bit);
-
-		if (bit < UNWIND_TRACER_SHIFT ||
-		    !(unwind_bits_due(info) & due & BIT(bit)))
+		if (!unwind_claim_call(info, work, due))
 			continue;
-		/* A new owner of the bit, whose request has queued the work again. */
-		if (!work->no_trace && !info->walked)
-			continue;
-
-		atomic_long_or(BIT(bit), &info->unwind_completed);
+		if (work->may_wait)
+			return work;
 		work->func(work, trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
-	srcu_read_unlock(&unwind_srcu, idx);
+	return NULL;
+}
+
+/* Call all tracers of @due. */
+static void unwind_call_all(struct unwind_task_info *info, unsigned long due,
+			    struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct unwind_work *work;
+
+	while ((work = unwind_call(info, due, trace, cookie))) {
+		/* One that may wait is never freed. */
+		work->func(work, trace, cookie);
+		unwind_count(UNWIND_STAT_CALLBACKS);
+	}
+}
+
+/* What the tracers of @due want to know, and events. */
+static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
+			   struct unwind_stacktrace *trace, bool event)
+{
+	might_fault();
+	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
+	if (event || (due & ~READ_ONCE(unwind_bits_no_trace)))
+		unwind_get_trace(info, trace);
+	/* Likewise. */
+	if (unlikely(event || (due & READ_ONCE(unwind_bits_want_files))))
+		unwind_get_files(trace);
+	if (info->stack_want)
+		unwind_fault_in_stack(info);
 }
 
 /*
@@ -378,19 +423,20 @@ static void unwind_deliver(struct unwind_task_info *info)
 
 	/* A bit may stay due for nobody, while its tracer is cancelled. */
 	while ((due = unwind_bits_due(info) & ~done)) {
+		/* One for each entry. */
+		bool event = trace_user_unwind_stack_enabled() &&
+			     !atomic_long_read(&info->unwind_completed);
+
 		/* Whoever is due has named the entry, and it keeps that name. */
 		cookie = READ_ONCE(info->id.id);
 
-		might_fault();
-		/* Pairs with unwind_deferred_init(), as the bits of @due do. */
-		if (due & ~READ_ONCE(unwind_bits_no_trace))
-			unwind_get_trace(info, &trace);
-		if (info->stack_want)
-			unwind_fault_in_stack(info);
-
-		unwind_call(info, due, &trace, cookie);
+		unwind_prepare(info, due, &trace, event);
+		if (event)
+			trace_user_unwind_stack(cookie, &trace);
+		unwind_call_all(info, due, &trace, cookie);
 		done |= due;
 	}
+	unwind_put_files(&trace);
 }
 
 static void unwind_run_work(struct unwind_task_info *info)
@@ -487,8 +533,7 @@ void unwind_deferred_task_exit(void)
 	if (unlikely(atomic_long_read(&info->unwind_mask)))
 		unwind_deliver(info);
 
-	kvfree(info->cache);
-	info->cache = NULL;
+	unwind_free_cache(info);
 	/* Whoever asks for a trace now gets an empty one. */
 	info->walked = true;
 }
@@ -553,6 +598,13 @@ void unwind_deferred_reset(void)
 	unwind_reset_entry(&current->unwind_info);
 }
 
+/* Readers see it without a lock, see unwind_prepare(). */
+static void unwind_assign_bit(unsigned long *bits, unsigned long bit, bool set)
+{
+	lockdep_assert_held(&unwind_mutex);
+	WRITE_ONCE(*bits, set ? *bits | BIT(bit) : *bits & ~BIT(bit));
+}
+
 /**
  * unwind_deferred_init - register a tracer
  * @work:	the tracer, not registered
@@ -576,14 +628,14 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 		return -EBUSY;
 
 	unwind_bits_used |= BIT(bit);
-	/* Before the bit, as unwind_deliver() looks after it. */
-	WRITE_ONCE(unwind_bits_no_trace, work->no_trace ? unwind_bits_no_trace | BIT(bit) :
-							unwind_bits_no_trace & ~BIT(bit));
+	/* Before the bit, as unwind_prepare() looks after it. */
+	unwind_assign_bit(&unwind_bits_no_trace, bit, work->no_trace);
+	unwind_assign_bit(&unwind_bits_want_files, bit, work->want_files);
 	work->func = func;
 	list_add_tail_rcu(&work->list, &unwind_works);
 	/*
 	 * Last, so that a granted request finds the work on the list. Pairs with
-	 * unwind_deliver() and unwind_deferred_request_regs().
+	 * unwind_claim_call() and unwind_deferred_request_regs().
 	 */
 	smp_store_release(&work->bit, bit);
 	return 0;
@@ -605,8 +657,9 @@ static void unwind_sweep_bit(unsigned long bit)
  * unwind_deferred_cancel - unregister a tracer
  * @work:	the tracer; one that is not registered is left alone
  *
- * When this returns the callback is not running and never will. Requests that
- * were granted and not delivered yet are dropped. @work can be freed or
+ * When this returns the callback is not running and never will, but for a @work that
+ * &unwind_work.may_wait: of that, one that was claimed before may still run. Requests
+ * that were granted and not delivered yet are dropped. @work can be freed or
  * registered again.
  *
  * Context: task context, may sleep; not from a callback.

@@ -8,7 +8,9 @@
  *
  * All of it is in current->unwind_info and only current comes here, so there is no
  * lock. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL
- * if there was no memory for one; else it is only memory, to be used again.
+ * if there was no memory for one; else it is only memory, to be used again. An NMI on
+ * top of current, or a program that is attached to what is called here, may read it:
+ * so @walked is set last, and nobody frees what they can find.
  */
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -48,14 +50,10 @@ static bool unwind_fill_cache(struct unwind_user_state *state,
 
 static struct unwind_cache *unwind_alloc_cache(unsigned int max)
 {
-	/* Charged to the target, but never at the price of killing it. */
-	gfp_t gfp = __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 	struct unwind_cache *cache;
 
-	gfp |= current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL;
-
 	cache = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
-		kvmalloc(struct_size(cache, entries, max), gfp);
+		kvmalloc(struct_size(cache, entries, max), unwind_gfp());
 	if (!cache) {
 		unwind_count(UNWIND_STAT_NOMEM);
 		return NULL;
@@ -141,7 +139,9 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 
 	if (!info->walked) {
 		unwind_walk_stack(info);
-		info->walked = true;
+		barrier();
+		/* Pairs with unwind_user_walked() on top of this. */
+		WRITE_ONCE(info->walked, true);
 	}
 
 	cache = info->cache;
@@ -158,10 +158,52 @@ void unwind_trim_cache(struct unwind_task_info *info)
 	struct unwind_cache *cache = info->cache;
 
 	if (cache && cache->max > UNWIND_PAGE_ENTRIES) {
-		kvfree(cache);
-		info->cache = NULL;
 		info->walked = false;
+		unwind_free_cache(info);
 	}
+}
+
+/**
+ * unwind_free_cache - give back the memory for traces
+ * @info:	current's
+ */
+void unwind_free_cache(struct unwind_task_info *info)
+{
+	struct unwind_cache *cache = info->cache;
+
+	/* Pairs with unwind_user_walked() on top of this. */
+	WRITE_ONCE(info->cache, NULL);
+	barrier();
+	kvfree(cache);
+}
+
+/**
+ * unwind_user_walked - the trace of this kernel entry, if somebody has walked
+ * @trace:	set if so
+ *
+ * For those who cannot wait for the trace. The entries stay valid until the task runs
+ * its task work or exits, so for as long as an interrupt or NMI lasts.
+ *
+ * Context: any, NMI included.
+ * Return: true if there is a trace, and user mode is still where it was walked.
+ */
+bool unwind_user_walked(struct unwind_stacktrace *trace)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	struct unwind_cache *cache;
+
+	/* Pairs with unwind_get_trace() and unwind_free_cache() below this. */
+	if (!READ_ONCE(info->walked))
+		return false;
+	cache = READ_ONCE(info->cache);
+	if (!cache || !cache->nr || unwind_regs_differ(info))
+		return false;
+	/* Where nobody saw the registers at the request. */
+	if (cache->entries[0] != instruction_pointer(task_pt_regs(current)))
+		return false;
+
+	*trace = (struct unwind_stacktrace) { .nr = cache->nr, .entries = cache->entries };
+	return true;
 }
 
 /**

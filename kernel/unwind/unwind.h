@@ -7,6 +7,7 @@
 
 #include <linux/bits.h>
 #include <linux/build_bug.h>
+#include <linux/gfp.h>
 #include <linux/mm_types.h>
 #include <linux/sched/signal.h>
 #include <linux/unwind_stats.h>
@@ -69,8 +70,18 @@ static inline bool unwind_dying(void)
 	return (current->flags & PF_EXITING) || fatal_signal_pending(current);
 }
 
+/* Charged to the target, but never at the price of killing it. */
+static inline gfp_t unwind_gfp(void)
+{
+	return (current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL) |
+	       __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
+}
+
+void unwind_get_files(struct unwind_stacktrace *trace);
+void unwind_put_files(struct unwind_stacktrace *trace);
 void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace);
 void unwind_trim_cache(struct unwind_task_info *info);
+void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);
 
 unsigned int unwind_max_entries(void);

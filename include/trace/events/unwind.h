@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Events of deferred user stack unwinding. For traces in a buffer of one's own see
+ * kernel/trace/trace_user_unwind.c, which writes the same events.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM unwind
+
+#if !defined(_TRACE_UNWIND_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_UNWIND_H
+
+#include <linux/kdev_t.h>
+#include <linux/minmax.h>
+#include <linux/tracepoint.h>
+#include <linux/unwind_user_types.h>
+
+/*
+ * Somebody asks for the user stack of this kernel entry, and nobody has the trace yet.
+ * From any context, NMI included.
+ */
+TRACE_EVENT(user_unwind_cookie,
+
+	TP_PROTO(u64 cookie),
+
+	TP_ARGS(cookie),
+
+	TP_STRUCT__entry(
+		__field(u64,	cookie)
+	),
+
+	TP_fast_assign(
+		__entry->cookie	= cookie;
+	),
+
+	TP_printk("cookie=%llx", __entry->cookie)
+);
+
+/* So much fits a page of ftrace's ring buffer. */
+#define UNWIND_EVENT_ENTRIES	128U
+
+/*
+ * The user stack of a kernel entry: addresses, innermost first, and for each the file
+ * that it is in. Where there is none, inode and dev are 0 and the offset is the address
+ * itself. Of a deeper stack, there are UNWIND_EVENT_ENTRIES; nr is its depth.
+ */
+TRACE_EVENT(user_unwind_stack,
+
+	TP_PROTO(u64 cookie, const struct unwind_stacktrace *trace),
+
+	TP_ARGS(cookie, trace),
+
+	TP_STRUCT__entry(
+		__field(u64,		cookie)
+		__field(u32,		nr)
+		__dynamic_array(u64,	ips,		min(trace->nr, UNWIND_EVENT_ENTRIES))
+		__dynamic_array(u64,	offsets,	min(trace->nr, UNWIND_EVENT_ENTRIES))
+		__dynamic_array(u64,	inodes,		min(trace->nr, UNWIND_EVENT_ENTRIES))
+		__dynamic_array(u32,	devs,		min(trace->nr, UNWIND_EVENT_ENTRIES))
+	),
+
+	TP_fast_assign(
+		u64 *ips = __get_dynamic_array(ips);
+		u64 *offsets = __get_dynamic_array(offsets);
+		u64 *inodes = __get_dynamic_array(inodes);
+		u32 *devs = __get_dynamic_array(devs);
+
+		__entry->cookie = cookie;
+		__entry->nr = trace->nr;
+		for (unsigned int i = 0; i < min(trace->nr, UNWIND_EVENT_ENTRIES); i++) {
+			const struct unwind_file *file = trace->files ? trace->files + i : NULL;
+
+			ips[i] = trace->entries[i];
+			offsets[i] = file ? file->offset : trace->entries[i];
+			inodes[i] = file ? file->inode : 0;
+			devs[i] = file ? new_encode_dev(file->dev) : 0;
+		}
+	),
+
+	TP_printk("cookie=%llx nr=%u ips=%s offsets=%s inodes=%s devs=%s",
+		  __entry->cookie, __entry->nr,
+		  __print_array(__get_dynamic_array(ips),
+				__get_dynamic_array_len(ips) / 8, 8),
+		  __print_array(__get_dynamic_array(offsets),
+				__get_dynamic_array_len(offsets) / 8, 8),
+		  __print_array(__get_dynamic_array(inodes),
+				__get_dynamic_array_len(inodes) / 8, 8),
+		  __print_array(__get_dynamic_array(devs),
+				__get_dynamic_array_len(devs) / 4, 4))
+);
+
+#endif /* _TRACE_UNWIND_H */
+
+#include <trace/define_trace.h>

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where the addresses of a trace are in files: what a reader needs to find symbols when
+ * the process is gone.
+ *
+ * Contexts: task context of the task that was walked, from deferred.c, outside of any
+ * SRCU section: the lock of the address space may be held by somebody who waits for
+ * user memory. A task that is dying takes it only if it is free.
+ *
+ * Invariant: one lock for all addresses of a trace, so they are those of one state of
+ * the mappings.
+ */
+#include <linux/cleanup.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "test_tracer.h"
+#include "unwind.h"
+
+static struct vm_area_struct *unwind_find_vma(struct vm_area_struct *vma,
+					      unsigned long addr)
+{
+	/* Callers are often in the same mapping. */
+	if (vma && addr >= vma->vm_start && addr < vma->vm_end)
+		return vma;
+	return vma_lookup(current->mm, addr);
+}
+
+static struct unwind_file unwind_file_of(struct vm_area_struct *vma, unsigned long addr)
+{
+	const struct inode *inode;
+
+	if (!vma || !vma->vm_file)
+		return (struct unwind_file) { .offset = addr };
+
+	inode = file_user_inode(vma->vm_file);
+	return (struct unwind_file) {
+		.offset	= ((u64)vma->vm_pgoff << PAGE_SHIFT) + (addr - vma->vm_start),
+		.inode	= inode->i_ino,
+		.dev	= inode->i_sb->s_dev,
+	};
+}
+
+static bool unwind_lock_mm(struct mm_struct *mm)
+{
+	if (unwind_dying())
+		return mmap_read_trylock(mm);
+
+	return !mmap_read_lock_killable(mm);
+}
+
+/**
+ * unwind_get_files - find the files that the addresses of a trace are in
+ * @trace:	of current; gets @files, to be freed by unwind_put_files(), or NULL when
+ *		there is no memory or no way to get the lock
+ *
+ * Context: task context of current, may sleep.
+ */
+void unwind_get_files(struct unwind_stacktrace *trace)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma = NULL;
+	struct unwind_file *files;
+
+	if (trace->files || !trace->nr || !mm)
+		return;
+
+	files = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
+		kvmalloc_array(trace->nr, sizeof(*files), unwind_gfp());
+	if (!files) {
+		unwind_count(UNWIND_STAT_NOMEM);
+		return;
+	}
+	if (!unwind_lock_mm(mm)) {
+		kvfree(files);
+		return;
+	}
+
+	for (unsigned int i = 0; i < trace->nr; i++) {
+		vma = unwind_find_vma(vma, trace->entries[i]);
+		files[i] = unwind_file_of(vma, trace->entries[i]);
+	}
+	mmap_read_unlock(mm);
+	trace->files = files;
+}
+
+/**
+ * unwind_put_files - give back what unwind_get_files() got
+ * @trace:	the trace
+ */
+void unwind_put_files(struct unwind_stacktrace *trace)
+{
+	kvfree(trace->files);
+	trace->files = NULL;
+}

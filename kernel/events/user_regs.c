@@ -105,6 +105,20 @@ void perf_fetch_record_regs(struct perf_sample_data *data, struct perf_event *ev
 		perf_fetch_regs_user(data, iregs);
 }
 
+/* The user's part, which somebody has walked in this kernel entry. */
+static void perf_callchain_walked(struct perf_callchain_entry *entry,
+				  const struct unwind_stacktrace *trace, u32 max_stack,
+				  bool add_mark)
+{
+	/* What is before it, a marker included, takes no more than it would in place. */
+	unsigned int nr = min(trace->nr, max_stack - min_t(u32, entry->nr, max_stack));
+
+	if (add_mark)
+		entry->ip[entry->nr++] = PERF_CONTEXT_USER;
+	for (unsigned int i = 0; i < nr; i++)
+		entry->ip[entry->nr++] = trace->entries[i];
+}
+
 /**
  * get_perf_callchain - a callchain for those who have no perf_sample_data
  * @regs:	where it begins
@@ -114,6 +128,9 @@ void perf_fetch_record_regs(struct perf_sample_data *data, struct perf_event *ev
  * @crosstask:	of another task, whose user stack cannot be had
  * @add_mark:	with PERF_CONTEXT_KERNEL and PERF_CONTEXT_USER
  *
+ * If the user stack of this kernel entry was walked already, where it may fault, the
+ * user's part is that.
+ *
  * Context: any, NMI included, with preemption disabled.
  * Return: the chain, to be used before preemption is enabled, or NULL.
  */
@@ -121,12 +138,20 @@ struct perf_callchain_entry *
 get_perf_callchain(struct pt_regs *regs, bool kernel, bool user,
 		   u32 max_stack, bool crosstask, bool add_mark)
 {
+	struct pt_regs *user_regs = user && !crosstask ? perf_user_regs(regs) : NULL;
+	struct perf_callchain_entry *entry;
+	struct unwind_stacktrace trace;
+
 	if (crosstask && user && !kernel)
 		return NULL;
+	if (!user_regs || user_regs != task_pt_regs(current) || !unwind_user_walked(&trace))
+		return __get_perf_callchain(regs, kernel, user_regs, max_stack, crosstask,
+					    add_mark);
 
-	return __get_perf_callchain(regs, kernel,
-				    user && !crosstask ? perf_user_regs(regs) : NULL,
-				    max_stack, crosstask, add_mark);
+	entry = __get_perf_callchain(regs, kernel, NULL, max_stack, false, add_mark);
+	if (entry)
+		perf_callchain_walked(entry, &trace, max_stack, add_mark);
+	return entry;
 }
 
 /* So many registers at a time: in NMI there is not much stack. */

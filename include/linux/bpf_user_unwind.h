@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Deferred user stacks for BPF programs, see kernel/bpf/user_unwind.c.
+ */
+#ifndef _LINUX_BPF_USER_UNWIND_H
+#define _LINUX_BPF_USER_UNWIND_H
+
+#include <linux/errno.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <uapi/linux/bpf.h>
+
+struct bpf_func_proto;
+struct bpf_prog;
+struct bpf_reg_state;
+struct bpf_verifier_env;
+struct btf;
+struct pt_regs;
+
+#if defined(CONFIG_UNWIND_USER) && defined(CONFIG_BPF_EVENTS)
+
+int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
+				const struct bpf_reg_state *flags);
+int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *btf,
+				u32 func_id);
+void bpf_user_unwind_put(struct bpf_prog *prog);
+void bpf_user_unwind_walk(u64 flags);
+long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size, u64 flags);
+
+const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id);
+
+#else
+
+static inline int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
+					      const struct bpf_reg_state *flags)
+{
+	return 0;
+}
+
+static inline int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env,
+					      const struct btf *btf, u32 func_id)
+{
+	return 0;
+}
+
+static inline void bpf_user_unwind_put(struct bpf_prog *prog) { }
+static inline void bpf_user_unwind_walk(u64 flags) { }
+
+static inline long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size,
+					     u64 flags)
+{
+	memset(buf, 0, size);
+	return -EINVAL;
+}
+
+static inline const struct bpf_func_proto *
+bpf_user_unwind_func_proto(enum bpf_func_id func_id)
+{
+	return NULL;
+}
+
+#endif
+#endif /* _LINUX_BPF_USER_UNWIND_H */

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user stacks for BPF programs.
+ *
+ * A program asks for the user stack of current from wherever it runs, NMI included, by
+ * a kfunc or by a flag of bpf_get_stack(), and gets the cookie of the kernel entry. On
+ * the way out of that entry bpf_user_unwind_deliver() is called, for programs to attach
+ * to, and there bpf_get_stack() and bpf_get_stackid() have the trace.
+ *
+ * BPF as a whole is one tracer of the unwinding core: programs share requests and
+ * deliveries as they share cookies, and maps tell them apart.
+ *
+ * Contexts: what programs call runs in any context; the verifier and the end of a
+ * program are in task context and may sleep; the delivery is in task context, may
+ * fault, and may so wait for as long as the user likes.
+ *
+ * Invariant: the tracer is registered if and only if there is a program whose
+ * has_user_unwind is set, which those have that can ask.
+ */
+#include <linux/bpf.h>
+#include <linux/bpf_user_unwind.h>
+#include <linux/bpf_verifier.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/filter.h>
+#include <linux/init.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/preempt.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/sched/task_stack.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_deferred.h>
+
+/* Under bpf_user_unwind_mutex. */
+static unsigned int bpf_user_unwind_progs;
+static DEFINE_MUTEX(bpf_user_unwind_mutex);
+
+static void bpf_user_unwind_callback(struct unwind_work *work,
+				     struct unwind_stacktrace *trace, u64 cookie);
+
+/* Sleepable programs may wait for user memory; it is never freed. */
+static struct unwind_work bpf_user_unwind_work = { .may_wait = true };
+
+__bpf_kfunc_start_defs();
+
+/**
+ * bpf_user_unwind_request - ask for the user stack of current
+ * @cookie:	set to the name of the kernel entry, or to 0 on error
+ *
+ * bpf_user_unwind_deliver() is called once for each kernel entry in which programs
+ * asked, when current returns to user mode or exits, also when the stack could not be
+ * walked. All requests of an entry get the same cookie, also those of perf and ftrace.
+ *
+ * Context: any, NMI included.
+ * Return:
+ * * 0		- the stack will be delivered
+ * * 1		- likewise, or it was delivered in this entry already
+ * * -EINVAL	- current is not a user task
+ * * -ESRCH	- current is exiting
+ * * -ESTALE	- current is in exec: its user stack of this entry is gone
+ * * -EAGAIN	- current is between two entries
+ */
+__bpf_kfunc int bpf_user_unwind_request(u64 *cookie)
+{
+	return unwind_deferred_request(&bpf_user_unwind_work, cookie);
+}
+
+__bpf_kfunc_end_defs();
+
+__bpf_hook_start();
+
+/**
+ * bpf_user_unwind_deliver - the user stack of a kernel entry in which programs asked
+ * @cookie:	what they got
+ * @trace:	the stack, innermost address first; empty if there is none
+ *
+ * Does nothing: fentry and fmod_ret programs attach to it, sleepable ones too.
+ *
+ * Context: task context of the task that was asked about. Page faults are allowed, but
+ * in a task that exits.
+ * Return: of no meaning.
+ */
+__weak noinline int bpf_user_unwind_deliver(u64 cookie, const struct unwind_stacktrace *trace)
+{
+	return 0;
+}
+
+__bpf_hook_end();
+
+static void bpf_user_unwind_callback(struct unwind_work *work,
+				     struct unwind_stacktrace *trace, u64 cookie)
+{
+	/* Nothing could end an exiting task's wait for user memory. */
+	const bool exiting = current->flags & PF_EXITING;
+
+	if (exiting)
+		pagefault_disable();
+	bpf_user_unwind_deliver(cookie, trace);
+	if (exiting)
+		pagefault_enable();
+}
+
+/* From now on @prog can ask. */
+static int bpf_user_unwind_get(struct bpf_prog *prog)
+{
+	int ret;
+
+	if (prog->has_user_unwind)
+		return 0;
+
+	guard(mutex)(&bpf_user_unwind_mutex);
+
+	if (!bpf_user_unwind_progs) {
+		ret = unwind_deferred_init(&bpf_user_unwind_work, bpf_user_unwind_callback);
+		if (ret)
+			return ret;
+	}
+	bpf_user_unwind_progs++;
+	prog->has_user_unwind = true;
+	return 0;
+}
+
+/**
+ * bpf_user_unwind_put - a program is gone
+ * @prog:	the program, which may be one that never could ask
+ *
+ * Requests that were not delivered yet are dropped with the last one.
+ *
+ * Context: task context, may sleep.
+ */
+void bpf_user_unwind_put(struct bpf_prog *prog)
+{
+	if (!prog->has_user_unwind)
+		return;
+
+	guard(mutex)(&bpf_user_unwind_mutex);
+
+	prog->has_user_unwind = false;
+	if (!--bpf_user_unwind_progs)
+		unwind_deferred_cancel(&bpf_user_unwind_work);
+}
+
+static int bpf_user_unwind_check_get(struct bpf_verifier_env *env)
+{
+	int ret = bpf_user_unwind_get(env->prog);
+
+	if (ret)
+		bpf_verifier_log_write(env, "cannot ask for user stacks: all tracers of the user unwinder are in use\n");
+	return ret;
+}
+
+/**
+ * bpf_user_unwind_check_flags - can a call of bpf_get_stack() ask?
+ * @env:	the verifier, whose program then holds the tracer
+ * @flags:	the flags of the call, of which every value was made precise
+ *
+ * Flags that are not known before the program runs can have the bit, too.
+ *
+ * Context: task context, may sleep.
+ * Return: 0, or why the program cannot be loaded.
+ */
+int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
+				const struct bpf_reg_state *flags)
+{
+	const u64 want = BPF_F_USER_STACK | BPF_F_USER_DEFERRED;
+	u64 value = flags->var_off.value, unknown = flags->var_off.mask;
+
+	if (flags->type != SCALAR_VALUE)
+		value = 0, unknown = U64_MAX;
+	if (!((value | unknown) & BPF_F_USER_DEFERRED))
+		return 0;
+
+	if (!(((value | unknown) & want) == want) || (value & ~want)) {
+		if (value & BPF_F_USER_DEFERRED) {
+			bpf_verifier_log_write(env, "BPF_F_USER_DEFERRED goes with BPF_F_USER_STACK and nothing else\n");
+			return -EINVAL;
+		}
+		/* Fails when it runs. */
+		return 0;
+	}
+	return bpf_user_unwind_check_get(env);
+}
+
+BTF_ID_LIST_SINGLE(bpf_user_unwind_request_id, func, bpf_user_unwind_request)
+
+/**
+ * bpf_user_unwind_check_kfunc - does a call of a kfunc ask?
+ * @env:	the verifier, whose program then holds the tracer
+ * @btf:	of the kfunc
+ * @func_id:	the kfunc
+ *
+ * Context: task context, may sleep.
+ * Return: 0, or why the program cannot be loaded.
+ */
+int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *btf,
+				u32 func_id)
+{
+	if (btf_is_module(btf) || func_id != bpf_user_unwind_request_id[0])
+		return 0;
+
+	return bpf_user_unwind_check_get(env);
+}
+
+/**
+ * bpf_user_unwind_walk - have the trace that a helper is about to take
+ * @flags:	of the helper
+ *
+ * For sleepable programs, which need not wait for a delivery.
+ *
+ * Context: task context, page faults allowed.
+ */
+void bpf_user_unwind_walk(u64 flags)
+{
+	struct unwind_stacktrace trace;
+
+	/* Without one, the helper takes what it can get in place. */
+	if ((flags & BPF_F_USER_STACK) && !pagefault_disabled())
+		unwind_user_faultable(&trace);
+}
+
+/**
+ * bpf_user_unwind_get_stack - bpf_get_stack() with BPF_F_USER_DEFERRED
+ * @regs:	where the program runs
+ * @buf:	gets PERF_CONTEXT_USER_DEFERRED and the cookie
+ * @size:	of @buf, in bytes
+ * @flags:	of the helper
+ *
+ * Context: any, NMI included.
+ * Return: the bytes of @buf that are set, -EINVAL for flags that do not go together
+ * and where there is no room, or as bpf_user_unwind_request().
+ */
+long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size, u64 flags)
+{
+	u64 part[2] = { PERF_CONTEXT_USER_DEFERRED };
+	int ret;
+
+	memset(buf, 0, size);
+	if (flags != (BPF_F_USER_STACK | BPF_F_USER_DEFERRED) || size < sizeof(part))
+		return -EINVAL;
+
+	ret = unwind_deferred_request_regs(&bpf_user_unwind_work,
+					   !in_nmi() || perf_user_regs(regs), &part[1]);
+	if (ret < 0)
+		return ret;
+
+	memcpy(buf, part, sizeof(part));
+	return sizeof(part);
+}
+
+/* In kernel/trace/bpf_trace.c and kernel/bpf/stackmap.c. */
+u64 bpf_get_stack_raw_tp(u64 args, u64 buf, u64 size, u64 flags, u64 unused);
+u64 bpf_get_stackid_raw_tp(u64 args, u64 map, u64 flags, u64 unused, u64 unused2);
+u64 bpf_get_stack_sleepable(u64 regs, u64 buf, u64 size, u64 flags, u64 unused);
+u64 bpf_get_stackid_sleepable(u64 regs, u64 map, u64 flags, u64 unused, u64 unused2);
+
+/* The kernel's part has nothing to wait for. */
+BPF_CALL_4(bpf_get_stack_sleepable_tracing, void *, ctx, void *, buf, u32, size, u64, flags)
+{
+	if (flags & BPF_F_USER_STACK)
+		return bpf_get_stack_sleepable((unsigned long)task_pt_regs(current),
+					       (unsigned long)buf, size, flags, 0);
+	return bpf_get_stack_raw_tp((unsigned long)ctx, (unsigned long)buf, size, flags, 0);
+}
+
+static const struct bpf_func_proto bpf_get_stack_sleepable_tracing_proto = {
+	.func		= bpf_get_stack_sleepable_tracing,
+	.gpl_only	= true,
+	.might_sleep	= true,
+	.ret_type	= RET_INTEGER,
+	.arg1_type	= ARG_PTR_TO_CTX,
+	.arg2_type	= ARG_PTR_TO_UNINIT_MEM,
+	.arg3_type	= ARG_CONST_SIZE_OR_ZERO,
+	.arg4_type	= ARG_ANYTHING,
+};
+
+BPF_CALL_3(bpf_get_stackid_sleepable_tracing, void *, ctx, struct bpf_map *, map, u64, flags)
+{
+	if (flags & BPF_F_USER_STACK)
+		return bpf_get_stackid_sleepable((unsigned long)task_pt_regs(current),
+						 (unsigned long)map, flags, 0, 0);
+	return bpf_get_stackid_raw_tp((unsigned long)ctx, (unsigned long)map, flags, 0, 0);
+}
+
+static const struct bpf_func_proto bpf_get_stackid_sleepable_tracing_proto = {
+	.func		= bpf_get_stackid_sleepable_tracing,
+	.gpl_only	= true,
+	.might_sleep	= true,
+	.ret_type	= RET_INTEGER,
+	.arg1_type	= ARG_PTR_TO_CTX,
+	.arg2_type	= ARG_CONST_MAP_PTR,
+	.arg3_type	= ARG_ANYTHING,
+};
+
+/**
+ * bpf_user_unwind_func_proto - helpers that wait for the user stack
+ * @func_id:	a helper
+ *
+ * For sleepable programs that have no registers for a context.
+ *
+ * Return: what is called, or NULL if it is what other programs call.
+ */
+const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id)
+{
+	switch (func_id) {
+	case BPF_FUNC_get_stack:
+		return &bpf_get_stack_sleepable_tracing_proto;
+	case BPF_FUNC_get_stackid:
+		return &bpf_get_stackid_sleepable_tracing_proto;
+	default:
+		return NULL;
+	}
+}
+
+BTF_KFUNCS_START(bpf_user_unwind_kfuncs)
+BTF_ID_FLAGS(func, bpf_user_unwind_request)
+BTF_KFUNCS_END(bpf_user_unwind_kfuncs)
+
+static const struct btf_kfunc_id_set bpf_user_unwind_kfunc_set = {
+	.owner	= THIS_MODULE,
+	.set	= &bpf_user_unwind_kfuncs,
+};
+
+BTF_KFUNCS_START(bpf_user_unwind_hooks)
+BTF_ID_FLAGS(func, bpf_user_unwind_deliver, KF_SLEEPABLE)
+BTF_KFUNCS_END(bpf_user_unwind_hooks)
+
+static const struct btf_kfunc_id_set bpf_user_unwind_hook_set = {
+	.owner	= THIS_MODULE,
+	.set	= &bpf_user_unwind_hooks,
+};
+
+static int __init bpf_user_unwind_init(void)
+{
+	/* Tracepoints, perf events and LSM hooks share the first one. */
+	return register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &bpf_user_unwind_kfunc_set) ?:
+	       register_btf_kfunc_id_set(BPF_PROG_TYPE_KPROBE, &bpf_user_unwind_kfunc_set) ?:
+	       register_btf_fmodret_id_set(&bpf_user_unwind_hook_set);
+}
+late_initcall(bpf_user_unwind_init);

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * User stacks of the events of an instance, taken on return to user space.
+ *
+ * Each instance is a tracer of its own of the unwinding core, while its option
+ * userstacktrace_delay is on or an event of it has a user_unwind trigger. An event that
+ * asks is followed by user_unwind_cookie, which names the kernel entry, and all that ask
+ * in one kernel entry by one user_unwind_stack with the same cookie.
+ *
+ * Contexts:
+ *  - trace_user_unwind_ask(): those of events, so any, NMI included.
+ *  - user_unwind_callback(): task context, inside the core's SRCU section.
+ *  - everything else: task context, under event_mutex.
+ *
+ * Invariants: the callback takes no lock, as unwind_deferred_cancel() waits for it
+ * under event_mutex and trace_types_lock. An instance's tracer is gone before its event
+ * files and buffers are. What is recorded while a context of a CPU is in here is not
+ * asked about by that context.
+ */
+#include <linux/bits.h>
+#include <linux/cleanup.h>
+#include <linux/container_of.h>
+#include <linux/err.h>
+#include <linux/init.h>
+#include <linux/lockdep.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/trace_events.h>
+#include <linux/unwind_deferred.h>
+
+#include <trace/events/unwind.h>
+
+#include "trace.h"
+#include "trace_user_unwind.h"
+
+/**
+ * struct trace_user_unwind - an instance as a tracer
+ * @work:	the tracer
+ * @cookie_file: the instance's event user_unwind_cookie; constant
+ * @stack_file:	its event user_unwind_stack; constant
+ * @users:	triggers that need the tracer, and the option; under event_mutex
+ *
+ * Lives from the first user to the last one, or to the end of the instance. Found by
+ * &trace_array.user_unwind, which changes under event_mutex and is read with preemption
+ * disabled.
+ */
+struct trace_user_unwind {
+	struct unwind_work	work;
+	struct trace_event_file	*cookie_file;
+	struct trace_event_file	*stack_file;
+	unsigned int		users;
+};
+
+/*
+ * The contexts of each CPU, as bits, that are in here. One on top of another leaves before
+ * that goes on.
+ */
+static DEFINE_PER_CPU(unsigned int, user_unwind_contexts);
+
+/* The bit to give to user_unwind_leave(), or 0 when this context is in here already. */
+static unsigned int user_unwind_enter(void)
+{
+	const unsigned int bit = BIT(interrupt_context_level());
+
+	if (__this_cpu_read(user_unwind_contexts) & bit)
+		return 0;
+
+	__this_cpu_or(user_unwind_contexts, bit);
+	return bit;
+}
+
+static void user_unwind_leave(unsigned int bit)
+{
+	__this_cpu_and(user_unwind_contexts, ~bit);
+}
+
+/*
+ * Is the event on in this instance? Then it comes from the tracepoint, for the requests
+ * of all tracers, and not once more from here.
+ */
+static bool user_unwind_is_on(const struct trace_event_file *file)
+{
+	const unsigned long mask = EVENT_FILE_FL_ENABLED | EVENT_FILE_FL_SOFT_DISABLED;
+
+	return (file->flags & mask) == EVENT_FILE_FL_ENABLED;
+}
+
+/* Write an event as its tracepoint would, but to one instance only. */
+static void user_unwind_write_cookie(struct trace_event_file *file, u64 cookie)
+{
+	void (*probe)(void *data, u64 cookie) = file->event_call->class->probe;
+
+	check_trace_callback_type_user_unwind_cookie(probe);
+	probe(file, cookie);
+}
+
+static void user_unwind_write_stack(struct trace_event_file *file, u64 cookie,
+				    const struct unwind_stacktrace *trace)
+{
+	void (*probe)(void *data, u64 cookie, const struct unwind_stacktrace *trace) =
+		file->event_call->class->probe;
+
+	check_trace_callback_type_user_unwind_stack(probe);
+	probe(file, cookie, trace);
+}
+
+static void user_unwind_callback(struct unwind_work *work,
+				 struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct trace_user_unwind *unwind = container_of(work, struct trace_user_unwind, work);
+	unsigned int context;
+
+	if (user_unwind_is_on(unwind->stack_file))
+		return;
+
+	/* As in a tracepoint. */
+	guard(preempt_notrace)();
+	context = user_unwind_enter();
+	if (!context)
+		return;
+	user_unwind_write_stack(unwind->stack_file, cookie, trace);
+	user_unwind_leave(context);
+}
+
+static bool user_unwind_is_own(const struct trace_user_unwind *unwind, int type)
+{
+	return type == unwind->cookie_file->event_call->event.type ||
+	       type == unwind->stack_file->event_call->event.type;
+}
+
+static void user_unwind_request(struct trace_user_unwind *unwind)
+{
+	u64 cookie;
+	int ret;
+
+	ret = unwind_deferred_request(&unwind->work, &cookie);
+	/* The first request of a tracer in an entry hits the tracepoint. */
+	if (ret > 0 || (!ret && !user_unwind_is_on(unwind->cookie_file)))
+		user_unwind_write_cookie(unwind->cookie_file, cookie);
+}
+
+/**
+ * trace_user_unwind_ask - ask for the user stack of current on behalf of an event
+ * @tr:		the instance that the event is in
+ * @type:	the type of the event, as in its record
+ *
+ * Does nothing where there is no user stack, or where nothing is recorded.
+ *
+ * Context: any, NMI included.
+ */
+void trace_user_unwind_ask(struct trace_array *tr, int type)
+{
+	struct trace_user_unwind *unwind;
+	unsigned int context;
+
+	/* The core would refuse, and count what it refused. */
+	if (!is_user_task(current) || (current->flags & PF_EXITING))
+		return;
+
+	guard(preempt_notrace)();
+
+	/* Pairs with user_unwind_get() and user_unwind_free(). */
+	unwind = rcu_dereference_sched(tr->user_unwind);
+	if (!unwind || user_unwind_is_own(unwind, type) || !tracer_tracing_is_on(tr))
+		return;
+
+	context = user_unwind_enter();
+	if (!context)
+		return;
+	user_unwind_request(unwind);
+	user_unwind_leave(context);
+}
+
+static struct trace_user_unwind *user_unwind_of(struct trace_array *tr)
+{
+	return rcu_dereference_protected(tr->user_unwind, lockdep_is_held(&event_mutex));
+}
+
+static struct trace_user_unwind *user_unwind_new(struct trace_array *tr)
+{
+	struct trace_user_unwind *unwind __free(kfree) = kzalloc(sizeof(*unwind), GFP_KERNEL);
+	int ret;
+
+	if (!unwind)
+		return ERR_PTR(-ENOMEM);
+
+	/* Instances can be limited to events of some systems. */
+	unwind->cookie_file = find_event_file(tr, "unwind", "user_unwind_cookie");
+	unwind->stack_file = find_event_file(tr, "unwind", "user_unwind_stack");
+	if (!unwind->cookie_file || !unwind->stack_file)
+		return ERR_PTR(-ENODEV);
+
+	unwind->work.want_files = true;
+	ret = unwind_deferred_init(&unwind->work, user_unwind_callback);
+	if (ret)
+		return ERR_PTR(ret);
+
+	return_ptr(unwind);
+}
+
+static void user_unwind_free(struct trace_array *tr, struct trace_user_unwind *unwind)
+{
+	/* Pairs with trace_user_unwind_ask(). */
+	rcu_assign_pointer(tr->user_unwind, NULL);
+	/* Waits for RCU, and so for those who found it there, and for callbacks. */
+	unwind_deferred_cancel(&unwind->work);
+	kfree(unwind);
+}
+
+/* One user more. */
+static int user_unwind_get(struct trace_array *tr)
+{
+	struct trace_user_unwind *unwind = user_unwind_of(tr);
+
+	if (!unwind) {
+		unwind = user_unwind_new(tr);
+		if (IS_ERR(unwind))
+			return PTR_ERR(unwind);
+		/* Pairs with trace_user_unwind_ask(). */
+		rcu_assign_pointer(tr->user_unwind, unwind);
+	}
+	unwind->users++;
+	return 0;
+}
+
+/* One user less. After trace_user_unwind_remove() there is none. */
+static void user_unwind_put(struct trace_array *tr)
+{
+	struct trace_user_unwind *unwind = user_unwind_of(tr);
+
+	if (unwind && !--unwind->users)
+		user_unwind_free(tr, unwind);
+}
+
+/**
+ * trace_user_unwind_option - the option userstacktrace_delay is about to change
+ * @tr:		the instance
+ * @enabled:	its new state, which is not that of now
+ *
+ * Context: task context, under event_mutex; may sleep.
+ * Return: 0, -EBUSY when all tracers of the unwinding core are taken, -ENODEV when the
+ * instance does not have the events, -ENOMEM.
+ */
+int trace_user_unwind_option(struct trace_array *tr, bool enabled)
+{
+	lockdep_assert_held(&event_mutex);
+
+	if (enabled)
+		return user_unwind_get(tr);
+
+	user_unwind_put(tr);
+	return 0;
+}
+
+/**
+ * trace_user_unwind_remove - an instance is about to lose its events and buffers
+ * @tr:		the instance
+ *
+ * Context: task context, under event_mutex; may sleep.
+ */
+void trace_user_unwind_remove(struct trace_array *tr)
+{
+	struct trace_user_unwind *unwind = user_unwind_of(tr);
+
+	lockdep_assert_held(&event_mutex);
+
+	if (unwind)
+		user_unwind_free(tr, unwind);
+}
+
+/**
+ * trace_user_unwind_triggered - a trigger that stacktrace's functions serve was hit
+ * @data:	the trigger
+ *
+ * Context: any, NMI included.
+ * Return: true if it is a user_unwind trigger, which has asked now.
+ */
+bool trace_user_unwind_triggered(const struct event_trigger_data *data)
+{
+	const struct trace_event_file *file = data->private_data;
+
+	if (data->cmd_ops->trigger_type != ETT_USER_UNWIND)
+		return false;
+
+	trace_user_unwind_ask(file->tr, file->event_call->event.type);
+	return true;
+}
+
+static int user_unwind_register_trigger(char *glob, struct event_trigger_data *data,
+					struct trace_event_file *file)
+{
+	int ret;
+
+	ret = user_unwind_get(file->tr);
+	if (ret)
+		return ret;
+
+	ret = register_trigger(glob, data, file);
+	if (ret)
+		user_unwind_put(file->tr);
+	return ret;
+}
+
+static void user_unwind_unregister_trigger(char *glob, struct event_trigger_data *data,
+					   struct trace_event_file *file)
+{
+	if (try_unregister_trigger(glob, data, file))
+		user_unwind_put(file->tr);
+}
+
+/**
+ * trace_user_unwind_command - add the triggers user_unwind
+ * @stacktrace:	the triggers that share their syntax, count and filter
+ *
+ * Return: 0 or an error.
+ */
+int __init trace_user_unwind_command(const struct event_command *stacktrace)
+{
+	static struct event_command command;
+
+	command = *stacktrace;
+	command.name = "user_unwind";
+	command.trigger_type = ETT_USER_UNWIND;
+	command.reg = user_unwind_register_trigger;
+	command.unreg = user_unwind_unregister_trigger;
+	return register_event_command(&command);
+}

@@ -50,6 +50,13 @@ class Bench:
         with open(os.path.join(out, "chains"), encoding="ascii") as file:
             self.chains = {f[0]: tuple(map(int, f[1:])) for f in map(str.split, file)}
         self.rounds = len(self.times[("getppid", 5, "none")])
+        self.programs = {}
+        with open(os.path.join(out, "bpf"), encoding="ascii") as file:
+            for line in file:
+                what, depth, _, ns, samples = line.split()
+                none = median(self.times[("bulk", int(depth), "none")])
+                self.programs.setdefault((what, int(depth)), []).append(
+                    (int(ns) - none) / int(samples))
 
     def data(self, work, depth, way):
         """The recording of each round."""
@@ -138,6 +145,22 @@ def interrupts(bench):
     return deferred[-1] - deferred[0] < 2 * 500, smaller
 
 
+def programs(bench):
+    """
+    What BPF programs in NMI pay for user stacks. Returns whether one that asks costs at
+    most half of one that takes the stack below 30 frames, each without what a program
+    that does nothing costs.
+    """
+    ways = ("nothing", "stackid", "deferred")
+    print(f"{'':48}" + "".join(f"{head:>17}" for head in (
+        "nothing", "get_stackid", "deferred")))
+    for depth in (5, 30, 120, 500):
+        costs = [bench.programs[(way, depth)] for way in ways]
+        row(f"{depth} frames below", "instructions", [figure(cost) for cost in costs])
+    nothing, stackid, deferred = (median(bench.programs[(way, 30)]) for way in ways)
+    return 2 * (deferred - nothing) <= stackid - nothing
+
+
 def registers(bench):
     """
     Samples in NMI with user registers, on the base and with the series. Returns whether
@@ -180,6 +203,9 @@ def main(out):
     print("in interrupt and NMI, per sample:")
     constant, smaller = interrupts(bench)
     print()
+    print("in NMI, per sample that a BPF program sees:")
+    half = programs(bench)
+    print()
     print("in NMI, per sample with 3 user registers:")
     cheap_regs, right = registers(bench)
     print("\ngetppid() when nobody profiles, instructions a round trip:")
@@ -198,12 +224,15 @@ def main(out):
               file=sys.stderr)
     if not smaller:
         print("bench: deferred stacks take more than a fifth of the room", file=sys.stderr)
+    if not half:
+        print("bench: a BPF program that asks costs more than half of one that calls "
+              "bpf_get_stackid()", file=sys.stderr)
     if not cheap_regs:
         print("bench: samples with user registers cost more than on the base", file=sys.stderr)
     if not right:
         print("bench: there are samples with wrong user registers, or none on the base",
               file=sys.stderr)
-    return 0 if constant and cheaper and small and smaller and cheap_regs and right else 1
+    return 0 if constant and cheaper and small and smaller and half and cheap_regs and right else 1
 
 
 if __name__ == "__main__":

@@ -24,13 +24,15 @@ begin=$SECONDS
 # guest KERNEL-BUILD-DIR WHAT: one boot, see guest-bench.sh
 guest() {
 	ICOUNT=1 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-2400} \
-		"$here/vm.sh" run "$1" "'$here/guest-bench.sh' $2 '$out/bench-load' ${ROUNDS:-3}"
+		"$here/vm.sh" run "$1" "'$here/guest-bench.sh' $2 '$out/bench-load' '$out/bench-bpf' ${ROUNDS:-3}"
 }
 
 rm -rf "$out"
 mkdir -p "$out"
 gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -static \
 	-o "$out/bench-load" "$here/bench-load.c"
+gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
+	-o "$out/bench-bpf" "$here/bench-bpf.c"
 
 # What user_regs says of a kernel; that it fails on the base is what it is for. The stack
 # pointers would set off a WARN there.

@@ -1,16 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # In the guest: the measurements of make bench, see bench.sh. To /out go recordings
-# and two files: "times" (work, depth, way, round, nanoseconds) and "chains"
-# (recording, samples, those that reach main, those that reach _start).
+# and three files: "times" (work, depth, way, round, nanoseconds) and "chains"
+# (recording, samples, those that reach main, those that reach _start), and "bpf"
+# (program, depth, round, nanoseconds, samples).
 #
-#   guest-bench.sh base|all LOAD ROUNDS
+#   guest-bench.sh base|all LOAD BENCH-BPF ROUNDS
 set -u
 
 cd /tmp || exit 1
 what=$1
 load=$2
-rounds=$3
+bpf=$3
+rounds=$4
 
 die() { echo "bench: $*" >&2; exit 1; }
 
@@ -44,6 +46,12 @@ measure() {
 		;;
 	esac
 	echo "$2 $3 ${7:-$5} $6 $ns" >> /out/times
+}
+
+# program WHAT DEPTH ROUND: samples that a BPF program sees
+program() {
+	"$bpf" "$1" 200000 "$load" bulk "$2" 6 > figures || die "$bpf failed"
+	echo "$1 $2 $3 $(paste -sd ' ' figures)" >> /out/bpf
 }
 
 # chains NAME: how far up they reach
@@ -84,6 +92,11 @@ for round in $(seq "$rounds"); do
 		[ ${way%%,*} = dwarf ] || measure cpu-clock cold 5 40000 $way "$round"
 		for depth in 5 30 120 500; do
 			measure perf_test/self/ bulk $depth 6 $way "$round"
+		done
+	done
+	for depth in 5 30 120 500; do
+		for what in nothing stackid deferred; do
+			program $what $depth "$round"
 		done
 	done
 done

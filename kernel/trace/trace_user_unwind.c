@@ -14,8 +14,8 @@
  *
  * Invariants: the callback takes no lock, as unwind_deferred_cancel() waits for it
  * under event_mutex and trace_types_lock. An instance's tracer is gone before its event
- * files and buffers are. What is recorded while a context of a CPU is in here is not
- * asked about by that context.
+ * files and buffers are. Nothing here asks on its own behalf: the two events never do,
+ * and what a context of a CPU records while it asks is not asked about by that context.
  */
 #include <linux/bits.h>
 #include <linux/cleanup.h>
@@ -55,12 +55,12 @@ struct trace_user_unwind {
 };
 
 /*
- * The contexts of each CPU, as bits, that are in here. One on top of another leaves before
- * that goes on.
+ * The contexts of each CPU, as bits, that ask right now. One on top of another is done
+ * before that goes on.
  */
 static DEFINE_PER_CPU(unsigned int, user_unwind_contexts);
 
-/* The bit to give to user_unwind_leave(), or 0 when this context is in here already. */
+/* The bit to give to user_unwind_leave(), or 0 when this context asks already. */
 static unsigned int user_unwind_enter(void)
 {
 	const unsigned int bit = BIT(interrupt_context_level());
@@ -111,18 +111,13 @@ static void user_unwind_callback(struct unwind_work *work,
 				 struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct trace_user_unwind *unwind = container_of(work, struct trace_user_unwind, work);
-	unsigned int context;
 
 	if (user_unwind_is_on(unwind->stack_file))
 		return;
 
 	/* As in a tracepoint. */
 	guard(preempt_notrace)();
-	context = user_unwind_enter();
-	if (!context)
-		return;
 	user_unwind_write_stack(unwind->stack_file, cookie, trace);
-	user_unwind_leave(context);
 }
 
 static bool user_unwind_is_own(const struct trace_user_unwind *unwind, int type)

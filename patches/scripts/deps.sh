@@ -7,7 +7,7 @@ set -u
 packages="bc binutils bison bzip2 ca-certificates ccache codespell cpio dpkg-dev dwarves
 	flex gcc git kmod libbpf-dev libc6-dev libcap-dev libdw-dev libelf-dev
 	libslang2-dev libssl-dev libtraceevent-dev libzstd-dev make patch pkg-config
-	python3 qemu-system-x86 rsync shellcheck sparse util-linux xz-utils zlib1g-dev $*"
+	python3 qemu-system-x86 rsync shellcheck sparse trace-cmd util-linux xz-utils zlib1g-dev $*"
 
 missing=
 for package in $packages; do

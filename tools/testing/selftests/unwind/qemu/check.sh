@@ -179,6 +179,7 @@ for kernel; do
 		done
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
+	vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace"
 	if [ "$kernel" = plain ]; then
 		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
 		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"

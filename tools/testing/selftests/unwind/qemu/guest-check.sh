@@ -3,7 +3,7 @@
 # In the guest: one part of make check, results on stdout. A test of this series
 # that perf skips has tested nothing here, which is a failure.
 #
-#   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST
+#   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST | ftrace DIR
 set -u
 
 status_file=${TMPDIR:-/tmp}/status
@@ -39,6 +39,10 @@ kselftest)
 		*) echo "not ok $nr selftests: unwind: $name # exit=$status" ;;
 		esac
 	done
+	;;
+ftrace)
+	# ftracetest wants to write next to itself, but where it is told otherwise.
+	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace "$2/test.d/user-unwind"
 	;;
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do

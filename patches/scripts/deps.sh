@@ -4,10 +4,12 @@
 # root, name them in one line. Arguments are further packages.
 set -u
 
-packages="bc binutils bison bzip2 ca-certificates ccache codespell cpio dpkg-dev dwarves
-	flex gcc git kmod libbpf-dev libc6-dev libcap-dev libdw-dev libelf-dev
-	libslang2-dev libssl-dev libtraceevent-dev libzstd-dev make patch pkg-config
-	python3 qemu-system-x86 rsync shellcheck sparse trace-cmd util-linux xz-utils zlib1g-dev $*"
+packages="bc binutils bison bpftrace bzip2 ca-certificates ccache clang codespell cpio
+	dpkg-dev dwarves flex gcc git golang-go kmod libbpf-dev libc6-dev libcap-dev
+	libdw-dev libelf-dev libprotobuf-c-dev libslang2-dev libssl-dev
+	libtraceevent-dev libzstd-dev llvm make patch pkg-config protobuf-c-compiler
+	python3 qemu-system-x86 rsync shellcheck sparse trace-cmd util-linux xz-utils
+	zlib1g-dev $*"
 
 missing=
 for package in $packages; do

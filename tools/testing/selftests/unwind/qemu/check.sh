@@ -81,6 +81,17 @@ build_kselftests() {
 	return 1
 }
 
+# Build the BPF profiler, for the kernel whose types it takes.
+build_stackprof() {
+	mkdir -p "$dir/stackprof"
+	make -s -C "$LINUX/tools/bpf/stackprof" OUTPUT="$dir/stackprof/" \
+		VMLINUX_BTF="$BUILD/kernel-$1/vmlinux" test > "$dir/stackprof.log" 2>&1 \
+		< /dev/null && return
+	tail -n 20 "$dir/stackprof.log"
+	broken stackprof "it did not build, see $dir/stackprof.log"
+	return 1
+}
+
 # kselftests KERNEL: start them, in three boots about as long as each other: more would
 # cost more, as on the debug kernel one takes longer, with its search for leaks, than a
 # storm
@@ -177,6 +188,8 @@ for kernel; do
 		for list in "$here"/perf-tests.*; do
 			vm "$kernel" "perf-${list##*.}" "$list"
 		done
+		! build_stackprof "$kernel" ||
+			vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
 	vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace"

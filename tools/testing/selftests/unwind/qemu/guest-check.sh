@@ -3,7 +3,8 @@
 # In the guest: one part of make check, results on stdout. A test of this series
 # that perf skips has tested nothing here, which is a failure.
 #
-#   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST | ftrace DIR
+#   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST | ftrace DIR |
+#	stackprof SOURCE PROGRAMS
 set -u
 
 status_file=${TMPDIR:-/tmp}/status
@@ -43,6 +44,9 @@ kselftest)
 ftrace)
 	# ftracetest wants to write next to itself, but where it is told otherwise.
 	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace "$2/test.d/user-unwind"
+	;;
+stackprof)
+	"$2/test/test.sh" "$3"
 	;;
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events by the names that perf has for them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "prof.h"
+
+struct event_name {
+	const char	*name;
+	const char	*alias;
+	__u32		type;
+	__u64		config;
+};
+
+#define HW(name, alias, id)	{ name, alias, PERF_TYPE_HARDWARE, PERF_COUNT_HW_##id }
+#define SW(name, alias, id)	{ name, alias, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##id }
+
+static const struct event_name event_names[] = {
+	HW("cpu-cycles", "cycles", CPU_CYCLES),
+	HW("instructions", NULL, INSTRUCTIONS),
+	HW("cache-references", NULL, CACHE_REFERENCES),
+	HW("cache-misses", NULL, CACHE_MISSES),
+	HW("branch-instructions", "branches", BRANCH_INSTRUCTIONS),
+	HW("branch-misses", NULL, BRANCH_MISSES),
+	HW("bus-cycles", NULL, BUS_CYCLES),
+	HW("stalled-cycles-frontend", "idle-cycles-frontend", STALLED_CYCLES_FRONTEND),
+	HW("stalled-cycles-backend", "idle-cycles-backend", STALLED_CYCLES_BACKEND),
+	HW("ref-cycles", NULL, REF_CPU_CYCLES),
+	SW("cpu-clock", NULL, CPU_CLOCK),
+	SW("task-clock", NULL, TASK_CLOCK),
+	SW("page-faults", "faults", PAGE_FAULTS),
+	SW("minor-faults", NULL, PAGE_FAULTS_MIN),
+	SW("major-faults", NULL, PAGE_FAULTS_MAJ),
+	SW("context-switches", "cs", CONTEXT_SWITCHES),
+	SW("cpu-migrations", "migrations", CPU_MIGRATIONS),
+	SW("alignment-faults", NULL, ALIGNMENT_FAULTS),
+	SW("emulation-faults", NULL, EMULATION_FAULTS),
+};
+
+static bool is_name(const char *name, const char *text, size_t size)
+{
+	return name && strlen(name) == size && !strncmp(name, text, size);
+}
+
+static bool parse_name(struct event *event, const char *text, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(event_names); i++) {
+		if (is_name(event_names[i].name, text, size) ||
+		    is_name(event_names[i].alias, text, size)) {
+			event->attr.type = event_names[i].type;
+			event->attr.config = event_names[i].config;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* rNNN, in hexadecimal digits */
+static bool parse_raw(struct event *event, const char *text, size_t size)
+{
+	if (size < 2 || size > 17 || text[0] != 'r' ||
+	    strspn(text + 1, "0123456789abcdefABCDEF") != size - 1)
+		return false;
+
+	event->attr.type = PERF_TYPE_RAW;
+	event->attr.config = strtoull(text + 1, NULL, 16);
+	return true;
+}
+
+static void parse_modifiers(struct event *event, const char *modifiers)
+{
+	const bool user = strchr(modifiers, 'u'), kernel = strchr(modifiers, 'k');
+
+	if (!*modifiers || modifiers[strspn(modifiers, "uk")])
+		die(STATUS_USAGE, "event '%s': modifiers are u and k, not '%s'", event->name,
+		    modifiers);
+	event->attr.exclude_user = !user;
+	event->attr.exclude_kernel = !kernel;
+	event->attr.exclude_hv = !kernel;
+}
+
+static void parse_pmu(struct event *event)
+{
+	char *pmu = xstrdup(event->name);
+	char *terms = strchr(pmu, '/'), *end;
+
+	*terms++ = '\0';
+	end = strchr(terms, '/');
+	if (!end)
+		die(STATUS_USAGE, "event '%s' lacks the '/' after its terms", event->name);
+	*end++ = '\0';
+	event_parse_pmu(event, pmu, terms);
+	if (*end == ':')
+		end++;
+	if (*end)
+		parse_modifiers(event, end);
+	free(pmu);
+}
+
+static bool is_tracepoint_word(const char *text, size_t size)
+{
+	return size && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_-") == size;
+}
+
+static bool parse_tracepoint(struct event *event, const char *colon)
+{
+	const size_t size = colon - event->name;
+	char *path;
+	bool there;
+
+	if (!is_tracepoint_word(colon + 1, strlen(colon + 1)) ||
+	    strcspn(event->name, ":") != size)
+		return false;
+
+	event->attr.type = PERF_TYPE_TRACEPOINT;
+	event->category = xprintf("%.*s", (int)size, event->name);
+	event->tracepoint = xstrdup(colon + 1);
+	path = xprintf("/sys/kernel/tracing/events/%s/%s/id", event->category,
+		       event->tracepoint);
+	there = !access(path, F_OK);
+	free(path);
+	if (!there && !access("/sys/kernel/tracing/events", F_OK))
+		die(STATUS_USAGE, "there is no tracepoint '%s'; see /sys/kernel/tracing/events",
+		    event->name);
+	if (!there)
+		die(STATUS_FAILED, "cannot see tracepoints; mount tracefs on /sys/kernel/tracing");
+	return true;
+}
+
+/**
+ * event_parse - find out what a name stands for
+ * @event:	set to what it is
+ * @name:	as perf's option -e takes it
+ */
+void event_parse(struct event *event, const char *name)
+{
+	const char *colon = strchr(name, ':');
+	const size_t size = colon ? (size_t)(colon - name) : strlen(name);
+
+	*event = (struct event) { .name = name, .attr.size = sizeof(event->attr) };
+	if (strchr(name, '/')) {
+		parse_pmu(event);
+		return;
+	}
+	if (parse_name(event, name, size) || parse_raw(event, name, size)) {
+		if (colon)
+			parse_modifiers(event, colon + 1);
+		return;
+	}
+	if (!colon || !parse_tracepoint(event, colon))
+		die(STATUS_USAGE, "there is no event '%s'; see 'perf list'", name);
+}
+
+/**
+ * event_open - count an event
+ * @event:	not a tracepoint
+ * @cpu:	where
+ *
+ * Return: a file descriptor, or -ENODEV if the CPU is offline.
+ */
+int event_open(const struct event *event, int cpu)
+{
+	struct perf_event_attr attr = event->attr;
+	int fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	switch (errno) {
+	case ENODEV:
+		return -ENODEV;
+	case ENOENT:
+	case EOPNOTSUPP:
+		die(STATUS_FAILED, "this machine cannot sample '%s'; try -e cpu-clock",
+		    event->name);
+	case EACCES:
+	case EPERM:
+		die(STATUS_FAILED, "no permission to sample '%s'; run as root", event->name);
+	case EINVAL:
+		die(STATUS_FAILED, "the kernel takes '%s' not with these terms and this %s",
+		    event->name, attr.freq ? "frequency" : "period");
+	default:
+		die(STATUS_FAILED, "cannot open event '%s' on CPU %d: %s", event->name, cpu,
+		    strerror(errno));
+	}
+}
+
+/* Are its periods in ns? */
+bool event_is_time(const struct event *event)
+{
+	return event->attr.type == PERF_TYPE_SOFTWARE &&
+	       (event->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
+		event->attr.config == PERF_COUNT_SW_TASK_CLOCK);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The frames of a group of samples: user stack, then kernel stack, and in the place of
+ * what is not there, why.
+ */
+#include "prof.h"
+
+static struct frame truncated_user = { .name = "[truncated]" };
+static struct frame truncated_kernel = { .name = "[truncated]", .kernel = true };
+static struct frame lost_kernel = { .name = "[kernel stack lost]", .kernel = true };
+
+static struct frame missing[NR_USER_STATES] = {
+	[USER_EMPTY] = { .name = "[user stack empty]" },
+	[USER_REFUSED] = { .name = "[user stack refused]" },
+	[USER_UNMATCHED] = { .name = "[user stack not delivered]" },
+};
+
+static void add_frame(struct frames *frames, struct frame *frame)
+{
+	frames->frame = xgrow(frames->frame, frames->nr, &frames->room, sizeof(*frames->frame));
+	frames->frame[frames->nr++] = frame;
+}
+
+static void add_user(const struct group *group, struct frames *frames)
+{
+	const struct stack *stack = group->user;
+
+	if (!stack) {
+		if (missing[group->state].name)
+			add_frame(frames, &missing[group->state]);
+		return;
+	}
+	if (stack->truncated)
+		add_frame(frames, &truncated_user);
+	for (__u32 i = stack->nr; i-- > 0;)
+		add_frame(frames, symbols_user(group->space, stack->ips[i], i));
+}
+
+static void add_kernel(const struct group *group, struct frames *frames)
+{
+	const struct stack *stack = group->kernel;
+
+	if (group->lost_kernel)
+		add_frame(frames, &lost_kernel);
+	if (!stack)
+		return;
+	if (stack->truncated)
+		add_frame(frames, &truncated_kernel);
+	for (__u32 i = stack->nr; i-- > 0;)
+		add_frame(frames, symbols_kernel(stack->ips[i], i));
+}
+
+/**
+ * frames_of - what samples were in
+ * @group:	the samples
+ * @frames:	set to their frames, outermost first; its room is used again
+ */
+void frames_of(const struct group *group, struct frames *frames)
+{
+	frames->nr = 0;
+	add_user(group, frames);
+	add_kernel(group, frames);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of stackprof share in user space.
+ */
+#ifndef __PROF_H
+#define __PROF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <linux/perf_event.h>
+#include <linux/types.h>
+
+#include "stackprof.h"
+
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#define BUILD_ID_SIZE		20
+#define NSEC_PER_SEC		1000000000ULL
+
+struct hashmap;
+
+/* util.c: errors end the program with one sentence. */
+enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
+
+void __attribute__((noreturn, format(printf, 2, 3))) die(int status, const char *format, ...);
+void __attribute__((format(printf, 1, 2))) say(const char *format, ...);
+void *xalloc(size_t size);
+void *xgrow(void *array, size_t nr, size_t *room, size_t size);
+char *xstrdup(const char *text);
+char *__attribute__((format(printf, 1, 2))) xprintf(const char *format, ...);
+struct hashmap *map_new(size_t (*hash)(long key, void *ctx),
+			bool (*equal)(long key1, long key2, void *ctx));
+struct hashmap *map_of_numbers(void);
+struct hashmap *map_of_strings(void);
+size_t hash_bytes(const void *data, size_t size);
+__u64 now_ns(void);
+bool parse_number(const char *text, __u64 *number);
+
+/**
+ * struct event - what takes samples
+ * @name:	as the user wrote it
+ * @attr:	for perf_event_open()
+ * @category:	of a tracepoint, else NULL
+ * @tracepoint:	its name in @category
+ * @has_period:	@attr has a frequency or a period from the event's own terms
+ */
+struct event {
+	const char		*name;
+	struct perf_event_attr	attr;
+	char			*category;
+	char			*tracepoint;
+	bool			has_period;
+};
+
+/* events.c and pmu.c */
+void event_parse(struct event *event, const char *name);
+void event_parse_pmu(struct event *event, const char *pmu, char *terms);
+int event_open(const struct event *event, int cpu);
+bool event_is_time(const struct event *event);
+
+/**
+ * struct space - an address space: what a process was between two execs
+ * @tgid:	the process
+ * @exec_id:	counts its execs
+ * @start:	when the process started
+ * @first:	when it was seen first, as CLOCK_MONOTONIC
+ * @last:	when it was seen last
+ */
+struct space {
+	__u32	tgid;
+	__u32	exec_id;
+	__u64	start;
+	__u64	first;
+	__u64	last;
+};
+
+/**
+ * struct stack - addresses, innermost first
+ * @nr:		how many
+ * @truncated:	there may be more: @nr is all that there was room for
+ * @ips:	the addresses
+ *
+ * There is one for each sequence of addresses.
+ */
+struct stack {
+	__u32	nr;
+	bool	truncated;
+	__u64	ips[];
+};
+
+/**
+ * enum user_state - what became of a user stack
+ * @USER_NONE:		a kernel thread has none
+ * @USER_MATCHED:	here it is
+ * @USER_EMPTY:		it was delivered, but nothing was found on it
+ * @USER_REFUSED:	the kernel did not take the request
+ * @USER_UNMATCHED:	no delivery was seen
+ */
+enum user_state {
+	USER_NONE,
+	USER_MATCHED,
+	USER_EMPTY,
+	USER_REFUSED,
+	USER_UNMATCHED,
+	NR_USER_STATES,
+};
+
+/**
+ * struct group - samples that are the same
+ * @kernel:	their kernel stack, may be NULL
+ * @user:	their user stack, NULL unless USER_MATCHED
+ * @space:	where addresses in @user are
+ * @state:	of @user
+ * @lost_kernel: there was a kernel stack, but it is lost
+ * @comm:	name of the thread
+ * @count:	how many samples
+ * @weight:	how many events, or ns, they stand for
+ */
+struct group {
+	const struct stack	*kernel;
+	const struct stack	*user;
+	struct space		*space;
+	enum user_state		state;
+	bool			lost_kernel;
+	char			comm[STACKPROF_COMM_LEN];
+	__u64			count;
+	__u64			weight;
+};
+
+/**
+ * struct merge_stats - what became of samples that user space saw
+ * @state:	by enum user_state
+ * @truncated:	samples with a stack that may be longer
+ * @lost_kernel: samples whose kernel stack is lost
+ */
+struct merge_stats {
+	__u64	state[NR_USER_STATES];
+	__u64	truncated;
+	__u64	lost_kernel;
+};
+
+/* merge.c */
+void merge_init(int stacks_fd, __u32 depth);
+int merge_record(void *ctx, void *data, size_t size);
+void merge_sample(const struct record *rec);
+void merge_touch(void);
+size_t merge_pending(void);
+void merge_end(void);
+const struct merge_stats *merge_stats(void);
+struct hashmap *merge_groups(void);
+
+struct dso;
+struct perf_buffer;
+
+/**
+ * struct mapping - where a file is in an address space
+ * @start:	first address
+ * @end:	behind the last
+ * @offset:	of @start in the file
+ * @time:	when it was made, 0 if it was there
+ * @dso:	the file
+ */
+struct mapping {
+	__u64		start;
+	__u64		end;
+	__u64		offset;
+	__u64		time;
+	struct dso	*dso;
+};
+
+/* spaces.c */
+struct perf_buffer *spaces_open(int map_fd);
+void spaces_scan(void);
+void spaces_scan_process(__u32 tgid);
+void spaces_touch(const struct space *space, const struct stack *stack);
+const struct mapping *spaces_find(const struct space *space, __u64 addr);
+__u64 spaces_lost(void);
+
+/**
+ * struct segment - a part of a file that is mapped
+ * @dso:	the file
+ * @offset:	where the part begins
+ * @start:	address of the first mapping of it that was seen
+ * @end:	behind the last address that was seen
+ * @id:		for the writer of the output, 0 at first
+ */
+struct segment {
+	struct dso	*dso;
+	__u64		offset;
+	__u64		start;
+	__u64		end;
+	__u64		id;
+};
+
+/**
+ * struct frame - a place in a file or in the kernel
+ * @name:	of the function, or [module+0xoff] if it has none
+ * @known:	it is the name of a function
+ * @kernel:	in the kernel
+ * @segment:	where, NULL in the kernel and where no file is known
+ * @addr:	address, in the first mapping that was seen of @segment
+ * @id:		for the writer of the output, 0 at first
+ */
+struct frame {
+	char		*name;
+	bool		known;
+	bool		kernel;
+	struct segment	*segment;
+	__u64		addr;
+	__u64		id;
+};
+
+/* dso.c: files, and the symbols in them */
+struct dso *dso_get(const char *name, const void *build_id, size_t build_id_size, __u64 ino);
+void dso_open(struct dso *dso, __u32 tgid, const struct mapping *mapping);
+const char *dso_name(const struct dso *dso);
+size_t dso_build_id(struct dso *dso, const unsigned char **build_id);
+const char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr);
+__u64 dso_changed(void);
+
+/* symbols.c */
+void symbols_init(void);
+struct frame *symbols_user(const struct space *space, __u64 ip, bool caller);
+struct frame *symbols_kernel(__u64 ip, bool caller);
+__u64 symbols_kernel_start(void);
+size_t symbols_kernel_build_id(const unsigned char **build_id);
+bool symbols_hidden(void);
+
+/**
+ * struct profile - what is reported
+ * @event:	what took samples; NULL for --off-cpu
+ * @begin:	when, as CLOCK_REALTIME
+ * @duration:	for how long, in ns
+ * @top:	stacks in the plain report
+ */
+struct profile {
+	const struct event	*event;
+	__u64			begin;
+	__u64			duration;
+	__u64			top;
+};
+
+/* frames.c */
+struct frames {
+	struct frame	**frame;
+	size_t		nr;
+	size_t		room;
+};
+
+void frames_of(const struct group *group, struct frames *frames);
+
+/* report.c */
+void report_plain(struct profile *profile, FILE *out);
+void report_folded(struct profile *profile, FILE *out);
+
+/**
+ * struct settings - what the user wants
+ * @event:	takes samples
+ * @off_cpu:	no event: time for which threads are blocked
+ * @only_targets: look at some processes only
+ * @verbose:	show what libbpf says
+ * @depth:	addresses of a stack
+ * @stacks:	different stacks that the map has room for
+ * @tasks:	processes to follow, and threads blocked at a time
+ * @ring_size:	in bytes
+ */
+struct settings {
+	struct event	event;
+	bool		off_cpu;
+	bool		only_targets;
+	bool		verbose;
+	__u64		depth;
+	__u64		stacks;
+	__u64		tasks;
+	__u64		ring_size;
+};
+
+/**
+ * struct losses - what is missing, and what it is missing from
+ * @samples:	samples that were to be taken
+ * @lost_samples: those that user space never saw
+ * @lost_user:	user stacks that user space never saw
+ * @lost_stacks: stacks that were too many for ring and map
+ * @lost_children: processes that were not followed
+ */
+struct losses {
+	__u64	samples;
+	__u64	lost_samples;
+	__u64	lost_user;
+	__u64	lost_stacks;
+	__u64	lost_children;
+};
+
+/* session.c */
+void session_load(const struct settings *settings);
+void session_target(__u32 tgid);
+void session_start(void);
+void session_poll(void);
+void session_stop(void);
+void session_losses(struct losses *losses);
+
+/* command.c */
+void command_prepare(char **argv);
+__u32 command_pid(void);
+void command_run(void);
+bool command_ended(void);
+void command_stop(void);
+
+/* pprof.c */
+void pprof_write(const struct profile *profile, const char *path);
+
+#endif /* __PROF_H */

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which file was where in which process, also when the process is gone.
+ *
+ * What was mapped before is read from /proc/PID/maps; what is mapped, forked and exec'ed
+ * from then on is reported by the kernel, through a perf event that counts nothing.
+ * These records come by CPU, so they are put in order by their time when somebody looks.
+ *
+ * Invariant: nothing is forgotten, so every address is looked up as of the time at which
+ * it was on a stack.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <bpf/hashmap.h>
+#include <bpf/libbpf.h>
+
+#include "prof.h"
+
+/* Pages of the buffer of each CPU. */
+#define BUFFER_PAGES	64
+
+/* A fork, or an exec if @parent is 0: where mappings are inherited from. */
+struct birth {
+	__u64	time;
+	__u32	parent;
+};
+
+struct process {
+	struct mapping	*mappings;
+	size_t		nr_mappings;
+	size_t		room_mappings;
+	struct birth	*births;
+	size_t		nr_births;
+	size_t		room_births;
+	bool		scanned;
+};
+
+/* What follows every record, as of sample_type. */
+struct record_id {
+	__u32	pid;
+	__u32	tid;
+	__u64	time;
+};
+
+struct record_fork {
+	struct perf_event_header	header;
+	__u32				pid;
+	__u32				ppid;
+	__u32				tid;
+	__u32				ptid;
+	__u64				time;
+};
+
+struct record_comm {
+	struct perf_event_header	header;
+	__u32				pid;
+	__u32				tid;
+};
+
+struct record_mmap2 {
+	struct perf_event_header	header;
+	__u32				pid;
+	__u32				tid;
+	__u64				addr;
+	__u64				len;
+	__u64				pgoff;
+	union {
+		struct {
+			__u32		maj;
+			__u32		min;
+			__u64		ino;
+			__u64		ino_generation;
+		};
+		struct {
+			__u8		build_id_size;
+			__u8		reserved[3];
+			__u8		build_id[BUILD_ID_SIZE];
+		};
+	};
+	__u32				prot;
+	__u32				flags;
+	char				filename[];
+};
+
+struct record_lost {
+	struct perf_event_header	header;
+	__u64				id;
+	__u64				lost;
+};
+
+static struct hashmap *processes;
+static __u64 lost;
+
+static struct process *process_of(__u32 tgid)
+{
+	struct process *process;
+
+	if (hashmap__find(processes, tgid, &process))
+		return process;
+	process = xalloc(sizeof(*process));
+	if (hashmap__add(processes, tgid, process))
+		die(STATUS_FAILED, "out of memory");
+	return process;
+}
+
+static void add_mapping(__u32 tgid, const struct mapping *mapping)
+{
+	struct process *process = process_of(tgid);
+
+	process->mappings = xgrow(process->mappings, process->nr_mappings,
+				  &process->room_mappings, sizeof(*process->mappings));
+	process->mappings[process->nr_mappings++] = *mapping;
+}
+
+static void add_birth(__u32 tgid, __u32 parent, __u64 time)
+{
+	struct process *process = process_of(tgid);
+
+	process->births = xgrow(process->births, process->nr_births, &process->room_births,
+				sizeof(*process->births));
+	process->births[process->nr_births++] = (struct birth) { time, parent };
+}
+
+/* The latest one up to @time. */
+static struct birth birth_at(const struct process *process, __u64 time)
+{
+	struct birth latest = {};
+
+	for (size_t i = 0; i < process->nr_births; i++) {
+		if (process->births[i].time <= time && process->births[i].time >= latest.time)
+			latest = process->births[i];
+	}
+	return latest;
+}
+
+/* The latest one of the address space that @birth began. */
+static const struct mapping *mapping_at(const struct process *process, struct birth birth,
+					__u64 time, __u64 addr)
+{
+	const struct mapping *latest = NULL;
+
+	for (size_t i = 0; i < process->nr_mappings; i++) {
+		const struct mapping *mapping = &process->mappings[i];
+
+		if (addr >= mapping->start && addr < mapping->end &&
+		    mapping->time >= birth.time && mapping->time <= time &&
+		    (!latest || mapping->time >= latest->time))
+			latest = mapping;
+	}
+	return latest;
+}
+
+/**
+ * spaces_find - what was mapped at an address
+ * @space:	in which address space
+ * @addr:	the address
+ *
+ * Return: the mapping, NULL if none is known
+ */
+const struct mapping *spaces_find(const struct space *space, __u64 addr)
+{
+	__u32 tgid = space->tgid;
+	__u64 time = space->last;
+	struct process *process;
+
+	while (tgid && hashmap__find(processes, tgid, &process)) {
+		struct birth birth = birth_at(process, time);
+		const struct mapping *found = mapping_at(process, birth, time, addr);
+
+		if (found || !birth.parent)
+			return found;
+		tgid = birth.parent;
+		time = birth.time;
+	}
+	return NULL;
+}
+
+/* A line of /proc/PID/maps. */
+static void scan_line(__u32 tgid, char *line, __u64 time)
+{
+	struct mapping mapping = { .time = time };
+	unsigned long long start, end, offset, ino;
+	char rights[8];
+	int at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%llx-%llx %7s %llx %*x:%*x %llu %n", &start, &end, rights, &offset,
+		   &ino, &at) != 5 || !at || !strchr(rights, 'x'))
+		return;
+
+	mapping.start = start;
+	mapping.end = end;
+	mapping.offset = offset;
+	mapping.dso = dso_get(line[at] ? line + at : "//anon", NULL, 0, ino);
+	add_mapping(tgid, &mapping);
+}
+
+static void scan_process(__u32 tgid, __u64 time)
+{
+	char *path = xprintf("/proc/%u/maps", tgid), *line = NULL;
+	FILE *file = fopen(path, "re");
+	size_t room = 0;
+
+	free(path);
+	process_of(tgid)->scanned = true;
+	if (!file)
+		return;
+	while (getline(&line, &room, file) > 0)
+		scan_line(tgid, line, time);
+	free(line);
+	fclose(file);
+}
+
+/* Read what a process has mapped now. */
+void spaces_scan_process(__u32 tgid)
+{
+	scan_process(tgid, 0);
+}
+
+/* Likewise of all processes. */
+void spaces_scan(void)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+
+	if (!proc)
+		die(STATUS_FAILED, "cannot read /proc; mount it");
+	while ((entry = readdir(proc))) {
+		if (isdigit((unsigned char)entry->d_name[0]))
+			spaces_scan_process(strtoul(entry->d_name, NULL, 10));
+	}
+	closedir(proc);
+}
+
+/**
+ * spaces_touch - open the files that a stack is in
+ * @space:	address space of the stack
+ * @stack:	the stack
+ *
+ * Soon the process may be gone, and with it the files of its own mount namespace.
+ */
+void spaces_touch(const struct space *space, const struct stack *stack)
+{
+	struct process *process = process_of(space->tgid);
+
+	for (__u32 i = 0; i < stack->nr; i++) {
+		const struct mapping *mapping = spaces_find(space, stack->ips[i]);
+
+		/* A record that was lost, or a process from before the first of them. */
+		if (!mapping && !process->scanned) {
+			scan_process(space->tgid, birth_at(process, space->last).time);
+			mapping = spaces_find(space, stack->ips[i]);
+		}
+		if (mapping)
+			dso_open(mapping->dso, space->tgid, mapping);
+	}
+}
+
+static void handle_mmap2(const struct record_mmap2 *rec, __u64 time)
+{
+	const bool has_build_id = rec->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID;
+	struct mapping mapping = {
+		.start = rec->addr,
+		.end = rec->addr + rec->len,
+		.offset = rec->pgoff,
+		.time = time,
+	};
+
+	if (has_build_id && rec->build_id_size <= BUILD_ID_SIZE)
+		mapping.dso = dso_get(rec->filename, rec->build_id, rec->build_id_size, 0);
+	else
+		mapping.dso = dso_get(rec->filename, NULL, 0, has_build_id ? 0 : rec->ino);
+	add_mapping(rec->pid, &mapping);
+}
+
+/* What was mapped meanwhile is not known: look again, as of the time of @id. */
+static void handle_lost(const struct record_lost *rec, __u64 time)
+{
+	struct hashmap_entry *entry;
+	size_t bucket;
+
+	lost += rec->lost;
+	hashmap__for_each_entry(processes, entry, bucket)
+		scan_process(entry->key, time);
+}
+
+static enum bpf_perf_event_ret handle_record(void *ctx, int cpu,
+					     struct perf_event_header *header)
+{
+	const char *end = (const char *)header + header->size;
+	const __u64 time = ((const struct record_id *)end - 1)->time;
+	const struct record_fork *fork = (const void *)header;
+	const struct record_comm *comm = (const void *)header;
+
+	switch (header->type) {
+	case PERF_RECORD_MMAP2:
+		handle_mmap2((const void *)header, time);
+		break;
+	case PERF_RECORD_FORK:
+		if (fork->pid != fork->ppid)
+			add_birth(fork->pid, fork->ppid, time);
+		break;
+	case PERF_RECORD_COMM:
+		if (header->misc & PERF_RECORD_MISC_COMM_EXEC)
+			add_birth(comm->pid, 0, time);
+		break;
+	case PERF_RECORD_LOST:
+		handle_lost((const void *)header, time);
+		break;
+	}
+	return LIBBPF_PERF_EVENT_CONT;
+}
+
+/* Records of mappings, forks and execs that nobody heard of. */
+__u64 spaces_lost(void)
+{
+	return lost;
+}
+
+/**
+ * spaces_open - begin to listen to what is mapped
+ * @map_fd:	of an array of perf events
+ *
+ * Return: what to take records from
+ */
+struct perf_buffer *spaces_open(int map_fd)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.build_id = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.watermark = 1,
+		.wakeup_watermark = 4096,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	struct perf_buffer *buffer;
+
+	processes = map_of_numbers();
+	buffer = perf_buffer__new_raw(map_fd, BUFFER_PAGES, &attr, handle_record, NULL, NULL);
+	if (!buffer)
+		die(STATUS_FAILED, "cannot listen to mappings of processes; run as root");
+	return buffer;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the BPF programs of stackprof tell user space.
+ *
+ * Records of one thread are in the ring in the order in which they were made, so a
+ * delivery comes after the samples that asked for it, and before the first sample of the
+ * thread's next kernel entry.
+ */
+#ifndef __STACKPROF_H
+#define __STACKPROF_H
+
+#define STACKPROF_COMM_LEN	16
+
+/* Names of stacks: 0 for none, the number in the map of stacks plus one, or from here on. */
+#define STACK_SENT		(1ULL << 32)
+
+/* Not an error: a kernel thread has no user stack. */
+#define STATUS_KTHREAD		1
+
+enum record_type {
+	RECORD_SAMPLE,
+	RECORD_USER,
+	RECORD_STACK,
+};
+
+/* What is counted by CPU. */
+enum count {
+	COUNT_SAMPLES,		/* Samples taken, lost ones included */
+	COUNT_LOST_SAMPLES,	/* Samples for which the ring or a map had no room */
+	COUNT_LOST_USER,	/* Deliveries for which the ring had no room */
+	COUNT_LOST_STACKS,	/* Stacks for which it had none; their samples are there */
+	COUNT_LOST_CHILDREN,	/* Processes that could not be followed */
+	COUNT_HITS,		/* Hits of a tracepoint since the latest sample */
+	NR_COUNTS,
+};
+
+/*
+ * A sample, or the user stack of a kernel entry. The process is named by @start and
+ * @exec_id, too, as numbers are used again.
+ */
+struct record {
+	__u32	type;
+	__s32	status;		/* Of a sample: -errno if no user stack will come */
+	__u64	cookie;		/* The kernel entry */
+	__u64	stack;		/* Kernel stack of a sample, user stack of a delivery */
+	__u64	time;		/* CLOCK_MONOTONIC */
+	__u64	weight;		/* Events or ns that a sample stands for */
+	__u64	start;		/* Start of the process */
+	__u32	exec_id;	/* Counts its execs */
+	__u32	tgid;
+	__u32	tid;
+	char	comm[STACKPROF_COMM_LEN];
+	__u32	pad;
+};
+
+/* A stack that the map of stacks had no room for, before the record that names it. */
+struct record_stack {
+	__u32	type;
+	__u32	nr;
+	__u64	stack;
+	__u64	ips[];
+};
+
+#endif /* __STACKPROF_H */

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Names of addresses.
+ *
+ * Invariant: there is one frame for each place in a file or in the kernel, whichever
+ * processes map the file, and one segment for each mapped part of a file.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <bpf/hashmap.h>
+#include <elfutils/libdwfl.h>
+
+#include "prof.h"
+
+struct kernel_symbol {
+	__u64	addr;
+	char	type;
+	char	*name;
+};
+
+/* An address as it is on a stack. */
+struct place {
+	const struct space	*space;
+	__u64			ip;
+	__u64			caller;
+};
+
+static struct {
+	struct kernel_symbol	*kernel;
+	size_t			nr_kernel;
+	size_t			room_kernel;
+	__u64			kernel_start;
+	bool			hidden;
+	unsigned char		kernel_id[BUILD_ID_SIZE];
+	size_t			kernel_id_size;
+	struct hashmap		*places;
+	struct hashmap		*frames;
+	struct hashmap		*segments;
+} symbols;
+
+static int compare_addr(const void *a, const void *b)
+{
+	const struct kernel_symbol *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static void add_kernel_symbol(__u64 addr, char type, const char *name)
+{
+	symbols.kernel = xgrow(symbols.kernel, symbols.nr_kernel, &symbols.room_kernel,
+			       sizeof(*symbols.kernel));
+	symbols.kernel[symbols.nr_kernel++] = (struct kernel_symbol) {
+		addr, type, xstrdup(name)
+	};
+	if (!strcmp(name, "_stext"))
+		symbols.kernel_start = addr;
+}
+
+static void read_kallsyms(void)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	char *line = NULL, type, name[512];
+	unsigned long long addr;
+	size_t room = 0;
+
+	while (file && getline(&line, &room, file) > 0) {
+		if (sscanf(line, "%llx %c %511s", &addr, &type, name) == 3 && addr)
+			add_kernel_symbol(addr, type, name);
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	symbols.hidden = !symbols.nr_kernel;
+	qsort(symbols.kernel, symbols.nr_kernel, sizeof(*symbols.kernel), compare_addr);
+}
+
+/* Data is in the list, too: what follows the text of a module is no function. */
+static const char *kernel_name(__u64 addr)
+{
+	size_t low = 0, high = symbols.nr_kernel;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (symbols.kernel[middle].addr <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || !strchr("tTwW", symbols.kernel[low - 1].type))
+		return NULL;
+	return symbols.kernel[low - 1].name;
+}
+
+static void read_kernel_build_id(void)
+{
+	static const Dwfl_Callbacks callbacks = {
+		.find_elf = dwfl_linux_kernel_find_elf,
+		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.section_address = dwfl_linux_kernel_module_section_address,
+	};
+	Dwfl *dwfl = dwfl_begin(&callbacks);
+	const unsigned char *bits;
+	Dwfl_Module *module;
+	GElf_Addr addr;
+	int size = 0;
+
+	if (!dwfl)
+		return;
+	dwfl_report_begin(dwfl);
+	if (!dwfl_linux_kernel_report_kernel(dwfl) && symbols.kernel_start) {
+		module = dwfl_addrmodule(dwfl, symbols.kernel_start);
+		size = module ? dwfl_module_build_id(module, &bits, &addr) : 0;
+	}
+	if (size > 0 && size <= BUILD_ID_SIZE) {
+		memcpy(symbols.kernel_id, bits, size);
+		symbols.kernel_id_size = size;
+	}
+	dwfl_report_end(dwfl, NULL, NULL);
+	dwfl_end(dwfl);
+}
+
+static size_t place_hash(long key, void *ctx)
+{
+	return hash_bytes((const void *)key, sizeof(struct place));
+}
+
+static bool place_equal(long key1, long key2, void *ctx)
+{
+	return !memcmp((const void *)key1, (const void *)key2, sizeof(struct place));
+}
+
+/* Before the first name, and after the last record. */
+void symbols_init(void)
+{
+	symbols.places = map_new(place_hash, place_equal);
+	symbols.frames = map_of_strings();
+	symbols.segments = map_of_strings();
+	read_kallsyms();
+	read_kernel_build_id();
+}
+
+/* The same file may be known by its build-id and by its inode number. */
+static char *dso_key(struct dso *dso)
+{
+	const unsigned char *id;
+	size_t size = dso_build_id(dso, &id);
+
+	if (size)
+		return xprintf("%zx %s", hash_bytes(id, size), dso_name(dso));
+	return xprintf("%p", dso);
+}
+
+static struct segment *segment_of(const struct mapping *mapping)
+{
+	char *dso = dso_key(mapping->dso), *key = xprintf("%llx %s", mapping->offset, dso);
+	struct segment *segment;
+
+	free(dso);
+	if (hashmap__find(symbols.segments, key, &segment)) {
+		free(key);
+	} else {
+		segment = xalloc(sizeof(*segment));
+		segment->dso = mapping->dso;
+		segment->offset = mapping->offset;
+		segment->start = mapping->start;
+		if (hashmap__add(symbols.segments, key, segment))
+			die(STATUS_FAILED, "out of memory");
+	}
+	if (segment->end < segment->start + mapping->end - mapping->start)
+		segment->end = segment->start + mapping->end - mapping->start;
+	return segment;
+}
+
+/* What the kernel calls //anon is [anon+0xoff] here, and [vdso] is [vdso+0xoff]. */
+static char *name_offset(const char *name, __u64 offset)
+{
+	const char *slash = strrchr(name, '/');
+	const char *base = slash ? slash + 1 : name;
+	const size_t size = strlen(base);
+
+	if (base[0] == '[' && base[size - 1] == ']')
+		return xprintf("[%.*s+0x%llx]", (int)size - 2, base + 1, offset);
+	return xprintf("[%s+0x%llx]", base, offset);
+}
+
+static struct frame *frame_of(char *key, struct segment *segment)
+{
+	struct frame *frame;
+
+	if (hashmap__find(symbols.frames, key, &frame)) {
+		free(key);
+		return frame;
+	}
+	frame = xalloc(sizeof(*frame));
+	frame->segment = segment;
+	if (hashmap__add(symbols.frames, key, frame))
+		die(STATUS_FAILED, "out of memory");
+	return frame;
+}
+
+static struct frame *make_user_frame(const struct space *space, __u64 ip)
+{
+	const struct mapping *mapping = spaces_find(space, ip);
+	struct segment *segment;
+	struct frame *frame;
+	__u64 offset, addr;
+	const char *name;
+
+	if (!mapping) {
+		frame = frame_of(xprintf("unknown %llx", ip), NULL);
+		if (!frame->name)
+			frame->name = xprintf("[unknown+0x%llx]", ip);
+		frame->addr = ip;
+		return frame;
+	}
+
+	segment = segment_of(mapping);
+	offset = ip - mapping->start;
+	frame = frame_of(xprintf("%p %llx", segment, offset), segment);
+	if (frame->name)
+		return frame;
+	frame->addr = segment->start + offset;
+	name = dso_symbol(segment->dso, segment->offset + offset, &addr);
+	frame->known = name;
+	frame->name = name ? xstrdup(name) : name_offset(dso_name(segment->dso), addr);
+	return frame;
+}
+
+/**
+ * symbols_user - an address of a user stack
+ * @space:	where it is
+ * @ip:		the address
+ * @caller:	it is a return address: the call is before it
+ *
+ * Return: what is there
+ */
+struct frame *symbols_user(const struct space *space, __u64 ip, bool caller)
+{
+	struct place key = { space, ip, caller }, *place;
+	struct frame *frame;
+
+	if (hashmap__find(symbols.places, &key, &frame))
+		return frame;
+
+	frame = make_user_frame(space, ip - caller);
+	place = xalloc(sizeof(*place));
+	*place = key;
+	if (hashmap__add(symbols.places, place, frame))
+		die(STATUS_FAILED, "out of memory");
+	return frame;
+}
+
+/* Likewise of a kernel stack. */
+struct frame *symbols_kernel(__u64 ip, bool caller)
+{
+	struct frame *frame = frame_of(xprintf("kernel %llx", ip - caller), NULL);
+	const char *name;
+
+	if (frame->name)
+		return frame;
+	name = kernel_name(ip - caller);
+	frame->addr = ip - caller;
+	frame->kernel = true;
+	frame->known = name;
+	frame->name = name ? xstrdup(name) : xprintf("[kernel+0x%llx]", frame->addr);
+	return frame;
+}
+
+__u64 symbols_kernel_start(void)
+{
+	return symbols.kernel_start ?: 1ULL << 63;
+}
+
+size_t symbols_kernel_build_id(const unsigned char **build_id)
+{
+	*build_id = symbols.kernel_id;
+	return symbols.kernel_id_size;
+}
+
+/* Does the kernel keep the addresses of its functions secret? */
+bool symbols_hidden(void)
+{
+	return symbols.hidden;
+}

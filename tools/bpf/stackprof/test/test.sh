@@ -1,0 +1,332 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test stackprof on the running kernel, as root: test.sh DIRECTORY
+#
+# The directory is where 'make stackprof test' put the programs. Needs perf on PATH, go
+# and python3. Results in TAP.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+bin=$(cd "$1" && pwd)
+prof=$bin/stackprof
+threads=$bin/threads
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+nr=0
+bad=0
+
+# check NAME COMMAND...: one result
+check() {
+	local name=$1
+	shift
+	nr=$((nr + 1))
+	if "$@" > output 2>&1; then
+		sed -n 's/^# */# /p' output
+		echo "ok $nr - $name"
+	else
+		sed 's/^#* */# /' output
+		echo "not ok $nr - $name"
+		bad=$((bad + 1))
+	fi
+}
+
+skip() {
+	nr=$((nr + 1))
+	echo "ok $nr - $1 # SKIP $2"
+}
+
+fail() {
+	echo "$*"
+	return 1
+}
+
+# run ARGUMENT...: stackprof, with stdout in out and stderr in err; its books must balance
+run() {
+	"$prof" "$@" > out 2> err || { cat err; fail "status $?: stackprof $*"; return 1; }
+	balanced
+}
+
+# The parts of the first line add up to the number of samples.
+balanced() {
+	awk '/^stackprof: [0-9]+ samples:/ {
+		seen = 1; sum = -$2
+		for (i = 4; i <= NF; i++) if ($i ~ /^[0-9]+$/) sum += $i
+		if (sum) { print "do not add up:", $0; bad = 1 }
+	} END { exit bad || !seen }' err || { cat err; fail "the books do not balance"; }
+}
+
+# count WORD: the number in front of it in what stackprof said
+count() {
+	sed -n "s/.* \([0-9]\+\) $1.*/\1/p" err | head -n 1
+}
+
+samples() {
+	sed -n 's/^stackprof: \([0-9]*\) samples:.*/\1/p' err
+}
+
+# value REGEX FILE: the sum of folded lines that match
+value() {
+	awk -v re="$1" '{ n = $NF; sub(/ [0-9]+$/, "") } $0 ~ re { sum += n } END { print sum + 0 }' "$2"
+}
+
+# refuse STATUS REGEX ARGUMENT...: ends with this status and one sentence
+refuse() {
+	local wanted=$1 sentence=$2 status
+	shift 2
+	"$prof" "$@" > out 2> err
+	status=$?
+	[ "$status" = "$wanted" ] || { cat err; fail "status $status: stackprof $*"; return 1; }
+	if [ "$(wc -l < err)" != 1 ] || [ -s out ] || ! grep -qE "^stackprof: .*$sentence" err; then
+		cat err out
+		fail "not one such sentence: stackprof $*"
+	fi
+}
+
+bad_options() {
+	local wrong=0
+	while IFS='|' read -r status sentence arguments; do
+		# shellcheck disable=SC2086	# words
+		refuse "$status" "$sentence" $arguments || wrong=1
+	done <<-'END'
+		2|there is no option '-Z'|-Z
+		2|there is no option '--nonsense'|--nonsense
+		2|lacks its value|--depth
+		2|lacks its value|-e
+		2|there is no event 'nonsense'|-e nonsense
+		2|modifiers are u and k|-e cycles:x
+		2|there is no PMU 'nonsense'|-e nonsense/config=1/
+		2|not a term|-e software/nonsense/
+		2|lacks the '/'|-e software/config=1
+		2|not a number|-e software/config=x/
+		2|is not to be 0|-e software/config=0,period=0/
+		2|leave out --freq|-F 9 -e software/config=0,period=1000/
+		2|there is no tracepoint|-e sched:nonsense
+		2|has no frequency|-e sched:sched_switch -F 9
+		2|takes a number|-F 0
+		2|takes a number|-F -1
+		2|takes a number|-c x
+		2|exclude each other|-F 1 -c 1
+		2|takes a number|-p x
+		2|takes a number|-p 1,
+		2|without a command|-p 1 -- true
+		1|there is no process|-p 4194304
+		2|number of seconds|-d 0
+		2|number of seconds|-d 1x
+		2|power of two|--ring-size 5
+		2|takes a number|--ring-size 0
+		2|takes a number|--depth 0
+		1|sysctl kernel.perf_event_max_stack|--depth 20000
+		2|takes a number|--top 0
+		2|goes without|--off-cpu -F 9
+		1|cannot write|-o /nonsense/file -d 1
+		1|cannot run 'nonsense'|-- nonsense
+		1|cannot sample|-e r1 -d 1
+	END
+	return $wrong
+}
+
+# Another kernel's BTF in the place of this one's.
+other_kernel() (
+	mount --bind "$bin/other.btf" /sys/kernel/btf/vmlinux || exit 1
+	trap 'umount /sys/kernel/btf/vmlinux' EXIT
+	refuse 1 'no deferred user stacks for BPF' -d 1
+)
+
+# Each thread's functions are where they belong, and hardly any sample is without.
+spin_stacks() {
+	run -F 499 --folded -- "$threads" spin 4 || return 1
+	for name in alpha beta gamma delta; do
+		[ "$(value ";thread_$name;outer_$name;inner_$name" out)" -gt 50 ] ||
+			{ cat out; fail "no thread $name"; return 1; }
+	done
+	wrong_stacks
+	[ "$(value '^threads;.*not delivered' out)" -lt $(($(samples) / 50 + 10)) ] ||
+		fail "too many user stacks are not delivered"
+}
+
+# No stack has functions of two threads, or one without its callers.
+wrong_stacks() {
+	! grep -E '(alpha.*(beta|gamma|delta)|beta.*(gamma|delta)|gamma.*(alpha|beta|delta))' out ||
+		{ fail "these mix threads"; return 1; }
+	awk -F';' '{
+		for (i = 2; i <= NF; i++)
+			if ($i ~ /^inner_/ && $(i - 1) !~ /^outer_/) bad = 1
+		if (bad) { print; exit 1 }
+	}' out || fail "a stack with a gap"
+}
+
+# with_perf COMM COMMAND...: both at once
+with_perf() {
+	local comm=$1 perf
+	shift
+	perf record -q -a -F 499 -e cpu-clock --call-graph deferred -o perf.data sleep 600 &
+	perf=$!
+	sleep 2
+	run -F 499 --folded -- "$@" || { kill -INT $perf; return 1; }
+	kill -INT $perf
+	wait $perf
+	# shellcheck disable=SC2094	# script is no file that perf reads
+	perf script -i perf.data -F comm,ip,sym,dso --no-inline > script || return 1
+	"$here/compare.py" perf out script "$comm"
+}
+
+# go tool pprof reads what --pprof wrote, and it is what --folded wrote.
+pprof() {
+	local tool
+	tool=$(go env GOTOOLDIR)/pprof
+	run -F 499 --folded --pprof file.pb.gz -- "$threads" spin 2 || return 1
+	HOME=$work "$tool" -symbolize=none -raw file.pb.gz > raw 2> err ||
+		{ cat err; fail "pprof does not read it"; return 1; }
+	"$here/compare.py" pprof out raw || return 1
+	grep -qE '^[0-9]+: 0x[0-9a-f]+/0x[0-9a-f]+/0x[0-9a-f]+ .*/threads [0-9a-f]{40} \[FN\]' raw ||
+		{ grep -A 20 '^Mappings' raw; fail "no mapping with build-id"; return 1; }
+	HOME=$work "$tool" -symbolize=none -top file.pb.gz > top 2> err || return 1
+	grep -q spin top || { cat top; fail "no function spin in -top"; }
+}
+
+# Blocked for as long as the program says, in the function that sleeps.
+off_cpu() {
+	local says blocked
+	"$prof" --off-cpu --folded -o out -- "$threads" sleep 50 20 > says 2> err || return 1
+	balanced || return 1
+	says=$(cat says)
+	blocked=$(value '^threads;.*;main;do_sleep;sleep_here;.*_\[k\]$' out)
+	echo "# slept for $says us, blocked for $blocked us"
+	if [ "$blocked" -lt 990000 ] || [ "$blocked" -gt "$says" ]; then
+		cat out
+		return 1
+	fi
+}
+
+# Who is still blocked at the end is there, too.
+off_cpu_end() {
+	"$threads" wait &
+	sleep 0.5
+	run --off-cpu --folded -p $! -d 2
+	kill $!
+	[ "$(value 'sleep_here' out)" -gt 500000 ] || { cat out; fail "no sleep_here"; }
+}
+
+# A tracepoint's hits are counted one by one.
+tracepoint() {
+	run -e syscalls:sys_enter_getppid --folded -- "$threads" calls 1000 || return 1
+	[ "$(value '^threads;.*;main;do_calls;call_here;syscall' out)" = 1000 ] ||
+		{ cat out err; return 1; }
+	run -e syscalls:sys_enter_getppid -c 10 --folded -- "$threads" calls 1000 || return 1
+	[ "$(value call_here out)" -ge 90 ] && [ "$(value call_here out)" -le 100 ]
+}
+
+# In NMIs.
+nmi() {
+	run -e "$1" -c 2000000 --folded -- "$threads" spin 2 || return 1
+	[ "$(value ';thread_alpha;outer_alpha;inner_alpha' out)" -gt 20 ] || { cat out err; return 1; }
+	wrong_stacks
+}
+
+# The ring is full while the reader is stopped: that is counted, and what is there is right.
+full_ring() {
+	"$prof" -F 4000 --ring-size 4 --stacks 1 --folded -- "$threads" spin 4 > out 2> err &
+	sleep 2
+	kill -STOP $!
+	sleep 1
+	kill -CONT $!
+	wait $! || return 1
+	cat err
+	balanced || return 1
+	[ "$(count lost)" -gt 10 ] || fail "nothing was lost" || return 1
+	grep -q 'larger' err || return 1
+	wrong_stacks
+}
+
+# No room for stacks but in the ring.
+few_stacks() {
+	run -F 499 --stacks 1 --folded -- "$threads" spin 2 || return 1
+	[ "$(value ';thread_alpha;outer_alpha;inner_alpha' out)" -gt 20 ] || { cat out err; return 1; }
+	[ "$(count 'without their kernel stack')" = 0 ] && wrong_stacks
+}
+
+truncated() {
+	run -F 499 --depth 2 --folded -- "$threads" spin 2 || return 1
+	cat err
+	[ "$(count truncated)" -gt 100 ] && grep -q ';\[truncated\];inner_alpha;spin ' out
+}
+
+# One process can be followed, and that is the command.
+few_tasks() {
+	run -F 499 --tasks 1 --folded -- "$threads" die 20 || return 1
+	cat err
+	[ "$(count 'children not followed')" = 20 ]
+}
+
+# Children that are long gone, from a file that is gone, too.
+dead() {
+	cp "$threads" gone
+	run -e syscalls:sys_enter_getppid --folded -- sh -c './gone die 50; rm gone' || return 1
+	[ "$(value '^gone;.*;main;do_die;die_here;syscall' out)" = 50 ] || { cat out err; return 1; }
+}
+
+killed() {
+	"$threads" wait &
+	(sleep 2; kill -9 $!) &
+	run -F 499 --folded -p $! || return 1
+	[ "$(wc -l < err)" = 2 ]
+}
+
+interrupt() {
+	"$prof" -F 499 --folded > out 2> err &
+	sleep 4
+	kill -INT $!
+	wait $! || { cat err; return 1; }
+	balanced && [ -s err ]
+}
+
+plain() {
+	run -F 499 -n 2 -- "$threads" spin 2 || return 1
+	cat out
+	head -n 1 out | grep -qE '^[0-9]+ samples of cpu-clock, in [0-9]+ different stacks$' &&
+		[ "$(grep -cE '^ *[0-9.]+ % +[0-9]+  threads$' out)" = 2 ]
+}
+
+bpftrace_path() {
+	local perf
+	perf record -q -a -F 499 -e cpu-clock --call-graph deferred -o perf.data sleep 600 &
+	perf=$!
+	"$threads" spin 20 &
+	timeout -s INT 20 bpftrace -e 'tracepoint:unwind:user_unwind_stack { @[ustack] = count(); }
+		interval:s:5 { exit(); }' > out 2> err
+	kill -INT $perf $!
+	grep -q 'outer_alpha+' out || { head -n 50 out err; return 1; }
+}
+
+check "bad options" bad_options
+check "a kernel without deferred user stacks" other_kernel
+check "threads have their stacks" spin_stacks
+check "plain report" plain
+check "top ten as perf's: threads" with_perf threads "$threads" spin 8
+check "top ten as perf's: messaging" with_perf sched-messaging \
+	perf bench sched messaging -g 2 -l 1500
+check "pprof" pprof
+check "off CPU: time asleep" off_cpu
+check "off CPU: blocked at the end" off_cpu_end
+check "tracepoint" tracepoint
+if [ -e /sys/bus/event_source/devices/perf_test ]; then
+	check "NMI" nmi perf_test/remote/
+else
+	skip "NMI" "no PMU perf_test"
+fi
+check "full ring" full_ring
+check "no room for stacks" few_stacks
+check "truncated stacks" truncated
+check "no room for children" few_tasks
+check "processes and files that are gone" dead
+check "the target is killed" killed
+check "interrupt" interrupt
+if command -v bpftrace > /dev/null; then
+	check "bpftrace hears of deliveries" bpftrace_path
+else
+	skip "bpftrace hears of deliveries" "no bpftrace"
+fi
+echo "1..$nr"
+[ "$bad" = 0 ]

@@ -436,7 +436,8 @@ static void unwind_deliver(struct unwind_task_info *info)
 		unwind_call_all(info, due, &trace, cookie);
 		done |= due;
 	}
-	unwind_put_files(&trace);
+	if (unlikely(trace.files))
+		unwind_put_files(&trace);
 }
 
 static void unwind_run_work(struct unwind_task_info *info)

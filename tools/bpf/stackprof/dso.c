@@ -202,12 +202,10 @@ __u64 dso_changed(void)
 
 static void read_dso(struct dso *dso)
 {
-	static char *debuginfo_path;
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = dwfl_build_id_find_elf,
 		.find_debuginfo = dwfl_standard_find_debuginfo,
 		.section_address = dwfl_offline_section_address,
-		.debuginfo_path = &debuginfo_path,
 	};
 	Dwfl *dwfl = dwfl_begin(&callbacks);
 
@@ -246,10 +244,11 @@ static bool offset_to_addr(Elf *elf, __u64 offset, __u64 *addr)
  * @offset:	in the file
  * @addr:	set to the address that the file has for it, or to @offset
  *
- * Return: its name, NULL if it has none
+ * Return: its name, to be freed, NULL if it has none
  */
-const char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr)
+char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr)
 {
+	const char *name;
 	GElf_Addr bias;
 	GElf_Off off;
 	GElf_Sym sym;
@@ -260,5 +259,7 @@ const char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr)
 	if (dso->state != DSO_READ ||
 	    !offset_to_addr(dwfl_module_getelf(dso->module, &bias), offset, addr))
 		return NULL;
-	return dwfl_module_addrinfo(dso->module, *addr, &off, &sym, NULL, NULL, NULL);
+	/* A name may be followed by its version. */
+	name = dwfl_module_addrinfo(dso->module, *addr, &off, &sym, NULL, NULL, NULL);
+	return name ? xprintf("%.*s", (int)strcspn(name, "@"), name) : NULL;
 }

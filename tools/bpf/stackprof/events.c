@@ -102,10 +102,9 @@ static void parse_pmu(struct event *event)
 	free(pmu);
 }
 
-static bool is_tracepoint_word(const char *text, size_t size)
+static bool is_tracepoint_word(const char *text)
 {
-	return size && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789_-") == size;
+	return *text && !text[strcspn(text, ":/. ")];
 }
 
 static bool parse_tracepoint(struct event *event, const char *colon)
@@ -114,8 +113,7 @@ static bool parse_tracepoint(struct event *event, const char *colon)
 	char *path;
 	bool there;
 
-	if (!is_tracepoint_word(colon + 1, strlen(colon + 1)) ||
-	    strcspn(event->name, ":") != size)
+	if (!size || !is_tracepoint_word(colon + 1))
 		return false;
 
 	event->attr.type = PERF_TYPE_TRACEPOINT;

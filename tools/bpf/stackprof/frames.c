@@ -3,6 +3,8 @@
  * The frames of a group of samples: user stack, then kernel stack, and in the place of
  * what is not there, why.
  */
+#include <string.h>
+
 #include "prof.h"
 
 static struct frame truncated_user = { .name = "[truncated]" };
@@ -36,9 +38,23 @@ static void add_user(const struct group *group, struct frames *frames)
 		add_frame(frames, symbols_user(group->space, stack->ips[i], i));
 }
 
-static void add_kernel(const struct group *group, struct frames *frames)
+/* Is it on the way from a tracepoint to the program of --off-cpu? */
+static bool is_tracing(const struct frame *frame)
+{
+	static const char * const names[] = {
+		"bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strncmp(frame->name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static void add_kernel(const struct group *group, bool off_cpu, struct frames *frames)
 {
 	const struct stack *stack = group->kernel;
+	__u32 first = 0;
 
 	if (group->lost_kernel)
 		add_frame(frames, &lost_kernel);
@@ -46,18 +62,23 @@ static void add_kernel(const struct group *group, struct frames *frames)
 		return;
 	if (stack->truncated)
 		add_frame(frames, &truncated_kernel);
-	for (__u32 i = stack->nr; i-- > 0;)
+	/* Nobody waits there. */
+	while (off_cpu && first < stack->nr &&
+	       is_tracing(symbols_kernel(stack->ips[first], first)))
+		first++;
+	for (__u32 i = stack->nr; i-- > first;)
 		add_frame(frames, symbols_kernel(stack->ips[i], i));
 }
 
 /**
  * frames_of - what samples were in
  * @group:	the samples
+ * @off_cpu:	they were taken where a thread was blocked
  * @frames:	set to their frames, outermost first; its room is used again
  */
-void frames_of(const struct group *group, struct frames *frames)
+void frames_of(const struct group *group, bool off_cpu, struct frames *frames)
 {
 	frames->nr = 0;
 	add_user(group, frames);
-	add_kernel(group, frames);
+	add_kernel(group, off_cpu, frames);
 }

@@ -15,18 +15,9 @@
 #include "prof.h"
 #include "profile.pb-c.h"
 
-typedef Perftools__Profiles__Profile Profile;
-typedef Perftools__Profiles__ValueType ValueType;
-typedef Perftools__Profiles__Sample Sample;
-typedef Perftools__Profiles__Label Label;
-typedef Perftools__Profiles__Mapping Mapping;
-typedef Perftools__Profiles__Location Location;
-typedef Perftools__Profiles__Line Line;
-typedef Perftools__Profiles__Function Function;
-
 /* What grows while groups are gone through. */
 struct writer {
-	Profile		profile;
+	Pprof__Profile		profile;
 	size_t		room_sample;
 	size_t		room_mapping;
 	size_t		room_location;
@@ -34,7 +25,7 @@ struct writer {
 	size_t		room_string;
 	struct hashmap	*strings;
 	struct hashmap	*functions;
-	Mapping		*kernel;
+	Pprof__Mapping		*kernel;
 };
 
 /* Append a new message to a repeated field of the profile. */
@@ -50,7 +41,7 @@ struct writer {
 
 static __s64 string_id(struct writer *writer, const char *text)
 {
-	Profile *profile = &writer->profile;
+	Pprof__Profile *profile = &writer->profile;
 	char *copy;
 	long id;
 
@@ -76,10 +67,10 @@ static __s64 hex_id(struct writer *writer, const unsigned char *bytes, size_t si
 	return string_id(writer, text);
 }
 
-static Mapping *new_mapping(struct writer *writer, const char *name, const unsigned char *id,
+static Pprof__Mapping *new_mapping(struct writer *writer, const char *name, const unsigned char *id,
 			    size_t id_size)
 {
-	Mapping *mapping = NEW(writer, mapping, Mapping, perftools__profiles__mapping__init);
+	Pprof__Mapping *mapping = NEW(writer, mapping, Pprof__Mapping, pprof__mapping__init);
 
 	mapping->id = writer->profile.n_mapping;
 	mapping->filename = string_id(writer, name);
@@ -106,7 +97,7 @@ static __u64 kernel_mapping(struct writer *writer)
 static __u64 segment_mapping(struct writer *writer, struct segment *segment)
 {
 	const unsigned char *id;
-	Mapping *mapping;
+	Pprof__Mapping *mapping;
 	size_t size;
 
 	if (segment->id)
@@ -124,13 +115,13 @@ static __u64 segment_mapping(struct writer *writer, struct segment *segment)
 static __u64 function_id(struct writer *writer, const char *name, const char *file)
 {
 	char *key = xprintf("%s %s", file, name);
-	Function *function;
+	Pprof__Function *function;
 
 	if (hashmap__find(writer->functions, key, &function)) {
 		free(key);
 		return function->id;
 	}
-	function = NEW(writer, function, Function, perftools__profiles__function__init);
+	function = NEW(writer, function, Pprof__Function, pprof__function__init);
 	function->id = writer->profile.n_function;
 	function->name = string_id(writer, name);
 	function->system_name = function->name;
@@ -139,12 +130,12 @@ static __u64 function_id(struct writer *writer, const char *name, const char *fi
 	return function->id;
 }
 
-static void add_function(struct writer *writer, Location *location, const char *name,
+static void add_function(struct writer *writer, Pprof__Location *location, const char *name,
 			 const char *file)
 {
-	Line *line = xalloc(sizeof(*line));
+	Pprof__Line *line = xalloc(sizeof(*line));
 
-	perftools__profiles__line__init(line);
+	pprof__line__init(line);
 	line->function_id = function_id(writer, name, file);
 	location->line = xalloc(sizeof(line));
 	location->line[0] = line;
@@ -154,12 +145,12 @@ static void add_function(struct writer *writer, Location *location, const char *
 static __u64 location_id(struct writer *writer, struct frame *frame)
 {
 	const char *file = frame->kernel ? "[kernel]" : "";
-	Location *location;
+	Pprof__Location *location;
 
 	if (frame->id)
 		return frame->id;
 
-	location = NEW(writer, location, Location, perftools__profiles__location__init);
+	location = NEW(writer, location, Pprof__Location, pprof__location__init);
 	location->id = writer->profile.n_location;
 	location->address = frame->addr;
 	if (frame->segment) {
@@ -175,11 +166,11 @@ static __u64 location_id(struct writer *writer, struct frame *frame)
 	return frame->id;
 }
 
-static Label *new_label(struct writer *writer, const char *key)
+static Pprof__Label *new_label(struct writer *writer, const char *key)
 {
-	Label *label = xalloc(sizeof(*label));
+	Pprof__Label *label = xalloc(sizeof(*label));
 
-	perftools__profiles__label__init(label);
+	pprof__label__init(label);
 	label->key = string_id(writer, key);
 	return label;
 }
@@ -187,7 +178,7 @@ static Label *new_label(struct writer *writer, const char *key)
 static void add_sample(struct writer *writer, const struct group *group,
 		       const struct frames *frames)
 {
-	Sample *sample = NEW(writer, sample, Sample, perftools__profiles__sample__init);
+	Pprof__Sample *sample = NEW(writer, sample, Pprof__Sample, pprof__sample__init);
 	char comm[STACKPROF_COMM_LEN + 1];
 
 	sample->n_location_id = frames->nr;
@@ -209,11 +200,11 @@ static void add_sample(struct writer *writer, const struct group *group,
 	sample->label[1]->num = group->space->tgid;
 }
 
-static ValueType *new_type(struct writer *writer, const char *type, const char *unit)
+static Pprof__ValueType *new_type(struct writer *writer, const char *type, const char *unit)
 {
-	ValueType *new = xalloc(sizeof(*new));
+	Pprof__ValueType *new = xalloc(sizeof(*new));
 
-	perftools__profiles__value_type__init(new);
+	pprof__value_type__init(new);
 	new->type = string_id(writer, type);
 	new->unit = string_id(writer, unit);
 	return new;
@@ -224,7 +215,7 @@ static void set_types(struct writer *writer, const struct profile *profile)
 	const struct event *event = profile->event;
 	const char *type = event ? event->name : "off-cpu";
 	const char *unit = !event || event_is_time(event) ? "nanoseconds" : "count";
-	Profile *out = &writer->profile;
+	Pprof__Profile *out = &writer->profile;
 
 	/* That is what pprof knows as time on a CPU. */
 	if (event && event_is_time(event))
@@ -267,7 +258,7 @@ void pprof_write(const struct profile *profile, const char *path)
 	unsigned char *data;
 	size_t size, bucket;
 
-	perftools__profiles__profile__init(&writer.profile);
+	pprof__profile__init(&writer.profile);
 	writer.strings = map_of_strings();
 	writer.functions = map_of_strings();
 	string_id(&writer, "");
@@ -276,13 +267,13 @@ void pprof_write(const struct profile *profile, const char *path)
 	writer.profile.duration_nanos = profile->duration;
 
 	hashmap__for_each_entry(merge_groups(), entry, bucket) {
-		frames_of(entry->pvalue, &frames);
+		frames_of(entry->pvalue, !profile->event, &frames);
 		add_sample(&writer, entry->pvalue, &frames);
 	}
 
-	size = perftools__profiles__profile__get_packed_size(&writer.profile);
+	size = pprof__profile__get_packed_size(&writer.profile);
 	data = xalloc(size + 1);
-	perftools__profiles__profile__pack(&writer.profile, data);
+	pprof__profile__pack(&writer.profile, data);
 	compress_to(path, data, size);
 	free(data);
 	free(frames.frame);

@@ -215,7 +215,7 @@ struct dso *dso_get(const char *name, const void *build_id, size_t build_id_size
 void dso_open(struct dso *dso, __u32 tgid, const struct mapping *mapping);
 const char *dso_name(const struct dso *dso);
 size_t dso_build_id(struct dso *dso, const unsigned char **build_id);
-const char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr);
+char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr);
 __u64 dso_changed(void);
 
 /* symbols.c */
@@ -247,7 +247,7 @@ struct frames {
 	size_t		room;
 };
 
-void frames_of(const struct group *group, struct frames *frames);
+void frames_of(const struct group *group, bool off_cpu, struct frames *frames);
 
 /* report.c */
 void report_plain(struct profile *profile, FILE *out);

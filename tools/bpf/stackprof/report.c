@@ -35,7 +35,7 @@ static void put_name(FILE *out, const char *name)
 	}
 }
 
-static char *fold(const struct group *group, struct frames *frames)
+static char *fold(const struct group *group, bool off_cpu, struct frames *frames)
 {
 	char comm[STACKPROF_COMM_LEN + 1], *text = NULL;
 	size_t size;
@@ -43,7 +43,7 @@ static char *fold(const struct group *group, struct frames *frames)
 
 	if (!out)
 		die(STATUS_FAILED, "out of memory");
-	frames_of(group, frames);
+	frames_of(group, off_cpu, frames);
 	snprintf(comm, sizeof(comm), "%.*s", STACKPROF_COMM_LEN, group->comm);
 	put_name(out, comm);
 	for (size_t i = 0; i < frames->nr; i++) {
@@ -99,7 +99,8 @@ static void fold_all(struct profile *profile, struct lines *lines)
 	size_t bucket;
 
 	hashmap__for_each_entry(merge_groups(), entry, bucket)
-		add_line(lines, by_text, fold(entry->pvalue, &frames), entry->pvalue);
+		add_line(lines, by_text, fold(entry->pvalue, !profile->event, &frames),
+			 entry->pvalue);
 	qsort_r(lines->line, lines->nr, sizeof(*lines->line), compare_lines, profile);
 	hashmap__free(by_text);
 	free(frames.frame);

@@ -42,8 +42,8 @@ static void check_kernel(void)
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		die(STATUS_FAILED, "this kernel has no BTF; it needs CONFIG_DEBUG_INFO_BTF=y");
 	if (libbpf_find_vmlinux_btf_id("bpf_user_unwind_deliver", BPF_TRACE_FENTRY) < 0)
-		die(STATUS_FAILED, "this kernel has no deferred user stacks for BPF; it needs "
-		    "the series that adds them, and CONFIG_UNWIND_USER=y");
+		die(STATUS_FAILED,
+		    "no deferred user stacks for BPF; the kernel needs CONFIG_UNWIND_USER=y");
 }
 
 static void set_sizes(const struct settings *settings)
@@ -82,16 +82,17 @@ static void __attribute__((noreturn)) die_load(int error)
 {
 	switch (error) {
 	case EBUSY:
-		die(STATUS_FAILED, "all tracers of the user unwinder are in use; end another "
-		    "profiler or tracer");
+		die(STATUS_FAILED,
+		    "all tracers of the user unwinder are in use; end another profiler or tracer");
 	case EPERM:
 		die(STATUS_FAILED, "no permission to load BPF programs; run as root");
 	case ENOMEM:
-		die(STATUS_FAILED, "the kernel has no memory for the maps; make --ring-size, "
-		    "--stacks or --tasks smaller");
+		die(STATUS_FAILED,
+		    "no memory for the maps; make --ring-size, --stacks or --tasks smaller");
 	default:
-		die(STATUS_FAILED, "the kernel does not take the BPF programs: %s; "
-		    "--verbose shows why", strerror(error));
+		die(STATUS_FAILED,
+		    "the kernel does not take the BPF programs: %s; --verbose shows why",
+		    strerror(error));
 	}
 }
 
@@ -137,12 +138,12 @@ void session_target(__u32 tgid)
 	spaces_scan_process(tgid);
 }
 
-static struct bpf_link *attach(struct bpf_program *program)
+static struct bpf_link *attach_program(struct bpf_program *program)
 {
 	struct bpf_link *link = bpf_program__attach(program);
 
 	if (!link)
-		die(STATUS_FAILED, "cannot attach the BPF program %s: %s",
+		die(STATUS_FAILED, "the kernel does not attach the BPF program %s: %s",
 		    bpf_program__name(program), strerror(errno));
 	return link;
 }
@@ -175,13 +176,13 @@ void session_start(void)
 	const struct event *event = &session.settings->event;
 	struct stackprof_bpf *bpf = session.bpf;
 
-	bpf->links.on_delivery = attach(bpf->progs.on_delivery);
+	bpf->links.on_delivery = attach_program(bpf->progs.on_delivery);
 	if (session.settings->only_targets) {
-		bpf->links.on_fork = attach(bpf->progs.on_fork);
-		bpf->links.on_exit = attach(bpf->progs.on_exit);
+		bpf->links.on_fork = attach_program(bpf->progs.on_fork);
+		bpf->links.on_exit = attach_program(bpf->progs.on_exit);
 	}
 	if (session.settings->off_cpu)
-		add_sampler(attach(bpf->progs.on_switch));
+		add_sampler(attach_program(bpf->progs.on_switch));
 	else if (event->category)
 		add_sampler(bpf_program__attach_tracepoint(bpf->progs.on_tracepoint,
 							   event->category, event->tracepoint));

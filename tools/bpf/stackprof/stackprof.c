@@ -199,7 +199,8 @@ static void parse_option(int option)
 		fputs(usage, stdout);
 		exit(0);
 	case ':':
-		die(STATUS_USAGE, "option '%s' lacks its value; see --help", args.command[optind - 1]);
+		die(STATUS_USAGE, "option '%s' lacks its value; see --help",
+		    args.command[optind - 1]);
 	default:
 		die(STATUS_USAGE, "there is no option '%s'; see --help", args.command[optind - 1]);
 	}
@@ -213,8 +214,9 @@ static void check_depth(void)
 	if (!file)
 		die(STATUS_FAILED, "this kernel has no perf events; it needs CONFIG_PERF_EVENTS=y");
 	if (fscanf(file, "%llu", &max) == 1 && args.settings.depth > max)
-		die(STATUS_FAILED, "stacks have up to %llu addresses here; for more, call "
-		    "'sysctl kernel.perf_event_max_stack=%llu'", max, args.settings.depth);
+		die(STATUS_FAILED,
+		    "--depth is up to %llu here; for more, call 'sysctl %s=%llu'", max,
+		    "kernel.perf_event_max_stack", args.settings.depth);
 	fclose(file);
 }
 
@@ -224,8 +226,9 @@ static void set_event(struct event *event)
 	if (event->category && args.freq)
 		die(STATUS_USAGE, "a tracepoint has no frequency; use --count");
 	if (event->has_period && (args.freq || args.count))
-		die(STATUS_USAGE, "event '%s' has its period in its terms; leave out --freq and "
-		    "--count", event->name);
+		die(STATUS_USAGE,
+		    "event '%s' has a period of its own; leave out --freq and --count",
+		    event->name);
 	if (event->has_period)
 		return;
 	if (event->category && !args.count)
@@ -368,21 +371,22 @@ static void show_losses(void)
 	struct losses losses;
 
 	session_losses(&losses);
-	say("%llu samples: %llu with user stack, %llu of kernel threads, %llu refused, "
-	    "%llu empty, %llu not delivered, %llu lost", losses.samples,
-	    stats->state[USER_MATCHED], stats->state[USER_NONE], stats->state[USER_REFUSED],
-	    stats->state[USER_EMPTY], stats->state[USER_UNMATCHED], losses.lost_samples);
-	say("%llu truncated, %llu without their kernel stack; lost: %llu deliveries, %llu stacks, "
-	    "%llu mappings; %llu files changed, %llu children not followed", stats->truncated,
-	    stats->lost_kernel, losses.lost_user, losses.lost_stacks, spaces_lost(),
-	    dso_changed(), losses.lost_children);
+	say("%llu samples: %llu with user stack, %llu of kernel threads, %llu lost",
+	    losses.samples, stats->state[USER_MATCHED], stats->state[USER_NONE],
+	    losses.lost_samples);
+	say("without user stack: %llu refused, %llu empty, %llu not delivered",
+	    stats->state[USER_REFUSED], stats->state[USER_EMPTY],
+	    stats->state[USER_UNMATCHED]);
+	say("stacks: %llu samples truncated, %llu without kernel stack, %llu stacks lost",
+	    stats->truncated, stats->lost_kernel, losses.lost_stacks);
+	say("%llu deliveries lost, %llu mappings lost, %llu files changed, %llu children missed",
+	    losses.lost_user, spaces_lost(), dso_changed(), losses.lost_children);
 	if (losses.lost_samples || losses.lost_user || losses.lost_stacks)
 		say("make --ring-size or --tasks larger to lose less");
 	if (losses.lost_children)
 		say("make --tasks larger to follow all children");
 	if (symbols_hidden())
-		say("/proc/kallsyms has no addresses, so kernel functions have no names; see "
-		    "kernel.kptr_restrict");
+		say("kernel functions have no names without addresses in /proc/kallsyms");
 }
 
 /* A file descriptor for each file that is mapped somewhere. */

@@ -205,7 +205,7 @@ static struct frame *make_user_frame(const struct space *space, __u64 ip)
 	struct segment *segment;
 	struct frame *frame;
 	__u64 offset, addr;
-	const char *name;
+	char *name;
 
 	if (!mapping) {
 		frame = frame_of(xprintf("unknown %llx", ip), NULL);
@@ -223,7 +223,7 @@ static struct frame *make_user_frame(const struct space *space, __u64 ip)
 	frame->addr = segment->start + offset;
 	name = dso_symbol(segment->dso, segment->offset + offset, &addr);
 	frame->known = name;
-	frame->name = name ? xstrdup(name) : name_offset(dso_name(segment->dso), addr);
+	frame->name = name ?: name_offset(dso_name(segment->dso), addr);
 	return frame;
 }
 

@@ -36,6 +36,11 @@ def read_folded(path):
     return stacks
 
 
+def output(*command):
+    """The lines that a program writes, none if it fails."""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
 class Names:
     """One name for each function, whatever else it is called."""
 
@@ -62,10 +67,12 @@ class Names:
         if path in self.seen or not path.startswith("/"):
             return
         self.seen.add(path)
-        lines = []
-        for option in "-D", "-a":
-            done = subprocess.run(["nm", option, path], capture_output=True, text=True, check=False)
-            lines += done.stdout.splitlines()
+        lines = output("nm", "-D", path) + output("nm", "-a", path)
+        for line in output("readelf", "-n", path):
+            match = re.search(r"Build ID: ([0-9a-f]{2})([0-9a-f]+)", line)
+            if match:
+                debug = "/usr/lib/debug/.build-id/{}/{}.debug".format(*match.groups())
+                lines += output("nm", "-a", debug)
         self.add("", lines, 2)
 
     def one(self, name, kernel):
@@ -162,8 +169,8 @@ def read_raw(path):
                 elif samples and "comm:[" in line:
                     samples[-1][2] = re.search(r"comm:\[(.*?)\]", line).group(1)
             elif part == "Locations":
-                match = re.match(r"\s*(\d+): 0x[0-9a-f]+ (?:M=\d+ )?(.*?)(?: \S*:\d+(?::\d+)? s=\d+(?:\(.*\))?)?$",
-                                 line)
+                match = re.match(r"\s*(\d+): 0x[0-9a-f]+ (?:M=\d+ )?(.*?)"
+                                 r"(?: \S*:\d+(?::\d+)? s=\d+(?:\(.*\))?)?$", line)
                 if match:
                     locations[match.group(1)] = match.group(2)
     stacks = collections.Counter()

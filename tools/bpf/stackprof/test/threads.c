@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program whose stacks are known, for test.sh:
+ * A program whose stacks are known, for test.sh. It is built with frame pointers, which
+ * the functions of libc may lack, but for syscall(), which needs none.
  *
  *   threads spin SECONDS	four threads, two of them in system calls; each in
  *				functions of its own name
@@ -24,7 +25,7 @@
 static volatile int stop;
 static volatile unsigned long work;
 
-static void noinline spin(void)
+static noinline void spin(void)
 {
 	for (int i = 0; i < 1000; i++)
 		work++;
@@ -32,13 +33,13 @@ static void noinline spin(void)
 
 /* Thread NAME: thread_NAME() calls outer_NAME(), which calls inner_NAME(). */
 #define THREAD(name, what)			\
-static void noinline inner_##name(void)		\
+static noinline void inner_##name(void)		\
 {						\
 	what;					\
 	work++;					\
 }						\
 						\
-static void noinline outer_##name(void)		\
+static noinline void outer_##name(void)		\
 {						\
 	inner_##name();				\
 	work++;					\
@@ -56,13 +57,13 @@ static char buffer[4096];
 
 static void read_random(void)
 {
-	if (read(random_fd, buffer, sizeof(buffer)) < 0)
+	if (syscall(SYS_read, random_fd, buffer, sizeof(buffer)) < 0)
 		exit(1);
 }
 
 static void stat_file(void)
 {
-	access("/proc/self/status", F_OK);
+	syscall(SYS_access, "/proc/self/status", F_OK);
 }
 
 THREAD(alpha, spin())
@@ -70,7 +71,7 @@ THREAD(beta, spin(); spin())
 THREAD(gamma, read_random())
 THREAD(delta, stat_file())
 
-static int do_spin(unsigned int seconds)
+static noinline int do_spin(unsigned int seconds)
 {
 	void *(*const threads[])(void *) = {
 		thread_alpha, thread_beta, thread_gamma, thread_delta
@@ -88,15 +89,15 @@ static int do_spin(unsigned int seconds)
 	return 0;
 }
 
-static void noinline sleep_here(unsigned int ms)
+static noinline void sleep_here(unsigned int ms)
 {
 	const struct timespec time = { ms / 1000, ms % 1000 * 1000000L };
 
-	nanosleep(&time, NULL);
+	syscall(SYS_nanosleep, &time, NULL);
 	work++;
 }
 
-static int do_sleep(unsigned int ms, unsigned int times)
+static noinline int do_sleep(unsigned int ms, unsigned int times)
 {
 	struct timespec begin, end;
 
@@ -109,20 +110,20 @@ static int do_sleep(unsigned int ms, unsigned int times)
 	return 0;
 }
 
-static void noinline call_here(void)
+static noinline void call_here(void)
 {
 	syscall(SYS_getppid);
 	work++;
 }
 
-static int do_calls(unsigned int times)
+static noinline int do_calls(unsigned int times)
 {
 	for (unsigned int i = 0; i < times; i++)
 		call_here();
 	return 0;
 }
 
-static void noinline die_here(void)
+static noinline void die_here(void)
 {
 	syscall(SYS_getppid);
 	for (int i = 0; i < 200; i++)
@@ -130,7 +131,7 @@ static void noinline die_here(void)
 	_exit(0);
 }
 
-static int do_die(unsigned int times)
+static noinline int do_die(unsigned int times)
 {
 	for (unsigned int i = 0; i < times; i++) {
 		if (!fork())
@@ -140,9 +141,9 @@ static int do_die(unsigned int times)
 	return 0;
 }
 
-static void noinline wait_here(void)
+static noinline void wait_here(void)
 {
-	pause();
+	syscall(SYS_pause);
 	work++;
 }
 
@@ -152,7 +153,7 @@ static void *thread_wait(void *arg)
 	return arg;
 }
 
-static int do_wait(void)
+static noinline int do_wait(void)
 {
 	pthread_t id;
 

@@ -47,13 +47,15 @@ lint() {
 #			architecture's header.
 # Where there are fault handlers of assembly also:
 # SPACING		the % of an operand is not a division's.
-# In tests also, where checkpatch reads the macros of the harness as statements:
+# In tests and tools also, where checkpatch reads the macros of the harness as statements:
 # BRACES		an EXPECT or ASSERT is two statements and needs them.
 # SPACING		FIXTURE_DATA(x) *self is a declaration; a test may have a block.
 # MACRO_WITH_FLOW_CONTROL	as the harness' own.
-# AVOID_EXTERNS, OPEN_ENDED_LINE, CAMELCASE	labels and blocks of assembly.
+# AVOID_EXTERNS, OPEN_ENDED_LINE, CAMELCASE	labels and blocks of assembly; names of
+#			elfutils and protobuf-c.
 # COMPLEX_MACRO, BIT_MACRO	lists of BPF instructions; user space has no BIT().
-# VOLATILE		what keeps the compiler from dropping a test's memory access.
+# VOLATILE		what keeps the compiler from dropping a test's memory access; what the
+#			loader of a BPF program sets.
 # PREFER_DEFINED_ATTRIBUTE_MACRO	user space has no __aligned().
 # SPDX_LICENSE_TAG	perf takes the description of a shell test from line 2.
 checkpatch() {
@@ -69,7 +71,7 @@ checkpatch() {
 		--codespellfile="$words")
 	(cd "$source" && status=0
 	for patch in "$top"/build/series/*.patch; do
-		if grep -qE '^diff --git a/tools/(testing|perf/tests)/' "$patch"; then
+		if grep -qE '^diff --git a/tools/(bpf|testing|perf/tests)/' "$patch"; then
 			"${command[@]}" --ignore "$tests" "$patch"
 		elif grep -q '^+.*_ASM_EXTABLE' "$patch"; then
 			"${command[@]}" --ignore "$ignored,SPACING" "$patch"

@@ -162,6 +162,8 @@ static __u64 location_id(struct writer *writer, struct frame *frame)
 	/* Without a function, whoever has the file can find it by build-id and address. */
 	if (frame->known || !location->mapping_id)
 		add_function(writer, location, frame->name, file);
+	else
+		writer->profile.mapping[location->mapping_id - 1]->has_functions = 0;
 	frame->id = location->id;
 	return frame->id;
 }

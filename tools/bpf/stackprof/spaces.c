@@ -92,6 +92,7 @@ struct record_lost {
 };
 
 static struct hashmap *processes;
+static struct hashmap *touched;
 static __u64 lost;
 
 static struct process *process_of(__u32 tgid)
@@ -235,6 +236,12 @@ void spaces_scan(void)
 	closedir(proc);
 }
 
+/* Two places that are taken for one cost an early look at a file. */
+static bool first_touch(const struct space *space, __u64 addr)
+{
+	return !hashmap__add(touched, (long)space * 31 + (addr >> 12), 1);
+}
+
 /**
  * spaces_touch - open the files that a stack is in
  * @space:	address space of the stack
@@ -247,8 +254,11 @@ void spaces_touch(const struct space *space, const struct stack *stack)
 	struct process *process = process_of(space->tgid);
 
 	for (__u32 i = 0; i < stack->nr; i++) {
-		const struct mapping *mapping = spaces_find(space, stack->ips[i]);
+		const struct mapping *mapping;
 
+		if (!first_touch(space, stack->ips[i]))
+			continue;
+		mapping = spaces_find(space, stack->ips[i]);
 		/* A record that was lost, or a process from before the first of them. */
 		if (!mapping && !process->scanned) {
 			scan_process(space->tgid, birth_at(process, space->last).time);
@@ -348,6 +358,7 @@ struct perf_buffer *spaces_open(int map_fd)
 	struct perf_buffer *buffer;
 
 	processes = map_of_numbers();
+	touched = map_of_numbers();
 	buffer = perf_buffer__new_raw(map_fd, BUFFER_PAGES, &attr, handle_record, NULL, NULL);
 	if (!buffer)
 		die(STATUS_FAILED, "cannot listen to mappings of processes; run as root");

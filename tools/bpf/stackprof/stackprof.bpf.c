@@ -267,7 +267,7 @@ int BPF_PROG(on_delivery, __u64 cookie, const struct unwind_stacktrace *trace)
 	if (!wanted(task->tgid, task->pid))
 		return 0;
 
-	/* While this program is preempted, its CPU does not run it for others. */
+	/* This may run in several tasks of a CPU at once, and they share its scratch. */
 	bpf_preempt_disable();
 	fill(&rec, task);
 	if (trace->nr)

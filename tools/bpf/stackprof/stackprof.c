@@ -22,6 +22,8 @@
 
 #define DEFAULT_FREQ	99
 #define DEFAULT_DEPTH	127
+/* What a CPU can have of a map is 32 KiB. */
+#define MAX_DEPTH	((32768 - sizeof(struct record_stack)) / sizeof(__u64))
 #define DEFAULT_TOP	20
 #define DEFAULT_TASKS	16384
 #define DEFAULT_RING	(8ULL << 20)
@@ -184,7 +186,7 @@ static void parse_option(int option)
 		args.pprof = optarg;
 		break;
 	case OPTION_DEPTH:
-		args.settings.depth = parse_value("--depth", optarg, 1 << 16);
+		args.settings.depth = parse_value("--depth", optarg, MAX_DEPTH);
 		break;
 	case OPTION_STACKS:
 		args.settings.stacks = parse_value("--stacks", optarg, 1 << 24);

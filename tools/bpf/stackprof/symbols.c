@@ -221,6 +221,7 @@ static struct frame *make_user_frame(const struct space *space, __u64 ip)
 	if (frame->name)
 		return frame;
 	frame->addr = segment->start + offset;
+	dso_open(segment->dso, space->tgid, mapping);
 	name = dso_symbol(segment->dso, segment->offset + offset, &addr);
 	frame->known = name;
 	frame->name = name ?: name_offset(dso_name(segment->dso), addr);

@@ -119,7 +119,8 @@ bad_options() {
 		2|power of two|--ring-size 5
 		2|takes a number|--ring-size 0
 		2|takes a number|--depth 0
-		1|sysctl kernel.perf_event_max_stack|--depth 20000
+		2|from 1 to 4094|--depth 4095
+		1|sysctl kernel.perf_event_max_stack|--depth 4094
 		2|takes a number|--top 0
 		2|goes without|--off-cpu -F 9
 		1|cannot write|-o /nonsense/file -d 1
@@ -262,6 +263,17 @@ truncated() {
 	[ "$(count 'samples truncated')" -gt 100 ] && grep -q ';\[truncated\];inner_alpha;spin ' out
 }
 
+# As many addresses as there may be.
+deep() {
+	local max result
+	max=$(cat /proc/sys/kernel/perf_event_max_stack)
+	echo 5000 > /proc/sys/kernel/perf_event_max_stack
+	run -F 499 --depth 4094 --folded -- "$threads" spin 2 && spins 20
+	result=$?
+	echo "$max" > /proc/sys/kernel/perf_event_max_stack
+	return $result
+}
+
 # One process can be followed, and that is the command.
 few_tasks() {
 	run -F 499 --tasks 1 --folded -- "$threads" die 20 || return 1
@@ -302,7 +314,7 @@ plain() {
 # What the man page says for users of bpftrace. It takes a minute to start in an emulator.
 bpftrace_path() {
 	local perf tracer
-	timeout -s INT 300 bpftrace -B none -e '
+	timeout --foreground -s INT 300 bpftrace -B none -e '
 		tracepoint:unwind:user_unwind_stack { @[ustack] = count(); }' > out 2> err &
 	tracer=$!
 	until grep -q Attaching out || ! kill -0 $tracer 2> /dev/null; do
@@ -326,7 +338,7 @@ check "threads have their stacks" spin_stacks
 check "plain report" plain
 check "top ten as perf's: threads" with_perf threads "$threads" spin 8
 check "top ten as perf's: messaging" with_perf sched-messaging \
-	perf bench sched messaging -g 2 -l 1500
+	perf bench sched messaging -g 2 -l 600
 check "pprof" pprof
 check "off CPU: time asleep" off_cpu
 check "off CPU: blocked at the end" off_cpu_end
@@ -339,6 +351,7 @@ fi
 check "full ring" full_ring
 check "no room for stacks" few_stacks
 check "truncated stacks" truncated
+check "deep stacks" deep
 check "no room for children" few_tasks
 check "processes and files that are gone" dead
 check "the target is killed" killed

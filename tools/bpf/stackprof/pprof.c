@@ -18,10 +18,10 @@
 /* What grows while groups are gone through. */
 struct writer {
 	Pprof__Profile		profile;
-	size_t		room_sample;
-	size_t		room_mapping;
-	size_t		room_location;
-	size_t		room_function;
+	size_t		room_samples;
+	size_t		room_mappings;
+	size_t		room_locations;
+	size_t		room_functions;
 	size_t		room_string;
 	struct hashmap	*strings;
 	struct hashmap	*functions;
@@ -29,8 +29,8 @@ struct writer {
 };
 
 /* Append a new message to a repeated field of the profile. */
-#define NEW(writer, field, type, init) ({					\
-	struct writer *__w = (writer);						\
+#define NEW(w, field, type, init) ({						\
+	struct writer *__w = (w);						\
 	type *__new = xalloc(sizeof(*__new));					\
 	init(__new);								\
 	__w->profile.field = xgrow(__w->profile.field, __w->profile.n_##field,	\
@@ -67,12 +67,12 @@ static __s64 hex_id(struct writer *writer, const unsigned char *bytes, size_t si
 	return string_id(writer, text);
 }
 
-static Pprof__Mapping *new_mapping(struct writer *writer, const char *name, const unsigned char *id,
-			    size_t id_size)
+static Pprof__Mapping *new_mapping(struct writer *writer, const char *name,
+				   const unsigned char *id, size_t id_size)
 {
-	Pprof__Mapping *mapping = NEW(writer, mapping, Pprof__Mapping, pprof__mapping__init);
+	Pprof__Mapping *mapping = NEW(writer, mappings, Pprof__Mapping, pprof__mapping__init);
 
-	mapping->id = writer->profile.n_mapping;
+	mapping->id = writer->profile.n_mappings;
 	mapping->filename = string_id(writer, name);
 	mapping->build_id = hex_id(writer, id, id_size);
 	mapping->has_functions = 1;
@@ -121,8 +121,8 @@ static __u64 function_id(struct writer *writer, const char *name, const char *fi
 		free(key);
 		return function->id;
 	}
-	function = NEW(writer, function, Pprof__Function, pprof__function__init);
-	function->id = writer->profile.n_function;
+	function = NEW(writer, functions, Pprof__Function, pprof__function__init);
+	function->id = writer->profile.n_functions;
 	function->name = string_id(writer, name);
 	function->system_name = function->name;
 	if (hashmap__add(writer->functions, key, function))
@@ -137,9 +137,9 @@ static void add_function(struct writer *writer, Pprof__Location *location, const
 
 	pprof__line__init(line);
 	line->function_id = function_id(writer, name, file);
-	location->line = xalloc(sizeof(line));
-	location->line[0] = line;
-	location->n_line = 1;
+	location->lines = xalloc(sizeof(line));
+	location->lines[0] = line;
+	location->n_lines = 1;
 }
 
 static __u64 location_id(struct writer *writer, struct frame *frame)
@@ -150,8 +150,8 @@ static __u64 location_id(struct writer *writer, struct frame *frame)
 	if (frame->id)
 		return frame->id;
 
-	location = NEW(writer, location, Pprof__Location, pprof__location__init);
-	location->id = writer->profile.n_location;
+	location = NEW(writer, locations, Pprof__Location, pprof__location__init);
+	location->id = writer->profile.n_locations;
 	location->address = frame->addr;
 	if (frame->segment) {
 		location->mapping_id = segment_mapping(writer, frame->segment);
@@ -163,7 +163,7 @@ static __u64 location_id(struct writer *writer, struct frame *frame)
 	if (frame->known || !location->mapping_id)
 		add_function(writer, location, frame->name, file);
 	else
-		writer->profile.mapping[location->mapping_id - 1]->has_functions = 0;
+		writer->profile.mappings[location->mapping_id - 1]->has_functions = 0;
 	frame->id = location->id;
 	return frame->id;
 }
@@ -180,7 +180,7 @@ static Pprof__Label *new_label(struct writer *writer, const char *key)
 static void add_sample(struct writer *writer, const struct group *group,
 		       const struct frames *frames)
 {
-	Pprof__Sample *sample = NEW(writer, sample, Pprof__Sample, pprof__sample__init);
+	Pprof__Sample *sample = NEW(writer, samples, Pprof__Sample, pprof__sample__init);
 	char comm[STACKPROF_COMM_LEN + 1];
 
 	sample->n_location_id = frames->nr;
@@ -194,12 +194,12 @@ static void add_sample(struct writer *writer, const struct group *group,
 	sample->value[1] = group->weight;
 
 	snprintf(comm, sizeof(comm), "%.*s", STACKPROF_COMM_LEN, group->comm);
-	sample->n_label = 2;
-	sample->label = xalloc(2 * sizeof(*sample->label));
-	sample->label[0] = new_label(writer, "comm");
-	sample->label[0]->str = string_id(writer, comm);
-	sample->label[1] = new_label(writer, "pid");
-	sample->label[1]->num = group->space->tgid;
+	sample->n_labels = 2;
+	sample->labels = xalloc(2 * sizeof(*sample->labels));
+	sample->labels[0] = new_label(writer, "comm");
+	sample->labels[0]->str = string_id(writer, comm);
+	sample->labels[1] = new_label(writer, "pid");
+	sample->labels[1]->num = group->space->tgid;
 }
 
 static Pprof__ValueType *new_type(struct writer *writer, const char *type, const char *unit)

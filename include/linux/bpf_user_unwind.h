@@ -24,6 +24,7 @@ int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
 int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *btf,
 				u32 func_id);
 void bpf_user_unwind_put(struct bpf_prog *prog);
+bool bpf_user_unwind_overlaps(const struct bpf_prog *prog);
 void bpf_user_unwind_walk(u64 flags);
 long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size, u64 flags);
 
@@ -44,6 +45,7 @@ static inline int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env,
 }
 
 static inline void bpf_user_unwind_put(struct bpf_prog *prog) { }
+static inline bool bpf_user_unwind_overlaps(const struct bpf_prog *prog) { return false; }
 static inline void bpf_user_unwind_walk(u64 flags) { }
 
 static inline long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size,

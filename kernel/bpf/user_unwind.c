@@ -313,8 +313,31 @@ const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id
 	}
 }
 
+BTF_ID_LIST_SINGLE(bpf_user_unwind_deliver_id, func, bpf_user_unwind_deliver)
+
+/**
+ * bpf_user_unwind_overlaps - may a program run in several tasks at once on one CPU?
+ * @prog:	a program that is attached to a function, or is to be
+ *
+ * Tracing programs that run already on a CPU are skipped there, against recursion. One
+ * that is at bpf_user_unwind_deliver() may be preempted or wait for the user, while
+ * other tasks on its CPU are due; and there is no recursion, as one task delivers one
+ * trace at a time.
+ *
+ * Context: any.
+ * Return: true if it is not to be skipped.
+ */
+bool bpf_user_unwind_overlaps(const struct bpf_prog *prog)
+{
+	const struct btf *btf = prog->aux->attach_btf;
+
+	return btf && btf_is_kernel(btf) && !btf_is_module(btf) &&
+	       prog->aux->attach_btf_id == bpf_user_unwind_deliver_id[0];
+}
+
 BTF_KFUNCS_START(bpf_user_unwind_kfuncs)
-BTF_ID_FLAGS(func, bpf_user_unwind_request)
+/* A cookie that is NULL is refused, or there would be a check in each request. */
+BTF_ID_FLAGS(func, bpf_user_unwind_request, KF_TRUSTED_ARGS)
 BTF_KFUNCS_END(bpf_user_unwind_kfuncs)
 
 static const struct btf_kfunc_id_set bpf_user_unwind_kfunc_set = {

@@ -133,6 +133,7 @@ long() {
 		return
 	fi
 	seconds=$((MINUTES * 60)) vm "$kernel" kselftest-storm "$install" storm
+	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-bpf_storm "$install" bpf_unwind_storm
 	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-fuzz_attr "$install" fuzz_attr
 	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-fuzz_stack "$install" fuzz_stack
 	full=1 vm "$kernel" kselftest-full "$install" matrix core_probe

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the programs in bpf_unwind.bpf.c share with the tests that load them.
+ */
+#ifndef _UNWIND_BPF_UNWIND_H
+#define _UNWIND_BPF_UNWIND_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+/* Addresses that are kept of a trace. */
+#define BPF_UNWIND_IPS		32
+#define BPF_UNWIND_TRACES	256
+/* Powers of two. */
+#define BPF_UNWIND_NOTES	(1U << 18)
+
+/* What wrote a note or a trace. */
+enum bpf_unwind_who {
+	/* Programs that ask: notes. */
+	BPF_UNWIND_ASK = 1,
+	/* Programs at bpf_user_unwind_deliver(): a note, and a trace of each kind below. */
+	BPF_UNWIND_FENTRY,
+	BPF_UNWIND_FENTRY_S,
+	BPF_UNWIND_FMOD,
+	BPF_UNWIND_FMOD_S,
+	/* Programs at the tracepoint user_unwind_stack: likewise. */
+	BPF_UNWIND_TP_BTF,
+	BPF_UNWIND_RAW_TP,
+	BPF_UNWIND_TP,
+	/* Programs that take the stack elsewhere: traces. */
+	BPF_UNWIND_TAKE,
+	BPF_UNWIND_TAKE_S,
+	/* What the delivery that waits got of the memory that it waits for: a note. */
+	BPF_UNWIND_WAITED,
+	/* Results of helpers that fail: notes. */
+	BPF_UNWIND_FULL_HASH,
+	BPF_UNWIND_FULL_STACKS,
+	BPF_UNWIND_FULL_RING,
+	BPF_UNWIND_WRONG_SIZE,
+	BPF_UNWIND_WRONG_TASK,
+	BPF_UNWIND_WRONG_ID,
+	BPF_UNWIND_WRONG_FLAGS,
+};
+
+/* How a program got a trace. */
+enum bpf_unwind_how {
+	/* From the entries of the trace that it was called with. */
+	BPF_UNWIND_ENTRIES,
+	/* From bpf_get_stack(). */
+	BPF_UNWIND_STACK,
+};
+
+/**
+ * struct bpf_unwind_note - one line of what happened
+ * @cookie:	of the request or delivery
+ * @ret:	of the request, or the length of the trace that was delivered
+ * @who:	enum bpf_unwind_who
+ */
+struct bpf_unwind_note {
+	__u64	cookie;
+	__s32	ret;
+	__u32	who;
+};
+
+/**
+ * struct bpf_unwind_trace - one trace
+ * @cookie:	0 outside of deliveries
+ * @who:	enum bpf_unwind_who
+ * @how:	enum bpf_unwind_how
+ * @ret:	what the helper returned: bytes, or -errno
+ * @ips:	the first addresses
+ */
+struct bpf_unwind_trace {
+	__u64	cookie;
+	__u32	who;
+	__u32	how;
+	__s64	ret;
+	__u64	ips[BPF_UNWIND_IPS];
+};
+
+/**
+ * struct bpf_unwind_ids - one trace with build-ids
+ * @ret:	what bpf_get_stack() returned
+ * @stackid:	what bpf_get_stackid() returned, for the map stack_ids
+ * @plain_id:	likewise, for the map stacks
+ * @ids:	from bpf_get_stack()
+ */
+struct bpf_unwind_ids {
+	__s64				ret;
+	__s64				stackid;
+	__s64				plain_id;
+	struct bpf_stack_build_id	ids[BPF_UNWIND_IPS];
+};
+
+/**
+ * struct bpf_unwind_shared - what the tests say, and what the programs found
+ * @tid:	programs look at this thread only, if it is not 0
+ * @tgid:	likewise, this process
+ * @syscall:	programs at the entry of all system calls look at this one only
+ * @exit:	likewise, at their exit
+ * @again:	those who ask do so twice
+ * @no_traces:	deliveries leave notes only
+ * @wait_tid:	delivery_that_waits() waits in this thread
+ * @wait_addr:	... for what is at this address
+ * @flags:	what the programs whose flags are not known to the verifier use
+ * @ids:	what with_build_ids() got
+ * @nr_notes:	how many there were; what is above BPF_UNWIND_NOTES was lost
+ * @nr_traces:	likewise, BPF_UNWIND_TRACES
+ * @notes:	in order
+ * @traces:	in order
+ */
+struct bpf_unwind_shared {
+	__u32			tid;
+	__u32			tgid;
+	__u64			syscall;
+	__u64			exit;
+	__u32			again;
+	__u32			no_traces;
+	__u32			wait_tid;
+	__u64			wait_addr;
+	__u64			flags;
+	struct bpf_unwind_ids	ids;
+	__u32			nr_notes;
+	__u32			nr_traces;
+	struct bpf_unwind_note	notes[BPF_UNWIND_NOTES];
+	struct bpf_unwind_trace	traces[BPF_UNWIND_TRACES];
+};
+
+#endif /* _UNWIND_BPF_UNWIND_H */

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where BPF programs have user stacks that are not in memory: in deliveries, in programs
+ * that may sleep, and after either of these in all others, until the registers change.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "bpf_run.h"
+#include "hang.h"
+#include "perf_ring.h"
+#include "swap.h"
+#include "workload.h"
+#include "harness.h"
+
+#define PAGE	HANG_PAGE
+
+/* Other code that frames return to. */
+#define OTHER_RA	((unsigned long)wait_for_fault)
+
+/* Where workload_call_fp() is after its system call. */
+extern const char workload_leaf_fp[];
+
+/* A system call, or a probed place, on a stack whose one frame is elsewhere. */
+struct caller {
+	pthread_t	thread;
+	void		*stack;
+	long		nr;
+	atomic_bool	returned;
+};
+
+/* Two places to probe, with the stack and the frame pointer at @stack. */
+void bpf_walk_places(void *stack);
+extern const char bpf_walk_place[], bpf_walk_place_s[];
+
+asm(
+"	.pushsection .text\n"
+"	.type	bpf_walk_places, @function\n"
+"bpf_walk_places:\n"
+"	push	%rbp\n"
+"	push	%rbx\n"
+"	mov	%rsp, %rbx\n"
+"	mov	%rdi, %rsp\n"
+"	mov	%rdi, %rbp\n"
+"	.globl	bpf_walk_place\n"
+"bpf_walk_place:\n"
+"	nop\n"
+"	nop\n"
+"	.globl	bpf_walk_place_s\n"
+"bpf_walk_place_s:\n"
+"	nop\n"
+"	mov	%rbx, %rsp\n"
+"	pop	%rbx\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.size	bpf_walk_places, . - bpf_walk_places\n"
+"	.popsection\n"
+);
+
+static void *caller_thread(void *data)
+{
+	struct caller *caller = data;
+	long call[7] = { caller->nr };
+
+	if (caller->nr)
+		workload_call_fp(caller->stack, (unsigned long)caller->stack, call);
+	else
+		bpf_walk_places(caller->stack);
+	caller->returned = true;
+	return NULL;
+}
+
+#define OPEN_HANGING_STACK(hang) do {						\
+	if (hanging_stack_init(hang))						\
+		SKIP(return, "no userfaultfd");					\
+} while (0)
+
+/* A delivery waits for the stack. */
+TEST(delivery_waits_for_page)
+{
+	struct caller caller = { .nr = SYS_getpgid };
+	struct hanging_stack hang;
+	struct bpf_run run;
+
+	SKIP_WITHOUT_BPF();
+	OPEN_HANGING_STACK(&hang);
+	keep_tracepoint("syscalls/sys_enter_getpgid");
+	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "take_fentry", "ask_tp"));
+	run.shared->tgid = getpid();
+	run.shared->tid = 0;
+	caller.stack = hang.page;
+	pthread_create(&caller.thread, NULL, caller_thread, &caller);
+	wait_for_fault(hang.uffd);
+	EXPECT_EQ(1, bpf_run_count(&run, BPF_UNWIND_ASK, 0));
+	EXPECT_EQ(0, bpf_run_count(&run, BPF_UNWIND_FENTRY, 0));
+	EXPECT_FALSE((bool)caller.returned);
+
+	EXPECT_EQ(0, hanging_stack_resolve(&hang));
+	pthread_join(caller.thread, NULL);
+	EXPECT_EQ(1, bpf_run_count(&run, BPF_UNWIND_FENTRY, 0));
+	/* In place there was less. */
+	EXPECT_TRUE(bpf_run_has(bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0), 1));
+	for (int how = BPF_UNWIND_ENTRIES; how <= BPF_UNWIND_STACK; how++) {
+		const struct bpf_unwind_trace *trace;
+
+		trace = bpf_run_trace(&run, BPF_UNWIND_FENTRY, how, 0);
+		ASSERT_TRUE(bpf_run_has(trace, 2));
+		EXPECT_EQ(HANGING_RA, trace->ips[1]);
+	}
+	bpf_run_close(&run);
+}
+
+/* The same from a swap device. */
+TEST(delivery_of_paged_out_stack)
+{
+	const struct bpf_unwind_trace *trace;
+	struct bpf_run run;
+	long call[7] = { SYS_getpgid };
+	unsigned long *frame;
+	char *map;
+
+	SKIP_WITHOUT_BPF();
+	if (!have_swap())
+		SKIP(return, "no swap device is active");
+	ASSERT_EQ(0, pin_to(0));
+	keep_tracepoint("syscalls/sys_enter_getpgid");
+	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry_s", "take_fentry", "ask_tp"));
+	map = mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	frame = (unsigned long *)(map + 4 * PAGE);
+	frame[0] = 0;
+	frame[1] = OTHER_RA;
+	if (page_out(frame, 1, 1) != 1)
+		SKIP(return, "the page did not go to swap");
+
+	run.shared->tid = gettid();
+	workload_call_fp(frame, (unsigned long)frame, call);
+	run.shared->tid = BPF_RUN_NOBODY;
+	EXPECT_TRUE(bpf_run_has(bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0), 1));
+	trace = bpf_run_trace(&run, BPF_UNWIND_FENTRY_S, BPF_UNWIND_STACK, 0);
+	ASSERT_TRUE(bpf_run_has(trace, 2));
+	EXPECT_EQ(OTHER_RA, trace->ips[1]);
+	bpf_run_close(&run);
+}
+
+/* Programs that may sleep need not ask. */
+TEST(sleepable_fentry)
+{
+	struct caller caller = { .nr = SYS_getpgid };
+	const struct bpf_unwind_trace *trace;
+	struct hanging_stack hang;
+	struct bpf_run run;
+
+	SKIP_WITHOUT_BPF();
+	OPEN_HANGING_STACK(&hang);
+	/* The latest is the first to run. */
+	ASSERT_EQ(0, bpf_run_start(&run, "take_fentry_s", "take_fentry"));
+	run.shared->tgid = getpid();
+	run.shared->tid = 0;
+	caller.stack = hang.page;
+	pthread_create(&caller.thread, NULL, caller_thread, &caller);
+	wait_for_fault(hang.uffd);
+	EXPECT_FALSE((bool)caller.returned);
+	EXPECT_EQ(0, hanging_stack_resolve(&hang));
+	pthread_join(caller.thread, NULL);
+
+	EXPECT_TRUE(bpf_run_has(bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0), 1));
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE_S, BPF_UNWIND_STACK, 0);
+	ASSERT_TRUE(bpf_run_has(trace, 2));
+	EXPECT_EQ(HANGING_RA, trace->ips[1]);
+	bpf_run_close(&run);
+}
+
+TEST(sleepable_uprobe)
+{
+	const struct bpf_unwind_trace *trace;
+	struct caller caller = {};
+	struct hanging_stack hang;
+	struct bpf_run run;
+
+	SKIP_WITHOUT_BPF();
+	OPEN_HANGING_STACK(&hang);
+	ASSERT_EQ(0, bpf_run_start(&run, "take_uprobe", "take_uprobe_s"));
+	ASSERT_EQ(0, bpf_run_attach_uprobe(&run, "take_uprobe", bpf_walk_place));
+	ASSERT_EQ(0, bpf_run_attach_uprobe(&run, "take_uprobe_s", bpf_walk_place_s));
+	run.shared->tgid = getpid();
+	run.shared->tid = 0;
+	caller.stack = hang.page;
+	pthread_create(&caller.thread, NULL, caller_thread, &caller);
+	wait_for_fault(hang.uffd);
+	EXPECT_FALSE((bool)caller.returned);
+	EXPECT_EQ(0, hanging_stack_resolve(&hang));
+	pthread_join(caller.thread, NULL);
+
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0);
+	ASSERT_NE(NULL, trace);
+	EXPECT_EQ(8, trace->ret);
+	EXPECT_EQ((unsigned long)bpf_walk_place, trace->ips[0]);
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE_S, BPF_UNWIND_STACK, 0);
+	ASSERT_NE(NULL, trace);
+	ASSERT_EQ(16, trace->ret);
+	EXPECT_EQ((unsigned long)bpf_walk_place_s, trace->ips[0]);
+	EXPECT_EQ(HANGING_RA, trace->ips[1]);
+	bpf_run_close(&run);
+}
+
+/* A page with one frame that returns to @ra. */
+static unsigned long *one_frame(unsigned long ra)
+{
+	char *map = mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned long *frame = (unsigned long *)(map + 4 * PAGE);
+
+	if (map == MAP_FAILED)
+		exit(1);
+	frame[0] = 0;
+	frame[1] = ra;
+	return frame;
+}
+
+/* A system call takes the stack away, of which a program may know all the same. */
+static __s64 take_after_stack_is_gone(struct __test_metadata *_metadata, bool walk)
+{
+	const struct bpf_unwind_trace *trace;
+	struct bpf_run run;
+	unsigned long *frame = one_frame(OTHER_RA);
+	long call[7] = { SYS_munmap, (long)frame, PAGE };
+	__s64 ret;
+
+	if (walk) {
+		ASSERT_EQ(0, bpf_run_start(&run, "take_raw_tp_exit",
+					   "take_fentry_s@__x64_sys_munmap"));
+	} else {
+		ASSERT_EQ(0, bpf_run_start(&run, "take_raw_tp_exit"));
+	}
+	run.shared->exit = SYS_munmap;
+	run.shared->tid = gettid();
+	EXPECT_EQ(0, workload_call_fp(frame, (unsigned long)frame, call));
+	run.shared->tid = BPF_RUN_NOBODY;
+
+	if (walk) {
+		EXPECT_TRUE(bpf_run_has(bpf_run_trace(&run, BPF_UNWIND_TAKE_S,
+						      BPF_UNWIND_STACK, 0), 2));
+	}
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0);
+	ASSERT_NE(NULL, trace);
+	EXPECT_TRUE(workload_is_leaf_fp(trace->ips[0]));
+	if (trace->ret > 8) {
+		EXPECT_EQ(OTHER_RA, trace->ips[1]);
+	}
+	ret = trace->ret;
+	bpf_run_close(&run);
+	return ret;
+}
+
+TEST(others_have_what_was_walked)
+{
+	SKIP_WITHOUT_BPF();
+	EXPECT_EQ(8, take_after_stack_is_gone(_metadata, false));
+	EXPECT_EQ(16, take_after_stack_is_gone(_metadata, true));
+}
+
+static unsigned long *frame_before, *frame_after;
+
+#define READ_FRAME(frame)	(*(volatile unsigned long *)(frame))
+
+static long after_sigreturn[3];
+
+static void sigreturn_done(void)
+{
+	_exit(0);
+}
+
+/*
+ * Returns to right behind a system call, as if from it, on another stack: only the
+ * stack pointer tells that the registers are others.
+ */
+static void handler(int sig, siginfo_t *info, void *data)
+{
+	/* Below the frame: walks go up. */
+	ucontext_t *uc = (void *)((char *)frame_before - PAGE);
+	long call[7] = { SYS_rt_sigreturn };
+
+	memcpy(uc, data, sizeof(*uc));
+	uc->uc_mcontext.gregs[REG_RIP] = (long)workload_leaf_fp;
+	uc->uc_mcontext.gregs[REG_RSP] = (long)frame_after;
+	uc->uc_mcontext.gregs[REG_RBP] = (long)frame_after;
+	/* What workload_call_fp() goes back to in the end. */
+	after_sigreturn[2] = (long)sigreturn_done;
+	uc->uc_mcontext.gregs[REG_RBX] = (long)after_sigreturn;
+	workload_call_fp(uc, (unsigned long)frame_before, call);
+}
+
+#define EXPECT_TAKEN(run, who, ra) do {						\
+	const struct bpf_unwind_trace *_trace;					\
+										\
+	_trace = bpf_run_trace(run, who, BPF_UNWIND_STACK, 0);			\
+	ASSERT_TRUE(bpf_run_has(_trace, 2)) {					\
+		TH_LOG("%lld bytes: %llx %llx", _trace ? _trace->ret : -1,	\
+		       _trace ? _trace->ips[0] : 0, _trace ? _trace->ips[1] : 0); \
+	}									\
+	EXPECT_EQ(ra, _trace->ips[1]);						\
+} while (0)
+
+/* What was delivered before sigreturn is not what is there after it. */
+TEST(not_after_sigreturn)
+{
+	struct bpf_run run;
+	int status, go[2];
+	pid_t child;
+	char c = 'y';
+
+	SKIP_WITHOUT_BPF();
+	frame_before = one_frame(HANGING_RA);
+	frame_after = one_frame(OTHER_RA);
+	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "take_raw_tp_exit", "ask_tp_btf"));
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
+
+		/* Pages that are shared are not in a child's page tables at first. */
+		if (read(go[0], &c, 1) != 1 || READ_FRAME(frame_after) ||
+		    sigaction(SIGUSR1, &action, NULL))
+			_exit(1);
+		raise(SIGUSR1);
+		_exit(2);
+	}
+	run.shared->syscall = SYS_rt_sigreturn;
+	/* The number, too, is among the registers that are restored. */
+	run.shared->exit = -1;
+	run.shared->tid = child;
+	ASSERT_EQ(1, write(go[1], &c, 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(1, bpf_run_count(&run, BPF_UNWIND_FENTRY, 0));
+	EXPECT_TAKEN(&run, BPF_UNWIND_FENTRY, HANGING_RA);
+	EXPECT_TAKEN(&run, BPF_UNWIND_TAKE, OTHER_RA);
+	bpf_run_close(&run);
+}
+
+/* Nor when somebody else changes the registers. */
+TEST(not_after_ptrace)
+{
+	struct user_regs_struct regs;
+	struct bpf_run run;
+	int status;
+	pid_t child;
+
+	SKIP_WITHOUT_BPF();
+	frame_before = one_frame(HANGING_RA);
+	frame_after = one_frame(OTHER_RA);
+	ASSERT_EQ(0, bpf_run_start(&run, "take_raw_tp_signal",
+				   "take_fentry_s@__x64_sys_tgkill"));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		/* Ignored, but the tracer sees it all the same. */
+		long call[7] = { SYS_tgkill, getpid(), getpid(), SIGURG };
+
+		if (READ_FRAME(frame_after) || ptrace(PTRACE_TRACEME, 0, 0, 0))
+			_exit(1);
+		raise(SIGSTOP);
+		workload_call_fp(frame_before, (unsigned long)frame_before, call);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+	run.shared->tid = child;
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, child, 0, 0));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGURG);
+	ASSERT_EQ(0, ptrace(PTRACE_GETREGS, child, 0, &regs));
+	EXPECT_TRUE(workload_is_leaf_fp(regs.rip));
+	regs.rsp = (unsigned long)frame_after;
+	regs.rbp = (unsigned long)frame_after;
+	ASSERT_EQ(0, ptrace(PTRACE_SETREGS, child, 0, &regs));
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, child, 0, SIGURG));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TAKEN(&run, BPF_UNWIND_TAKE_S, HANGING_RA);
+	EXPECT_TAKEN(&run, BPF_UNWIND_TAKE, OTHER_RA);
+	bpf_run_close(&run);
+}
+
+TEST_HARNESS_MAIN

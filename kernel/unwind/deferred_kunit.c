@@ -8,6 +8,12 @@
  */
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mman.h>
+#include <linux/shmem_fs.h>
+#include <linux/workqueue.h>
 
 struct core_tracer {
 	struct unwind_work	work;
@@ -292,6 +298,133 @@ static void no_trace_test(struct kunit *test)
 	unwind_deferred_cancel(&c->work);
 }
 
+/**
+ * struct core_waiting - a tracer whose callback waits for all SRCU readers
+ * @tracer:	what it is otherwise
+ * @sync:	waits for them
+ * @synced:	no reader is left
+ * @in_time:	there was none before long
+ */
+struct core_waiting {
+	struct core_tracer	tracer;
+	struct work_struct	sync;
+	struct completion	synced;
+	bool			in_time;
+};
+
+static void core_sync(struct work_struct *work)
+{
+	struct core_waiting *waiting = container_of(work, struct core_waiting, sync);
+
+	synchronize_srcu(&unwind_srcu);
+	complete(&waiting->synced);
+}
+
+static void core_wait_callback(struct unwind_work *work,
+			       struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct core_waiting *waiting = container_of(work, struct core_waiting, tracer.work);
+
+	core_callback(work, trace, cookie);
+	schedule_work(&waiting->sync);
+	waiting->in_time = wait_for_completion_timeout(&waiting->synced, 20 * HZ);
+}
+
+/* One that waits is called outside of the SRCU section, others all the same. */
+static void may_wait_test(struct kunit *test)
+{
+	struct core_waiting *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct core_tracer *last = kunit_kzalloc(test, sizeof(*last), GFP_KERNEL);
+	struct core_test *t = test->priv;
+	u64 c1, c2;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	KUNIT_ASSERT_NOT_NULL(test, last);
+	INIT_WORK(&w->sync, core_sync);
+	init_completion(&w->synced);
+	w->tracer.work.may_wait = true;
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&w->tracer.work, core_wait_callback));
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&last->work, core_callback));
+
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c1));
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &w->tracer, &c2));
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, last, &c2));
+	core_run_work(t);
+	core_run_work(t);
+	KUNIT_EXPECT_TRUE(test, w->in_time);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
+	KUNIT_EXPECT_EQ(test, w->tracer.calls, 1);
+	KUNIT_EXPECT_EQ(test, last->calls, 1);
+	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
+	KUNIT_EXPECT_EQ(test, w->tracer.cookie, c1);
+	KUNIT_EXPECT_EQ(test, last->cookie, c1);
+	KUNIT_EXPECT_EQ(test, 1, core_request(t, &w->tracer, &c2));
+
+	flush_work(&w->sync);
+	unwind_deferred_cancel(&w->tracer.work);
+	unwind_deferred_cancel(&last->work);
+}
+
+/* Files are looked for while somebody is due who wants them, and by nobody else. */
+static void want_files_test(struct kunit *test)
+{
+	struct core_tracer *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	c->work.want_files = true;
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
+	KUNIT_EXPECT_NE(test, 0, unwind_bits_want_files & BIT(c->work.bit));
+	unwind_deferred_cancel(&c->work);
+
+	/* The next owner of the bit does not. */
+	c->work.want_files = false;
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
+	KUNIT_EXPECT_EQ(test, 0, unwind_bits_want_files & BIT(c->work.bit));
+	unwind_deferred_cancel(&c->work);
+}
+
+/* Addresses in a file, in memory of no file, and in nothing. */
+static void files_test(struct kunit *test)
+{
+	const unsigned long prot = PROT_READ, flags = MAP_PRIVATE;
+	unsigned long entries[4], start, none;
+	struct unwind_stacktrace trace = { .nr = 4, .entries = entries };
+	const struct inode *inode;
+	struct file *file;
+
+	file = shmem_kernel_file_setup("unwind", 4 * PAGE_SIZE, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(file));
+	start = kunit_vm_mmap(test, file, 0, 3 * PAGE_SIZE, prot, flags, PAGE_SIZE);
+	none = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, prot, flags | MAP_ANONYMOUS, 0);
+	inode = file_inode(file);
+	KUNIT_EXPECT_TRUE(test, start && none);
+
+	entries[0] = start + 16;
+	entries[1] = start + PAGE_SIZE + 32;
+	entries[2] = none + 48;
+	entries[3] = 64;
+	unwind_get_files(&trace);
+	if (trace.files && start && none) {
+		KUNIT_EXPECT_EQ(test, trace.files[0].offset, PAGE_SIZE + 16);
+		KUNIT_EXPECT_EQ(test, trace.files[1].offset, 2 * PAGE_SIZE + 32);
+		for (int i = 0; i < 4; i++) {
+			bool in_file = i < 2;
+
+			KUNIT_EXPECT_EQ(test, trace.files[i].inode, in_file ? inode->i_ino : 0);
+			KUNIT_EXPECT_EQ(test, trace.files[i].dev,
+					in_file ? inode->i_sb->s_dev : 0);
+			if (!in_file)
+				KUNIT_EXPECT_EQ(test, trace.files[i].offset, entries[i]);
+		}
+	} else {
+		KUNIT_FAIL(test, "no files of the trace, or no mappings");
+	}
+
+	unwind_put_files(&trace);
+	KUNIT_EXPECT_NULL(test, trace.files);
+	fput(file);
+}
+
 /* What was asked by a tracer that is gone is for nobody. */
 static void cancel_test(struct kunit *test)
 {
@@ -384,6 +517,9 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
 	KUNIT_CASE(no_trace_test),
+	KUNIT_CASE(may_wait_test),
+	KUNIT_CASE(want_files_test),
+	KUNIT_CASE(files_test),
 	KUNIT_CASE(cancel_test),
 	KUNIT_CASE(all_bits_test),
 	{}

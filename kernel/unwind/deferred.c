@@ -91,11 +91,14 @@ static u64 unwind_entry_cookie(struct unwind_task_info *info)
 	return READ_ONCE(info->id.id);
 }
 
-/*
- * Remember where user mode was left, once it can be seen. Two requests of one
- * entry that both get here store the same.
+/**
+ * unwind_note_regs - remember where user mode was left, once it can be seen
+ * @info:	current's
+ * @complete:	as for unwind_deferred_request_regs()
+ *
+ * Two requests of one entry that both get here store the same.
  */
-static void unwind_note_regs(struct unwind_task_info *info, bool complete)
+void unwind_note_regs(struct unwind_task_info *info, bool complete)
 {
 	struct pt_regs *user_regs = task_pt_regs(current);
 

@@ -102,6 +102,8 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 		unwind_count(UNWIND_STAT_EMPTY_MOVED);
 		return;
 	}
+	/* Nobody has to have asked: the trace is not that of other registers later. */
+	unwind_note_regs(info, true);
 
 	unwind_user_start(&state, regs, &cache->text);
 	if (state.ws)
@@ -198,7 +200,7 @@ bool unwind_user_walked(struct unwind_stacktrace *trace)
 	cache = READ_ONCE(info->cache);
 	if (!cache || !cache->nr || unwind_regs_differ(info))
 		return false;
-	/* Where nobody saw the registers at the request. */
+	/* Uprobes correct the instruction pointer, and what was noted of it. */
 	if (cache->entries[0] != instruction_pointer(task_pt_regs(current)))
 		return false;
 

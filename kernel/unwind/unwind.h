@@ -79,6 +79,7 @@ static inline gfp_t unwind_gfp(void)
 
 void unwind_get_files(struct unwind_stacktrace *trace);
 void unwind_put_files(struct unwind_stacktrace *trace);
+void unwind_note_regs(struct unwind_task_info *info, bool complete);
 void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace);
 void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);

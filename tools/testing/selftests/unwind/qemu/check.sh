@@ -92,14 +92,14 @@ build_stackprof() {
 	return 1
 }
 
-# kselftests KERNEL: start them, in three boots about as long as each other: more would
-# cost more, as on the debug kernel one takes longer, with its search for leaks, than a
-# storm
+# kselftests KERNEL: start them, in boots about as long as each other: more would cost
+# more, as on the debug kernel one takes longer, with its search for leaks, than a storm
 kselftests() {
-	local kernel=$1 tests="" faults="" name seconds="" nmi=""
+	local kernel=$1 tests="" faults="" bpf="" name seconds="" nmi=""
 	while IFS=: read -r _ name; do
 		case $name in
 		core_* | storm | fuzz_*) ;;
+		bpf_*) bpf+=" $name" ;;
 		depth | fail_nth | fault_at | hostile_stack | paged_out) faults+=" $name" ;;
 		*) tests+=" $name" ;;
 		esac
@@ -114,6 +114,8 @@ kselftests() {
 	vm "$kernel" kselftest "$install" $tests
 	# shellcheck disable=SC2086	# a list of names
 	vm "$kernel" kselftest-faults "$install" $faults
+	# shellcheck disable=SC2086	# a list of names
+	vm "$kernel" kselftest-bpf "$install" $bpf
 	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests \
 		storm fuzz_attr fuzz_stack
 	# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.

@@ -5,10 +5,12 @@
  * Invariant: there is one frame for each place in a file or in the kernel, whichever
  * processes map the file, and one segment for each mapped part of a file.
  */
+#include <endian.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <bpf/hashmap.h>
-#include <elfutils/libdwfl.h>
+#include <elfutils/libdwelf.h>
 
 #include "prof.h"
 
@@ -92,32 +94,46 @@ static const char *kernel_name(__u64 addr)
 	return symbols.kernel[low - 1].name;
 }
 
+/* elfutils takes notes from ELF files: be one around those that the kernel shows. */
 static void read_kernel_build_id(void)
 {
-	static const Dwfl_Callbacks callbacks = {
-		.find_elf = dwfl_linux_kernel_find_elf,
-		.find_debuginfo = dwfl_standard_find_debuginfo,
-		.section_address = dwfl_linux_kernel_module_section_address,
-	};
-	Dwfl *dwfl = dwfl_begin(&callbacks);
-	const unsigned char *bits;
-	Dwfl_Module *module;
-	GElf_Addr addr;
-	int size = 0;
+	static struct {
+		ElfW(Ehdr)	ehdr;
+		ElfW(Phdr)	phdr;
+		char		notes[4096];
+	} image;
+	FILE *file = fopen("/sys/kernel/notes", "re");
+	const void *bits;
+	ssize_t size;
+	Elf *elf;
 
-	if (!dwfl)
+	if (!file)
 		return;
-	dwfl_report_begin(dwfl);
-	if (!dwfl_linux_kernel_report_kernel(dwfl) && symbols.kernel_start) {
-		module = dwfl_addrmodule(dwfl, symbols.kernel_start);
-		size = module ? dwfl_module_build_id(module, &bits, &addr) : 0;
-	}
+	image.phdr.p_type = PT_NOTE;
+	image.phdr.p_offset = offsetof(typeof(image), notes);
+	image.phdr.p_filesz = fread(image.notes, 1, sizeof(image.notes), file);
+	image.phdr.p_align = 4;
+	fclose(file);
+
+	memcpy(image.ehdr.e_ident, ELFMAG, SELFMAG);
+	image.ehdr.e_ident[EI_CLASS] = sizeof(long) == 8 ? ELFCLASS64 : ELFCLASS32;
+	image.ehdr.e_ident[EI_DATA] = htobe16(1) == 1 ? ELFDATA2MSB : ELFDATA2LSB;
+	image.ehdr.e_ident[EI_VERSION] = EV_CURRENT;
+	image.ehdr.e_type = ET_EXEC;
+	image.ehdr.e_version = EV_CURRENT;
+	image.ehdr.e_ehsize = sizeof(image.ehdr);
+	image.ehdr.e_phoff = sizeof(image.ehdr);
+	image.ehdr.e_phentsize = sizeof(image.phdr);
+	image.ehdr.e_phnum = 1;
+
+	elf_version(EV_CURRENT);
+	elf = elf_memory((char *)&image, sizeof(image));
+	size = elf ? dwelf_elf_gnu_build_id(elf, &bits) : 0;
 	if (size > 0 && size <= BUILD_ID_SIZE) {
 		memcpy(symbols.kernel_id, bits, size);
 		symbols.kernel_id_size = size;
 	}
-	dwfl_report_end(dwfl, NULL, NULL);
-	dwfl_end(dwfl);
+	elf_end(elf);
 }
 
 static size_t place_hash(long key, void *ctx)

@@ -196,6 +196,8 @@ pprof() {
 	"$here/compare.py" pprof out raw || return 1
 	grep -qE '^[0-9]+: (0x[0-9a-f]+/){2}0x[0-9a-f]+ .*/threads [0-9a-f]{40} \[FN\]' raw ||
 		{ grep -A 20 '^Mappings' raw; fail "no mapping with build-id"; return 1; }
+	grep -qE '^[0-9]+: .*\[kernel.kallsyms\] [0-9a-f]{40} \[FN\]' raw ||
+		{ grep -A 20 '^Mappings' raw; fail "no kernel with build-id"; return 1; }
 	HOME=$work "$tool" -symbolize=none -top file.pb.gz > top 2> err || return 1
 	grep -q spin top || { cat top; fail "no function spin in -top"; }
 }

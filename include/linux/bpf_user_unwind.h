@@ -16,6 +16,7 @@ struct bpf_reg_state;
 struct bpf_verifier_env;
 struct btf;
 struct pt_regs;
+struct task_struct;
 
 #if defined(CONFIG_UNWIND_USER) && defined(CONFIG_BPF_EVENTS)
 
@@ -26,9 +27,12 @@ int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *
 void bpf_user_unwind_put(struct bpf_prog *prog);
 bool bpf_user_unwind_overlaps(const struct bpf_prog *prog);
 void bpf_user_unwind_walk(u64 flags);
-long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size, u64 flags);
+long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, void *buf,
+			       u32 size, u64 flags);
 
 const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id);
+
+extern const struct bpf_func_proto bpf_get_stackid_sleepable_proto;
 
 #else
 
@@ -48,12 +52,15 @@ static inline void bpf_user_unwind_put(struct bpf_prog *prog) { }
 static inline bool bpf_user_unwind_overlaps(const struct bpf_prog *prog) { return false; }
 static inline void bpf_user_unwind_walk(u64 flags) { }
 
-static inline long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size,
-					     u64 flags)
+static inline long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task,
+					     void *buf, u32 size, u64 flags)
 {
 	memset(buf, 0, size);
 	return -EINVAL;
 }
+
+/* The same without the walk. */
+#define bpf_get_stackid_sleepable_proto bpf_get_stackid_proto
 
 static inline const struct bpf_func_proto *
 bpf_user_unwind_func_proto(enum bpf_func_id func_id)

@@ -22,8 +22,11 @@
 #include <linux/bpf_verifier.h>
 #include <linux/btf.h>
 #include <linux/btf_ids.h>
+#include <linux/buildid.h>
 #include <linux/filter.h>
 #include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
@@ -203,41 +206,64 @@ int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *
 	return bpf_user_unwind_check_get(env);
 }
 
+/*
+ * Sleepable programs run what does not sleep, too: callbacks of timers, and what is
+ * inside RCU's sections, where that can be seen.
+ */
+static bool bpf_user_unwind_may_walk(u64 flags)
+{
+	if (!(flags & BPF_F_USER_STACK) || !in_task() || in_atomic() || irqs_disabled())
+		return false;
+	if (rcu_preempt_depth() || pagefault_disabled())
+		return false;
+
+	/* In exec, and in workers of io_uring, the registers are nobody's. */
+	return is_user_task(current) && user_mode(task_pt_regs(current)) &&
+	       !unwind_regs_changing();
+}
+
+/* Where it cannot, helpers must not sleep in sleepable programs either. */
+#define BPF_USER_UNWIND_MIGHT_SLEEP	!IS_ENABLED(CONFIG_PREEMPT_COUNT)
+
 /**
  * bpf_user_unwind_walk - have the trace that a helper is about to take
  * @flags:	of the helper
  *
- * For sleepable programs, which need not wait for a delivery.
+ * For sleepable programs, which need not wait for a delivery. Where they cannot sleep
+ * after all, the helper takes what it can get in place.
  *
- * Context: task context, page faults allowed.
+ * Context: a sleepable program.
  */
 void bpf_user_unwind_walk(u64 flags)
 {
 	struct unwind_stacktrace trace;
 
-	/* Without one, the helper takes what it can get in place. */
-	if ((flags & BPF_F_USER_STACK) && !pagefault_disabled())
+	if (bpf_user_unwind_may_walk(flags))
 		unwind_user_faultable(&trace);
 }
 
 /**
- * bpf_user_unwind_get_stack - bpf_get_stack() with BPF_F_USER_DEFERRED
+ * bpf_user_unwind_get_stack - bpf_get_stack() with flags that it does not know itself
  * @regs:	where the program runs
+ * @task:	whose stack it is, or NULL for that of current
  * @buf:	gets PERF_CONTEXT_USER_DEFERRED and the cookie
  * @size:	of @buf, in bytes
  * @flags:	of the helper
  *
+ * Asks for the user stack with BPF_F_USER_DEFERRED.
+ *
  * Context: any, NMI included.
- * Return: the bytes of @buf that are set, -EINVAL for flags that do not go together
- * and where there is no room, or as bpf_user_unwind_request().
+ * Return: the bytes of @buf that are set, -EINVAL for other flags, for another task and
+ * where there is no room, or as bpf_user_unwind_request().
  */
-long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size, u64 flags)
+long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, void *buf,
+			       u32 size, u64 flags)
 {
 	u64 part[2] = { PERF_CONTEXT_USER_DEFERRED };
 	int ret;
 
 	memset(buf, 0, size);
-	if (flags != (BPF_F_USER_STACK | BPF_F_USER_DEFERRED) || size < sizeof(part))
+	if (task || flags != (BPF_F_USER_STACK | BPF_F_USER_DEFERRED) || size < sizeof(part))
 		return -EINVAL;
 
 	ret = unwind_deferred_request_regs(&bpf_user_unwind_work,
@@ -251,14 +277,55 @@ long bpf_user_unwind_get_stack(struct pt_regs *regs, void *buf, u32 size, u64 fl
 
 /* In kernel/trace/bpf_trace.c and kernel/bpf/stackmap.c. */
 u64 bpf_get_stack_raw_tp(u64 args, u64 buf, u64 size, u64 flags, u64 unused);
-u64 bpf_get_stackid_raw_tp(u64 args, u64 map, u64 flags, u64 unused, u64 unused2);
 u64 bpf_get_stack_sleepable(u64 regs, u64 buf, u64 size, u64 flags, u64 unused);
-u64 bpf_get_stackid_sleepable(u64 regs, u64 map, u64 flags, u64 unused, u64 unused2);
+u64 bpf_get_stackid(u64 regs, u64 map, u64 flags, u64 unused, u64 unused2);
+u64 bpf_get_stackid_raw_tp(u64 args, u64 map, u64 flags, u64 unused, u64 unused2);
 
-/* The kernel's part has nothing to wait for. */
+/* Have in memory what a stack map will look for there. */
+static void bpf_user_unwind_read_build_ids(void)
+{
+	struct vm_area_struct *vma = NULL, *next;
+	unsigned char build_id[BUILD_ID_SIZE_MAX];
+	struct unwind_stacktrace trace;
+
+	if (!unwind_user_walked(&trace) || mmap_read_lock_killable(current->mm))
+		return;
+
+	for (unsigned int i = 0; i < trace.nr; i++) {
+		next = vma_lookup(current->mm, trace.entries[i]);
+		if (next && next != vma)
+			build_id_parse(next, build_id, NULL);
+		vma = next;
+	}
+	mmap_read_unlock(current->mm);
+}
+
+BPF_CALL_3(bpf_get_stackid_sleepable, struct pt_regs *, regs, struct bpf_map *, map,
+	   u64, flags)
+{
+	bpf_user_unwind_walk(flags);
+	if (bpf_user_unwind_may_walk(flags) && (map->map_flags & BPF_F_STACK_BUILD_ID))
+		bpf_user_unwind_read_build_ids();
+
+	/* For perf's callchain. */
+	guard(rcu)();
+	return bpf_get_stackid((unsigned long)regs, (unsigned long)map, flags, 0, 0);
+}
+
+const struct bpf_func_proto bpf_get_stackid_sleepable_proto = {
+	.func		= bpf_get_stackid_sleepable,
+	.gpl_only	= true,
+	.might_sleep	= true,
+	.ret_type	= RET_INTEGER,
+	.arg1_type	= ARG_PTR_TO_CTX,
+	.arg2_type	= ARG_CONST_MAP_PTR,
+	.arg3_type	= ARG_ANYTHING,
+};
+
+/* The kernel's part has nothing to wait for, nor has what cannot wait. */
 BPF_CALL_4(bpf_get_stack_sleepable_tracing, void *, ctx, void *, buf, u32, size, u64, flags)
 {
-	if (flags & BPF_F_USER_STACK)
+	if (bpf_user_unwind_may_walk(flags))
 		return bpf_get_stack_sleepable((unsigned long)task_pt_regs(current),
 					       (unsigned long)buf, size, flags, 0);
 	return bpf_get_stack_raw_tp((unsigned long)ctx, (unsigned long)buf, size, flags, 0);
@@ -267,7 +334,7 @@ BPF_CALL_4(bpf_get_stack_sleepable_tracing, void *, ctx, void *, buf, u32, size,
 static const struct bpf_func_proto bpf_get_stack_sleepable_tracing_proto = {
 	.func		= bpf_get_stack_sleepable_tracing,
 	.gpl_only	= true,
-	.might_sleep	= true,
+	.might_sleep	= BPF_USER_UNWIND_MIGHT_SLEEP,
 	.ret_type	= RET_INTEGER,
 	.arg1_type	= ARG_PTR_TO_CTX,
 	.arg2_type	= ARG_PTR_TO_UNINIT_MEM,
@@ -277,7 +344,7 @@ static const struct bpf_func_proto bpf_get_stack_sleepable_tracing_proto = {
 
 BPF_CALL_3(bpf_get_stackid_sleepable_tracing, void *, ctx, struct bpf_map *, map, u64, flags)
 {
-	if (flags & BPF_F_USER_STACK)
+	if (bpf_user_unwind_may_walk(flags))
 		return bpf_get_stackid_sleepable((unsigned long)task_pt_regs(current),
 						 (unsigned long)map, flags, 0, 0);
 	return bpf_get_stackid_raw_tp((unsigned long)ctx, (unsigned long)map, flags, 0, 0);
@@ -286,7 +353,7 @@ BPF_CALL_3(bpf_get_stackid_sleepable_tracing, void *, ctx, struct bpf_map *, map
 static const struct bpf_func_proto bpf_get_stackid_sleepable_tracing_proto = {
 	.func		= bpf_get_stackid_sleepable_tracing,
 	.gpl_only	= true,
-	.might_sleep	= true,
+	.might_sleep	= BPF_USER_UNWIND_MIGHT_SLEEP,
 	.ret_type	= RET_INTEGER,
 	.arg1_type	= ARG_PTR_TO_CTX,
 	.arg2_type	= ARG_CONST_MAP_PTR,

@@ -302,6 +302,7 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
  * * 0		- @trace holds what was found; empty if the registers were changed
  * * -EINVAL	- current is not a user task
  * * -ESTALE	- current is in exec
+ * * -EBUSY	- current is in a page fault of its own walk
  * * -ENOMEM	- no memory for the trace
  */
 int unwind_user_faultable(struct unwind_stacktrace *trace)
@@ -320,6 +321,8 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	mask = atomic_long_fetch_or(UNWIND_USED, &info->unwind_mask);
 	if (mask & UNWIND_EXEC)
 		return -ESTALE;
+	if (mask & UNWIND_WALKING)
+		return -EBUSY;
 
 	unwind_get_trace(info, trace);
 	if (!info->cache)

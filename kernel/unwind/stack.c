@@ -140,7 +140,9 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 	struct unwind_cache *cache;
 
 	if (!info->walked) {
+		atomic_long_or(UNWIND_WALKING, &info->unwind_mask);
 		unwind_walk_stack(info);
+		atomic_long_andnot(UNWIND_WALKING, &info->unwind_mask);
 		barrier();
 		/* Pairs with unwind_user_walked() on top of this. */
 		WRITE_ONCE(info->walked, true);

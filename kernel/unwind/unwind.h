@@ -25,6 +25,8 @@ enum {
 	UNWIND_EXEC_BIT,
 	/* The entry is being forgotten; only NMIs can see this one. */
 	UNWIND_RESET_BIT,
+	/* The stack is being walked: what a fault of the walk leads to cannot walk. */
+	UNWIND_WALKING_BIT,
 	UNWIND_TRACER_SHIFT,
 };
 
@@ -32,11 +34,12 @@ enum {
 #define UNWIND_USED		BIT(UNWIND_USED_BIT)
 #define UNWIND_EXEC		BIT(UNWIND_EXEC_BIT)
 #define UNWIND_RESET		BIT(UNWIND_RESET_BIT)
+#define UNWIND_WALKING		BIT(UNWIND_WALKING_BIT)
 #define UNWIND_RESERVED_BITS	(BIT(UNWIND_TRACER_SHIFT) - 1)
 #define UNWIND_MAX_TRACERS	(BITS_PER_LONG - UNWIND_TRACER_SHIFT)
 
-static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET) ==
-	      UNWIND_RESERVED_BITS);
+static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
+	       UNWIND_WALKING) == UNWIND_RESERVED_BITS);
 
 /**
  * struct unwind_cache - a task's latest trace

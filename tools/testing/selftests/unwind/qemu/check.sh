@@ -26,6 +26,8 @@ skipped=0
 built=
 install=$dir/kselftest
 fuzz=$LINUX/tools/testing/selftests/unwind/fuzz/fuzz.sh
+# For what switches tracepoints on and off: see keep_tracepoint() in perf_ring.h.
+steady=tcg,thread=single
 
 # timed FILE COMMAND...: leaves status and seconds in FILE
 timed() {
@@ -193,10 +195,10 @@ for kernel; do
 		done
 		# Takes minutes, which who checks an edit of the kernel has not.
 		[ $# = 1 ] || ! build_stackprof "$kernel" ||
-			vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
+			ACCEL=$steady vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
-	vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace"
+	ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace"
 	if [ "$kernel" = plain ]; then
 		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
 		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"

@@ -316,10 +316,15 @@ plain() {
 		[ "$(grep -cE '^ *[0-9.]+ % +[0-9]+  threads$' out)" = 2 ]
 }
 
+# So many stacks were walked since boot.
+walks() {
+	awk '$1 == "walks" { print $2 }' /sys/kernel/debug/unwind/stats
+}
+
 # What the man page says for users of bpftrace. It takes a minute to start in an emulator,
 # and finds names of processes that are still there.
 bpftrace_path() {
-	local perf spin tracer
+	local perf spin tracer walked
 
 	timeout --foreground -s INT 300 bpftrace -B none -e '
 		tracepoint:unwind:user_unwind_stack { @[comm, ustack] = count(); }' > out 2> err &
@@ -331,7 +336,10 @@ bpftrace_path() {
 	perf=$!
 	"$threads" spin 600 &
 	spin=$!
-	sleep 5
+	walked=$(walks)
+	until [ "$(walks)" -ge $((walked + 500)) ] || ! kill -0 $perf 2> /dev/null; do
+		sleep 0.5
+	done
 	kill -INT $perf
 	wait $perf
 	kill -INT $tracer

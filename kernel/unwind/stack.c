@@ -48,6 +48,13 @@ static bool unwind_fill_cache(struct unwind_user_state *state,
 	return cache->nr == max && state->step != UNWIND_STEP_DONE;
 }
 
+/* Charged to the target, but never at the price of killing it. */
+gfp_t unwind_gfp(void)
+{
+	return (current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL) |
+	       __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
+}
+
 static struct unwind_cache *unwind_alloc_cache(unsigned int max)
 {
 	struct unwind_cache *cache;

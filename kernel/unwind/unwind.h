@@ -7,9 +7,9 @@
 
 #include <linux/bits.h>
 #include <linux/build_bug.h>
-#include <linux/gfp.h>
 #include <linux/mm_types.h>
 #include <linux/sched/signal.h>
+#include <linux/types.h>
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user_types.h>
 
@@ -73,13 +73,6 @@ static inline bool unwind_dying(void)
 	return (current->flags & PF_EXITING) || fatal_signal_pending(current);
 }
 
-/* Charged to the target, but never at the price of killing it. */
-static inline gfp_t unwind_gfp(void)
-{
-	return (current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL) |
-	       __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
-}
-
 void unwind_get_files(struct unwind_stacktrace *trace);
 void unwind_put_files(struct unwind_stacktrace *trace);
 void unwind_note_regs(struct unwind_task_info *info, bool complete);
@@ -87,6 +80,7 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);
+gfp_t unwind_gfp(void);
 
 unsigned int unwind_max_entries(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);

@@ -13,6 +13,7 @@
 struct bpf_func_proto;
 struct bpf_prog;
 struct bpf_reg_state;
+struct bpf_stack_build_id;
 struct bpf_verifier_env;
 struct btf;
 struct pt_regs;
@@ -29,6 +30,8 @@ bool bpf_user_unwind_overlaps(const struct bpf_prog *prog);
 void bpf_user_unwind_walk(u64 flags);
 long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, void *buf,
 			       u32 size, u64 flags);
+bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr);
+void bpf_user_read_build_ids(void);
 
 const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id);
 
@@ -57,6 +60,11 @@ static inline long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_s
 {
 	memset(buf, 0, size);
 	return -EINVAL;
+}
+
+static inline bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr)
+{
+	return false;
 }
 
 /* The same without the walk. */

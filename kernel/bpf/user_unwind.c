@@ -22,11 +22,8 @@
 #include <linux/bpf_verifier.h>
 #include <linux/btf.h>
 #include <linux/btf_ids.h>
-#include <linux/buildid.h>
 #include <linux/filter.h>
 #include <linux/init.h>
-#include <linux/mm.h>
-#include <linux/mmap_lock.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
@@ -281,31 +278,12 @@ u64 bpf_get_stack_sleepable(u64 regs, u64 buf, u64 size, u64 flags, u64 unused);
 u64 bpf_get_stackid(u64 regs, u64 map, u64 flags, u64 unused, u64 unused2);
 u64 bpf_get_stackid_raw_tp(u64 args, u64 map, u64 flags, u64 unused, u64 unused2);
 
-/* Have in memory what a stack map will look for there. */
-static void bpf_user_unwind_read_build_ids(void)
-{
-	struct vm_area_struct *vma = NULL, *next;
-	unsigned char build_id[BUILD_ID_SIZE_MAX];
-	struct unwind_stacktrace trace;
-
-	if (!unwind_user_walked(&trace) || mmap_read_lock_killable(current->mm))
-		return;
-
-	for (unsigned int i = 0; i < trace.nr; i++) {
-		next = vma_lookup(current->mm, trace.entries[i]);
-		if (next && next != vma)
-			build_id_parse(next, build_id, NULL);
-		vma = next;
-	}
-	mmap_read_unlock(current->mm);
-}
-
 BPF_CALL_3(bpf_get_stackid_sleepable, struct pt_regs *, regs, struct bpf_map *, map,
 	   u64, flags)
 {
 	bpf_user_unwind_walk(flags);
 	if (bpf_user_unwind_may_walk(flags) && (map->map_flags & BPF_F_STACK_BUILD_ID))
-		bpf_user_unwind_read_build_ids();
+		bpf_user_read_build_ids();
 
 	/* For perf's callchain. */
 	guard(rcu)();

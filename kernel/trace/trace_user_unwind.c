@@ -22,6 +22,7 @@
 #include <linux/container_of.h>
 #include <linux/err.h>
 #include <linux/init.h>
+#include <linux/list.h>
 #include <linux/lockdep.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
@@ -250,11 +251,25 @@ int trace_user_unwind_option(struct trace_array *tr, bool enabled)
 	return 0;
 }
 
+/* The triggers of an instance that goes are freed, and not unregistered. */
+static void user_unwind_put_events(struct trace_array *tr)
+{
+	struct event_trigger_data *data;
+	struct trace_event_file *file;
+
+	list_for_each_entry(file, &tr->events, list) {
+		list_for_each_entry(data, &file->triggers, list) {
+			if (data->cmd_ops->trigger_type == ETT_USER_UNWIND)
+				trace_event_put_ref(file->event_call);
+		}
+	}
+}
+
 /**
  * trace_user_unwind_remove - an instance is about to lose its events and buffers
  * @tr:		the instance
  *
- * Context: task context, under event_mutex; may sleep.
+ * Context: task context, under event_mutex until it has lost them; may sleep.
  */
 void trace_user_unwind_remove(struct trace_array *tr)
 {
@@ -262,8 +277,10 @@ void trace_user_unwind_remove(struct trace_array *tr)
 
 	lockdep_assert_held(&event_mutex);
 
-	if (unwind)
-		user_unwind_free(tr, unwind);
+	if (!unwind)
+		return;
+	user_unwind_put_events(tr);
+	user_unwind_free(tr, unwind);
 }
 
 /**
@@ -284,26 +301,40 @@ bool trace_user_unwind_triggered(const struct event_trigger_data *data)
 	return true;
 }
 
+/*
+ * With a reference to the event: one of a module, or a dynamic one, would go with its
+ * triggers without a word to anybody.
+ */
 static int user_unwind_register_trigger(char *glob, struct event_trigger_data *data,
 					struct trace_event_file *file)
 {
 	int ret;
 
+	if (!trace_event_try_get_ref(file->event_call))
+		return -EBUSY;
+
 	ret = user_unwind_get(file->tr);
 	if (ret)
-		return ret;
+		goto put_ref;
 
 	ret = register_trigger(glob, data, file);
-	if (ret)
-		user_unwind_put(file->tr);
+	if (!ret)
+		return 0;
+
+	user_unwind_put(file->tr);
+put_ref:
+	trace_event_put_ref(file->event_call);
 	return ret;
 }
 
 static void user_unwind_unregister_trigger(char *glob, struct event_trigger_data *data,
 					   struct trace_event_file *file)
 {
-	if (try_unregister_trigger(glob, data, file))
-		user_unwind_put(file->tr);
+	if (!try_unregister_trigger(glob, data, file))
+		return;
+
+	user_unwind_put(file->tr);
+	trace_event_put_ref(file->event_call);
 }
 
 /**

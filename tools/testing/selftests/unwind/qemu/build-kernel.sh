@@ -56,7 +56,11 @@ fi
 "$here/check-config.sh" "$dir/requested" "$dir/.config" || die "config lost"
 [ -e "$dir/arch/x86/boot/bzImage" ] ||
 	echo "$name: building (5 to 10 minutes on two CPUs, less with a warm ccache)"
-kmake -j"$(nproc)" bzImage < /dev/null || die "the kernel build failed"
+goals=(bzImage)
+! grep -q '=m$' "$dir/.config" || goals+=(modules)
+kmake -j"$(nproc)" "${goals[@]}" < /dev/null || die "the kernel build failed"
+[ ! "${goals[1]:-}" ] || kmake INSTALL_MOD_PATH="$dir/install" modules_install ||
+	die "the modules cannot be installed in $dir/install"
 init=$here/init.c
 if [ ! -e "$dir/vm-init" ] || [ "$init" -nt "$dir/vm-init" ]; then
 	gcc -static -O2 -Wall -Wextra -Werror -I"$source/tools/testing/selftests" \

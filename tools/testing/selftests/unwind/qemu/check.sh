@@ -199,7 +199,8 @@ for kernel; do
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
 	if [ "$kernel" = plain ]; then
-		ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace"
+		ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \
+			"$BUILD/kernel-$kernel/install"
 		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
 		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
 	fi

@@ -42,6 +42,8 @@ kselftest)
 	done
 	;;
 ftrace)
+	# The host's are not those of this kernel.
+	export MODPROBE_OPTIONS="-d $3"
 	# ftracetest wants to write next to itself, but where it is told otherwise.
 	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace "$2/test.d/user-unwind"
 	;;

@@ -42,6 +42,23 @@ static const struct event_name event_names[] = {
 	SW("emulation-faults", NULL, EMULATION_FAULTS),
 };
 
+static const char *const cache_names[] = {
+	[PERF_COUNT_HW_CACHE_L1D]	= "L1-dcache",
+	[PERF_COUNT_HW_CACHE_L1I]	= "L1-icache",
+	[PERF_COUNT_HW_CACHE_LL]	= "LLC",
+	[PERF_COUNT_HW_CACHE_DTLB]	= "dTLB",
+	[PERF_COUNT_HW_CACHE_ITLB]	= "iTLB",
+	[PERF_COUNT_HW_CACHE_BPU]	= "branch",
+	[PERF_COUNT_HW_CACHE_NODE]	= "node",
+};
+
+/* All of an operation, and those that missed. */
+static const char *const cache_ops[][2] = {
+	[PERF_COUNT_HW_CACHE_OP_READ]		= { "-loads", "-load-misses" },
+	[PERF_COUNT_HW_CACHE_OP_WRITE]		= { "-stores", "-store-misses" },
+	[PERF_COUNT_HW_CACHE_OP_PREFETCH]	= { "-prefetches", "-prefetch-misses" },
+};
+
 static bool is_name(const char *name, const char *text, size_t size)
 {
 	return name && strlen(name) == size && !strncmp(name, text, size);
@@ -54,6 +71,25 @@ static bool parse_name(struct event *event, const char *text, size_t size)
 		    is_name(event_names[i].alias, text, size)) {
 			event->attr.type = event_names[i].type;
 			event->attr.config = event_names[i].config;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* CACHE-OPERATION */
+static bool parse_cache(struct event *event, const char *text, size_t size)
+{
+	for (size_t cache = 0; cache < ARRAY_SIZE(cache_names); cache++) {
+		const size_t length = strlen(cache_names[cache]);
+
+		if (size < length || strncmp(text, cache_names[cache], length))
+			continue;
+		for (size_t op = 0; op < ARRAY_SIZE(cache_ops) * 2; op++) {
+			if (!is_name(cache_ops[op / 2][op % 2], text + length, size - length))
+				continue;
+			event->attr.type = PERF_TYPE_HW_CACHE;
+			event->attr.config = cache | op / 2 << 8 | op % 2 << 16;
 			return true;
 		}
 	}
@@ -74,14 +110,24 @@ static bool parse_raw(struct event *event, const char *text, size_t size)
 
 static void parse_modifiers(struct event *event, const char *modifiers)
 {
-	const bool user = strchr(modifiers, 'u'), kernel = strchr(modifiers, 'k');
+	bool user = false, kernel = false;
+	unsigned int precise = 0;
 
-	if (!*modifiers || modifiers[strspn(modifiers, "uk")])
-		die(STATUS_USAGE, "event '%s': modifiers are u and k, not '%s'", event->name,
-		    modifiers);
-	event->attr.exclude_user = !user;
-	event->attr.exclude_kernel = !kernel;
-	event->attr.exclude_hv = !kernel;
+	for (const char *c = modifiers; *c; c++) {
+		user |= *c == 'u';
+		kernel |= *c == 'k';
+		precise += *c == 'p';
+	}
+	if (!*modifiers || modifiers[strspn(modifiers, "ukp")] || precise > 3)
+		die(STATUS_USAGE, "event '%s': modifiers are u, k and up to three p, not '%s'",
+		    event->name, modifiers);
+
+	event->attr.precise_ip = precise;
+	if (user != kernel) {
+		event->attr.exclude_user = kernel;
+		event->attr.exclude_kernel = user;
+		event->attr.exclude_hv = user;
+	}
 }
 
 static void parse_pmu(struct event *event)
@@ -146,7 +192,8 @@ void event_parse(struct event *event, const char *name)
 		parse_pmu(event);
 		return;
 	}
-	if (parse_name(event, name, size) || parse_raw(event, name, size)) {
+	if (parse_name(event, name, size) || parse_cache(event, name, size) ||
+	    parse_raw(event, name, size)) {
 		if (colon)
 			parse_modifiers(event, colon + 1);
 		return;

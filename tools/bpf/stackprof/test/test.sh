@@ -100,7 +100,10 @@ bad_options() {
 		2|lacks its value|--depth
 		2|lacks its value|-e
 		2|there is no event 'nonsense'|-e nonsense
-		2|modifiers are u and k|-e cycles:x
+		2|there is no event 'LLC-misses'|-e LLC-misses
+		2|there is no event 'L1-dcache-load'|-e L1-dcache-load
+		2|modifiers are u, k|-e cycles:x
+		2|up to three p|-e LLC-stores:pppp
 		2|there is no PMU 'nonsense'|-e nonsense/config=1/
 		2|not a term|-e software/nonsense/
 		2|lacks the '/'|-e software/config=1
@@ -129,6 +132,8 @@ bad_options() {
 		1|cannot write|-o /nonsense/file -d 1
 		1|cannot run 'nonsense'|-- nonsense
 		1|cannot sample|-e r1 -d 1
+		1|cannot sample|-e L1-dcache-load-misses:upp -d 1
+		1|cannot sample|-e node-prefetches:k -d 1
 	END
 	return $wrong
 }

@@ -306,6 +306,9 @@ BPF_CALL_4(bpf_get_stack_sleepable_tracing, void *, ctx, void *, buf, u32, size,
 	if (bpf_user_unwind_may_walk(flags))
 		return bpf_get_stack_sleepable((unsigned long)task_pt_regs(current),
 					       (unsigned long)buf, size, flags, 0);
+
+	/* For perf's callchain, as in all that does not sleep. */
+	guard(rcu)();
 	return bpf_get_stack_raw_tp((unsigned long)ctx, (unsigned long)buf, size, flags, 0);
 }
 
@@ -325,6 +328,8 @@ BPF_CALL_3(bpf_get_stackid_sleepable_tracing, void *, ctx, struct bpf_map *, map
 	if (bpf_user_unwind_may_walk(flags))
 		return bpf_get_stackid_sleepable((unsigned long)task_pt_regs(current),
 						 (unsigned long)map, flags, 0, 0);
+
+	guard(rcu)();
 	return bpf_get_stackid_raw_tp((unsigned long)ctx, (unsigned long)map, flags, 0, 0);
 }
 

@@ -444,6 +444,20 @@ int take_fentry_s(void *ctx)
 	return 0;
 }
 
+SEC("?fentry.s/__x64_sys_getpgid")
+int take_kernel_s(void *ctx)
+{
+	struct bpf_unwind_trace *trace;
+
+	if (!wanted())
+		return 0;
+	trace = new_trace(BPF_UNWIND_TAKE_S, BPF_UNWIND_KERNEL_STACK, 0);
+	if (trace)
+		trace->ret = bpf_get_stack(ctx, trace->ips, sizeof(trace->ips), 0);
+	note(BPF_UNWIND_KERNEL_ID, bpf_get_stackid(ctx, &stacks, 0), 0);
+	return 0;
+}
+
 SEC("?fentry/__x64_sys_getpgid")
 int take_fentry(void *ctx)
 {

@@ -30,6 +30,8 @@ enum bpf_unwind_who {
 	/* Programs that take the stack elsewhere: traces. */
 	BPF_UNWIND_TAKE,
 	BPF_UNWIND_TAKE_S,
+	/* What a program that takes the kernel's stack got for it by bpf_get_stackid(): a note. */
+	BPF_UNWIND_KERNEL_ID,
 	/* What the delivery that waits got of the memory that it waits for: a note. */
 	BPF_UNWIND_WAITED,
 	/* Results of helpers that fail: notes. */
@@ -48,6 +50,8 @@ enum bpf_unwind_how {
 	BPF_UNWIND_ENTRIES,
 	/* From bpf_get_stack(). */
 	BPF_UNWIND_STACK,
+	/* The same, the kernel's. */
+	BPF_UNWIND_KERNEL_STACK,
 };
 
 /**

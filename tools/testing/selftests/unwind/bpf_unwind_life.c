@@ -224,8 +224,8 @@ TEST(exit_before_delivery)
 	pid_t child;
 
 	SKIP_WITHOUT_BPF();
-	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "deliver_and_wait", "ask_tp_btf",
-				   "ask_in_exit"));
+	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "deliver_and_wait",
+				   "deliver_fmod_s", "ask_tp_btf", "ask_in_exit"));
 	run.shared->wait_addr = (uintptr_t)absent_page();
 	child = fork_caller(&go, call);
 	ASSERT_LE(0, child);
@@ -246,6 +246,8 @@ TEST(exit_before_delivery)
 	EXPECT_EQ(2, bpf_run_count(&run, BPF_UNWIND_FENTRY, 0) +
 		     bpf_run_count(&run, BPF_UNWIND_FENTRY_S, 0));
 	EXPECT_TRUE(bpf_run_right(bpf_run_trace(&run, BPF_UNWIND_FENTRY,
+						BPF_UNWIND_STACK, 0), DEPTH));
+	EXPECT_TRUE(bpf_run_right(bpf_run_trace(&run, BPF_UNWIND_FMOD_S,
 						BPF_UNWIND_STACK, 0), DEPTH));
 	ASSERT_NE(NULL, waited = bpf_run_note(&run, BPF_UNWIND_WAITED, 0));
 	EXPECT_EQ(-EFAULT, waited->ret);

@@ -182,6 +182,27 @@ TEST(sleepable_fentry)
 	bpf_run_close(&run);
 }
 
+/* They have the kernel's stack as others have it. */
+TEST(sleepable_kernel_stack)
+{
+	const struct bpf_unwind_trace *trace;
+	struct bpf_run run;
+
+	SKIP_WITHOUT_BPF();
+	ASSERT_EQ(0, bpf_run_start(&run, "take_kernel_s"));
+	run.shared->tid = gettid();
+	syscall(SYS_getpgid, 0);
+	run.shared->tid = BPF_RUN_NOBODY;
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE_S, BPF_UNWIND_KERNEL_STACK, 0);
+	ASSERT_NE(NULL, trace);
+	ASSERT_LE(2 * 8, trace->ret);
+	for (int i = 0; i < trace->ret / 8; i++)
+		EXPECT_GT(0, (long)trace->ips[i]);
+	ASSERT_EQ(1, bpf_run_count(&run, BPF_UNWIND_KERNEL_ID, 0));
+	EXPECT_LE(0, bpf_run_note(&run, BPF_UNWIND_KERNEL_ID, 0)->ret);
+	bpf_run_close(&run);
+}
+
 TEST(sleepable_uprobe)
 {
 	const struct bpf_unwind_trace *trace;

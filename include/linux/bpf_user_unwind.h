@@ -33,6 +33,12 @@ long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, v
 bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr);
 void bpf_user_read_build_ids(void);
 
+/* The helpers in kernel/trace/bpf_trace.c and kernel/bpf/stackmap.c. */
+u64 bpf_get_stack_raw_tp(u64 args, u64 buf, u64 size, u64 flags, u64 unused);
+u64 bpf_get_stack_sleepable(u64 regs, u64 buf, u64 size, u64 flags, u64 unused);
+u64 bpf_get_stackid(u64 regs, u64 map, u64 flags, u64 unused, u64 unused2);
+u64 bpf_get_stackid_raw_tp(u64 args, u64 map, u64 flags, u64 unused, u64 unused2);
+
 const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id);
 
 extern const struct bpf_func_proto bpf_get_stackid_sleepable_proto;

@@ -147,7 +147,8 @@ static int bpf_user_unwind_check_get(struct bpf_verifier_env *env)
 	int ret = bpf_user_unwind_get(env->prog);
 
 	if (ret)
-		bpf_verifier_log_write(env, "cannot ask for user stacks: all tracers of the user unwinder are in use\n");
+		bpf_verifier_log_write(env,
+				       "cannot ask for user stacks: all tracers of the user unwinder are in use\n");
 	return ret;
 }
 
@@ -174,7 +175,8 @@ int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
 
 	if (!(((value | unknown) & want) == want) || (value & ~want)) {
 		if (value & BPF_F_USER_DEFERRED) {
-			bpf_verifier_log_write(env, "BPF_F_USER_DEFERRED goes with BPF_F_USER_STACK and nothing else\n");
+			bpf_verifier_log_write(env,
+					       "BPF_F_USER_DEFERRED goes with BPF_F_USER_STACK and nothing else\n");
 			return -EINVAL;
 		}
 		/* Fails when it runs. */
@@ -271,12 +273,6 @@ long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, v
 	memcpy(buf, part, sizeof(part));
 	return sizeof(part);
 }
-
-/* In kernel/trace/bpf_trace.c and kernel/bpf/stackmap.c. */
-u64 bpf_get_stack_raw_tp(u64 args, u64 buf, u64 size, u64 flags, u64 unused);
-u64 bpf_get_stack_sleepable(u64 regs, u64 buf, u64 size, u64 flags, u64 unused);
-u64 bpf_get_stackid(u64 regs, u64 map, u64 flags, u64 unused, u64 unused2);
-u64 bpf_get_stackid_raw_tp(u64 args, u64 map, u64 flags, u64 unused, u64 unused2);
 
 BPF_CALL_3(bpf_get_stackid_sleepable, struct pt_regs *, regs, struct bpf_map *, map,
 	   u64, flags)

@@ -47,6 +47,10 @@ lint() {
 #			architecture's header.
 # Where there are fault handlers of assembly also:
 # SPACING		the % of an operand is not a division's.
+# Where there are tracepoints also:
+# OPEN_ENDED_LINE, PARENTHESIS_ALIGNMENT	they are written as all others are.
+# Where the helpers of BPF are described also:
+# SPACE_BEFORE_TAB	the scripts that read it want just that.
 # In tests and tools also, where checkpatch reads the macros of the harness as statements:
 # BRACES		an EXPECT or ASSERT is two statements and needs them.
 # SPACING		FIXTURE_DATA(x) *self is a declaration; a test may have a block.
@@ -60,7 +64,7 @@ lint() {
 # SPDX_LICENSE_TAG	perf takes the description of a shell test from line 2.
 checkpatch() {
 	local words ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE tests
-	local patch
+	local patch types
 	local -a command
 	ignored+=,MACRO_ARG_UNUSED,ARCH_INCLUDE_LINUX,INCLUDE_LINUX
 	tests=$ignored,BRACES,SPACING,MACRO_WITH_FLOW_CONTROL,AVOID_EXTERNS,OPEN_ENDED_LINE
@@ -71,13 +75,13 @@ checkpatch() {
 		--codespellfile="$words")
 	(cd "$source" && status=0
 	for patch in "$top"/build/series/*.patch; do
-		if grep -qE '^diff --git a/tools/(bpf|testing|perf/tests)/' "$patch"; then
-			"${command[@]}" --ignore "$tests" "$patch"
-		elif grep -q '^+.*_ASM_EXTABLE' "$patch"; then
-			"${command[@]}" --ignore "$ignored,SPACING" "$patch"
-		else
-			"${command[@]}" --ignore "$ignored" "$patch"
-		fi || status=1
+		types=$ignored
+		! grep -qE '^diff --git a/tools/(bpf|testing|perf/tests)/' "$patch" || types=$tests
+		! grep -q '^+.*_ASM_EXTABLE' "$patch" || types+=,SPACING
+		! grep -q '^+TRACE_EVENT' "$patch" ||
+			types+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT
+		! grep -q '^+++ b/include/uapi/linux/bpf.h' "$patch" || types+=,SPACE_BEFORE_TAB
+		"${command[@]}" --ignore "$types" "$patch" || status=1
 	done
 	rm -f .checkpatch-camelcase.*
 	exit "$status")

@@ -11,6 +11,7 @@
 #include <uapi/linux/bpf.h>
 
 struct bpf_func_proto;
+struct bpf_map;
 struct bpf_prog;
 struct bpf_reg_state;
 struct bpf_stack_build_id;
@@ -31,7 +32,8 @@ void bpf_user_unwind_walk(u64 flags);
 long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, void *buf,
 			       u32 size, u64 flags);
 bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr);
-void bpf_user_read_build_ids(void);
+void bpf_user_read_build_ids(const struct bpf_map *map, u64 flags);
+bool bpf_user_unwind_may_sleep(void);
 
 /* The helpers in kernel/trace/bpf_trace.c and kernel/bpf/stackmap.c. */
 u64 bpf_get_stack_raw_tp(u64 args, u64 buf, u64 size, u64 flags, u64 unused);

@@ -168,8 +168,10 @@ int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
 	const u64 want = BPF_F_USER_STACK | BPF_F_USER_DEFERRED;
 	u64 value = flags->var_off.value, unknown = flags->var_off.mask;
 
-	if (flags->type != SCALAR_VALUE)
-		value = 0, unknown = U64_MAX;
+	if (flags->type != SCALAR_VALUE) {
+		value = 0;
+		unknown = U64_MAX;
+	}
 	if (!((value | unknown) & BPF_F_USER_DEFERRED))
 		return 0;
 
@@ -205,15 +207,24 @@ int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *
 	return bpf_user_unwind_check_get(env);
 }
 
-/*
- * Sleepable programs run what does not sleep, too: callbacks of timers, and what is
- * inside RCU's sections, where that can be seen.
+/**
+ * bpf_user_unwind_may_sleep - can a sleepable program sleep where it is?
+ *
+ * They run what does not sleep, too: callbacks of timers, and what is inside RCU's
+ * sections, where that can be seen.
+ *
+ * Context: any.
+ * Return: true if so, and if page faults are allowed.
  */
+bool bpf_user_unwind_may_sleep(void)
+{
+	return in_task() && !in_atomic() && !irqs_disabled() && !rcu_preempt_depth() &&
+	       !pagefault_disabled();
+}
+
 static bool bpf_user_unwind_may_walk(u64 flags)
 {
-	if (!(flags & BPF_F_USER_STACK) || !in_task() || in_atomic() || irqs_disabled())
-		return false;
-	if (rcu_preempt_depth() || pagefault_disabled())
+	if (!(flags & BPF_F_USER_STACK) || !bpf_user_unwind_may_sleep())
 		return false;
 
 	/* In exec, and in workers of io_uring, the registers are nobody's. */
@@ -279,7 +290,7 @@ BPF_CALL_3(bpf_get_stackid_sleepable, struct pt_regs *, regs, struct bpf_map *, 
 {
 	bpf_user_unwind_walk(flags);
 	if (bpf_user_unwind_may_walk(flags) && (map->map_flags & BPF_F_STACK_BUILD_ID))
-		bpf_user_read_build_ids();
+		bpf_user_read_build_ids(map, flags);
 
 	/* For perf's callchain. */
 	guard(rcu)();
@@ -289,7 +300,7 @@ BPF_CALL_3(bpf_get_stackid_sleepable, struct pt_regs *, regs, struct bpf_map *, 
 const struct bpf_func_proto bpf_get_stackid_sleepable_proto = {
 	.func		= bpf_get_stackid_sleepable,
 	.gpl_only	= true,
-	.might_sleep	= true,
+	.might_sleep	= BPF_USER_UNWIND_MIGHT_SLEEP,
 	.ret_type	= RET_INTEGER,
 	.arg1_type	= ARG_PTR_TO_CTX,
 	.arg2_type	= ARG_CONST_MAP_PTR,

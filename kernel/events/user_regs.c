@@ -107,14 +107,11 @@ void perf_fetch_record_regs(struct perf_sample_data *data, struct perf_event *ev
 
 /* The user's part, which somebody has walked in this kernel entry. */
 static void perf_callchain_walked(struct perf_callchain_entry *entry,
-				  const struct unwind_stacktrace *trace, u32 max_stack,
-				  bool add_mark)
+				  const struct unwind_stacktrace *trace, u32 max_stack)
 {
-	/* What is before it, a marker included, takes no more than it would in place. */
+	/* What is before it takes no more than it would in place. */
 	unsigned int nr = min(trace->nr, max_stack - min_t(u32, entry->nr, max_stack));
 
-	if (add_mark)
-		entry->ip[entry->nr++] = PERF_CONTEXT_USER;
 	for (unsigned int i = 0; i < nr; i++)
 		entry->ip[entry->nr++] = trace->entries[i];
 }
@@ -144,13 +141,15 @@ get_perf_callchain(struct pt_regs *regs, bool kernel, bool user,
 
 	if (crosstask && user && !kernel)
 		return NULL;
-	if (!user_regs || user_regs != task_pt_regs(current) || !unwind_user_walked(&trace))
+	/* Nobody wants markers who takes the chain from here. */
+	if (add_mark || !user_regs || user_regs != task_pt_regs(current) ||
+	    !unwind_user_walked(&trace))
 		return __get_perf_callchain(regs, kernel, user_regs, max_stack, crosstask,
 					    add_mark);
 
-	entry = __get_perf_callchain(regs, kernel, NULL, max_stack, false, add_mark);
+	entry = __get_perf_callchain(regs, kernel, NULL, max_stack, false, false);
 	if (entry)
-		perf_callchain_walked(entry, &trace, max_stack, add_mark);
+		perf_callchain_walked(entry, &trace, max_stack);
 	return entry;
 }
 

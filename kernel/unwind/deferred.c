@@ -63,6 +63,7 @@ static unsigned long unwind_bits_used = UNWIND_RESERVED_BITS;
 /* What tracers are like; a bit of these changes only while it is nobody's. */
 static unsigned long unwind_bits_no_trace;
 static unsigned long unwind_bits_want_files;
+static unsigned long unwind_bits_may_wait;
 DEFINE_STATIC_SRCU(unwind_srcu);
 
 /* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
@@ -91,14 +92,11 @@ static u64 unwind_entry_cookie(struct unwind_task_info *info)
 	return READ_ONCE(info->id.id);
 }
 
-/**
- * unwind_note_regs - remember where user mode was left, once it can be seen
- * @info:	current's
- * @complete:	as for unwind_deferred_request_regs()
- *
- * Two requests of one entry that both get here store the same.
+/*
+ * Two requests of one entry that both get here store the same. Inline, as each first
+ * request of an entry comes here.
  */
-void unwind_note_regs(struct unwind_task_info *info, bool complete)
+static __always_inline void note_regs(struct unwind_task_info *info, bool complete)
 {
 	struct pt_regs *user_regs = task_pt_regs(current);
 
@@ -114,6 +112,16 @@ void unwind_note_regs(struct unwind_task_info *info, bool complete)
 	WRITE_ONCE(info->sp, user_stack_pointer(user_regs));
 	barrier();
 	WRITE_ONCE(info->regs_seen, true);
+}
+
+/**
+ * unwind_note_regs - remember where user mode was left, once it can be seen
+ * @info:	current's
+ * @complete:	as for unwind_deferred_request_regs()
+ */
+void unwind_note_regs(struct unwind_task_info *info, bool complete)
+{
+	note_regs(info, complete);
 }
 
 static int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
@@ -165,7 +173,7 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	if (!(mask & bit) && (atomic_long_read(&info->unwind_completed) & bit))
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
-	unwind_note_regs(info, complete);
+	note_regs(info, complete);
 	id = unwind_entry_cookie(info);
 	unwind_test_point(UNWIND_TEST_POINT_MASK);
 
@@ -212,7 +220,6 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *cookie)
 {
 	struct unwind_task_info *info = &current->unwind_info;
-	const bool irqs_off = irqs_disabled();
 	int bit, ret;
 
 	*cookie = 0;
@@ -228,14 +235,15 @@ int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *c
 	 * for sections with interrupts disabled: a bit read here is still this
 	 * tracer's when it is set below.
 	 */
-	guard(irqsave)();
+	CLASS(irqsave, irqs)();
 
 	/* Pairs with unwind_deferred_init() and unwind_deferred_cancel(). */
 	bit = READ_ONCE(work->bit);
 	if (bit < UNWIND_TRACER_SHIFT)
 		return unwind_refuse(UNWIND_STAT_REFUSED_NO_TRACER, -EINVAL);
 
-	ret = unwind_request_bit(info, BIT(bit), irqs_off, complete, cookie);
+	ret = unwind_request_bit(info, BIT(bit), irqs_disabled_flags(irqs.flags), complete,
+				 cookie);
 	if (ret >= 0)
 		unwind_count(UNWIND_STAT_REQUESTS);
 	return ret;
@@ -290,6 +298,12 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 	return ret;
 }
 
+/* A trace that needed more than a page is not kept until the next one. */
+static bool unwind_cache_is_large(const struct unwind_task_info *info)
+{
+	return info->cache && info->cache->max > UNWIND_PAGE_ENTRIES;
+}
+
 /**
  * unwind_user_faultable - take current's user stack trace here and now
  * @trace:	set to the trace, which is empty on error
@@ -328,8 +342,8 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	if (!info->cache)
 		return -ENOMEM;
 
-	/* A trace that needed more than a page is given back on the way out. */
-	if (info->cache->max > UNWIND_PAGE_ENTRIES) {
+	/* It is given back on the way out. */
+	if (unwind_cache_is_large(info)) {
 		mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
 		if (!(mask & UNWIND_PENDING) && unwind_queue_work(info, false))
 			atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
@@ -345,9 +359,9 @@ static unsigned long unwind_bits_due(struct unwind_task_info *info)
 	       ~UNWIND_RESERVED_BITS;
 }
 
-/* Is it time for this tracer? Marks that it is called. */
-static bool unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
-			      unsigned long due)
+/* The bit of this tracer, if it is its time: it counts as called from here on. */
+static unsigned long unwind_claim_call(struct unwind_task_info *info,
+				       struct unwind_work *work, unsigned long due)
 {
 	/*
 	 * Pairs with unwind_deferred_init(): with a new owner's bit come masks from
@@ -356,48 +370,75 @@ static bool unwind_claim_call(struct unwind_task_info *info, struct unwind_work 
 	int bit = smp_load_acquire(&work->bit);
 
 	if (bit < UNWIND_TRACER_SHIFT || !(unwind_bits_due(info) & due & BIT(bit)))
-		return false;
+		return 0;
 	/* A new owner of the bit, whose request has queued the work again. */
 	if (!work->no_trace && !info->walked)
-		return false;
+		return 0;
 
 	atomic_long_or(BIT(bit), &info->unwind_completed);
-	return true;
+	return BIT(bit);
 }
 
-/*
- * Call the tracers of @due, those that may wait aside: of these, the next one is
- * claimed and returned.
- */
-static struct unwind_work *unwind_call(struct unwind_task_info *info, unsigned long due,
-				       struct unwind_stacktrace *trace, u64 cookie)
+/* Call the tracers of @due, but for those that may wait. */
+static void unwind_call(struct unwind_task_info *info, unsigned long due,
+			struct unwind_stacktrace *trace, u64 cookie)
+{
+	struct unwind_work *work;
+	unsigned long bit;
+
+	guard(srcu)(&unwind_srcu);
+	list_for_each_entry_srcu(work, &unwind_works, list,
+				 srcu_read_lock_held(&unwind_srcu)) {
+		bit = work->may_wait ? 0 : unwind_claim_call(info, work, due);
+		if (!bit)
+			continue;
+		work->func(work, trace, cookie);
+		unwind_count(UNWIND_STAT_CALLBACKS);
+		/* Most often there is one. */
+		due &= ~bit;
+		if (!due)
+			break;
+	}
+}
+
+/* Of those that may wait, the next of @due, claimed. */
+static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
+						unsigned long due)
 {
 	struct unwind_work *work;
 
 	guard(srcu)(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
 				 srcu_read_lock_held(&unwind_srcu)) {
-		if (!unwind_claim_call(info, work, due))
-			continue;
-		if (work->may_wait)
+		if (work->may_wait && unwind_claim_call(info, work, due))
 			return work;
-		work->func(work, trace, cookie);
-		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
 	return NULL;
 }
 
-/* Call all tracers of @due. */
+/* Call all tracers of @due. What some of them wait for does not hold up the others. */
 static void unwind_call_all(struct unwind_task_info *info, unsigned long due,
 			    struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct unwind_work *work;
 
-	while ((work = unwind_call(info, due, trace, cookie))) {
+	unwind_call(info, due, trace, cookie);
+	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
+	if (likely(!(due & READ_ONCE(unwind_bits_may_wait))))
+		return;
+
+	while ((work = unwind_claim_waiting(info, due))) {
 		/* One that may wait is never freed. */
 		work->func(work, trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
+}
+
+/* Is there an event to come of this entry? */
+static bool unwind_wants_event(struct unwind_task_info *info)
+{
+	return trace_user_unwind_stack_enabled() &&
+	       !(atomic_long_fetch_or(UNWIND_EVENT, &info->unwind_mask) & UNWIND_EVENT);
 }
 
 /* What the tracers of @due want to know, and events. */
@@ -429,9 +470,7 @@ static void unwind_deliver(struct unwind_task_info *info)
 
 	/* A bit may stay due for nobody, while its tracer is cancelled. */
 	while ((due = unwind_bits_due(info) & ~done)) {
-		/* One for each entry. */
-		bool event = trace_user_unwind_stack_enabled() &&
-			     !atomic_long_read(&info->unwind_completed);
+		bool event = unwind_wants_event(info);
 
 		/* Whoever is due has named the entry, and it keeps that name. */
 		cookie = READ_ONCE(info->id.id);
@@ -453,7 +492,8 @@ static void unwind_run_work(struct unwind_task_info *info)
 	unwind_test_point(UNWIND_TEST_POINT_WORK);
 
 	unwind_deliver(info);
-	unwind_trim_cache(info);
+	if (unwind_cache_is_large(info))
+		unwind_trim_cache(info);
 }
 
 static void unwind_deferred_work(struct callback_head *head)
@@ -495,7 +535,8 @@ void unwind_deferred_exec(void)
 	unwind_deliver(info);
 	/* Ends with the entry. */
 	unwind_regs_change_begin();
-	unwind_trim_cache(info);
+	if (unwind_cache_is_large(info))
+		unwind_trim_cache(info);
 	/* Another address space comes. */
 	if (info->cache)
 		info->cache->text = (struct unwind_text) {};
@@ -605,7 +646,7 @@ void unwind_deferred_reset(void)
 	unwind_reset_entry(&current->unwind_info);
 }
 
-/* Readers see it without a lock, see unwind_prepare(). */
+/* Readers see it without a lock, see unwind_prepare() and unwind_call_all(). */
 static void unwind_assign_bit(unsigned long *bits, unsigned long bit, bool set)
 {
 	lockdep_assert_held(&unwind_mutex);
@@ -635,9 +676,10 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 		return -EBUSY;
 
 	unwind_bits_used |= BIT(bit);
-	/* Before the bit, as unwind_prepare() looks after it. */
+	/* Before the bit, as those who look at them do so after it. */
 	unwind_assign_bit(&unwind_bits_no_trace, bit, work->no_trace);
 	unwind_assign_bit(&unwind_bits_want_files, bit, work->want_files);
+	unwind_assign_bit(&unwind_bits_may_wait, bit, work->may_wait);
 	work->func = func;
 	list_add_tail_rcu(&work->list, &unwind_works);
 	/*
@@ -694,6 +736,18 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	/* ... not even an unwind_reset_entry() that read it before. */
 	synchronize_rcu();
 	unwind_bits_used &= ~BIT(bit);
+}
+
+/**
+ * unwind_nr_tracers - how many tracers there are
+ *
+ * Return: those that are registered, and those that are about to be gone.
+ */
+unsigned int unwind_nr_tracers(void)
+{
+	guard(mutex)(&unwind_mutex);
+
+	return hweight_long(unwind_bits_used & ~UNWIND_RESERVED_BITS);
 }
 
 #ifdef CONFIG_UNWIND_USER_KUNIT_TEST

@@ -301,12 +301,16 @@ static void no_trace_test(struct kunit *test)
 /**
  * struct core_waiting - a tracer whose callback waits for all SRCU readers
  * @tracer:	what it is otherwise
+ * @other:	one that does not wait
+ * @others:	calls of that one before this one
  * @sync:	waits for them
  * @synced:	no reader is left
  * @in_time:	there was none before long
  */
 struct core_waiting {
 	struct core_tracer	tracer;
+	struct core_tracer	*other;
+	unsigned int		others;
 	struct work_struct	sync;
 	struct completion	synced;
 	bool			in_time;
@@ -326,11 +330,12 @@ static void core_wait_callback(struct unwind_work *work,
 	struct core_waiting *waiting = container_of(work, struct core_waiting, tracer.work);
 
 	core_callback(work, trace, cookie);
+	waiting->others = waiting->other->calls;
 	schedule_work(&waiting->sync);
 	waiting->in_time = wait_for_completion_timeout(&waiting->synced, 20 * HZ);
 }
 
-/* One that waits is called outside of the SRCU section, others all the same. */
+/* One that waits is called outside of the SRCU section, and after all others. */
 static void may_wait_test(struct kunit *test)
 {
 	struct core_waiting *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
@@ -342,6 +347,7 @@ static void may_wait_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, last);
 	INIT_WORK(&w->sync, core_sync);
 	init_completion(&w->synced);
+	w->other = last;
 	w->tracer.work.may_wait = true;
 	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&w->tracer.work, core_wait_callback));
 	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&last->work, core_callback));
@@ -352,6 +358,7 @@ static void may_wait_test(struct kunit *test)
 	core_run_work(t);
 	core_run_work(t);
 	KUNIT_EXPECT_TRUE(test, w->in_time);
+	KUNIT_EXPECT_EQ(test, w->others, 1);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
 	KUNIT_EXPECT_EQ(test, w->tracer.calls, 1);
 	KUNIT_EXPECT_EQ(test, last->calls, 1);
@@ -506,6 +513,43 @@ static void core_exit(struct kunit *test)
 	unwind_deferred_cancel(&t->b.work);
 }
 
+static void core_event(void *data, u64 cookie, const struct unwind_stacktrace *trace)
+{
+	u64 *last = data;
+
+	/* Others have theirs, too. */
+	if (cookie == last[0])
+		last[1]++;
+}
+
+/* One event for an entry, also when the one that was called is gone. */
+static void event_once_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 event[2] = {}, cookie;
+
+	KUNIT_ASSERT_EQ(test, 0, core_request(t, &t->a, &event[0]));
+	KUNIT_ASSERT_EQ(test, 0, register_trace_user_unwind_stack(core_event, event));
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, event[1], 1);
+	/* As if it was cancelled. */
+	atomic_long_set(&t->info.unwind_completed, 0);
+	atomic_long_andnot(BIT(t->a.work.bit), &t->info.unwind_mask);
+
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->b, &cookie));
+	KUNIT_EXPECT_EQ(test, cookie, event[0]);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
+	KUNIT_EXPECT_EQ(test, event[1], 1);
+	core_reset(t);
+
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &event[0]));
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, event[1], 2);
+	unregister_trace_user_unwind_stack(core_event, event);
+	tracepoint_synchronize_unregister();
+}
+
 static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(exactly_once_test),
 	KUNIT_CASE(cookie_test),
@@ -520,6 +564,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(may_wait_test),
 	KUNIT_CASE(want_files_test),
 	KUNIT_CASE(files_test),
+	KUNIT_CASE(event_once_test),
 	KUNIT_CASE(cancel_test),
 	KUNIT_CASE(all_bits_test),
 	{}

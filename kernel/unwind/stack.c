@@ -110,7 +110,8 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 		return;
 	}
 	/* Nobody has to have asked: the trace is not that of other registers later. */
-	unwind_note_regs(info, true);
+	if (!info->regs_seen)
+		unwind_note_regs(info, true);
 
 	unwind_user_start(&state, regs, &cache->text);
 	if (state.ws)
@@ -161,17 +162,13 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 }
 
 /**
- * unwind_trim_cache - a trace that needed more than a page is not kept until the next one
+ * unwind_trim_cache - the trace of this kernel entry is not kept
  * @info:	current's
  */
 void unwind_trim_cache(struct unwind_task_info *info)
 {
-	struct unwind_cache *cache = info->cache;
-
-	if (cache && cache->max > UNWIND_PAGE_ENTRIES) {
-		info->walked = false;
-		unwind_free_cache(info);
-	}
+	info->walked = false;
+	unwind_free_cache(info);
 }
 
 /**

@@ -3,7 +3,7 @@
  * Counters and limits of user stack unwinding, as the administrator sees them.
  *
  * The counters are per CPU and may be incremented in any context; a reader gets a
- * sum that may be a few events behind.
+ * sum that may be a few events behind. What is no counter comes last.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -67,6 +67,7 @@ static int unwind_stats_show(struct seq_file *m, void *unused)
 			sum += READ_ONCE(per_cpu(unwind_stats[i], cpu));
 		seq_printf(m, "%s %lu\n", unwind_stat_names[i], sum);
 	}
+	seq_printf(m, "tracers %u\n", unwind_nr_tracers());
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(unwind_stats);

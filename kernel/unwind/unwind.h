@@ -27,6 +27,8 @@ enum {
 	UNWIND_RESET_BIT,
 	/* The stack is being walked: what a fault of the walk leads to cannot walk. */
 	UNWIND_WALKING_BIT,
+	/* The event user_unwind_stack of the entry was hit. */
+	UNWIND_EVENT_BIT,
 	UNWIND_TRACER_SHIFT,
 };
 
@@ -35,11 +37,12 @@ enum {
 #define UNWIND_EXEC		BIT(UNWIND_EXEC_BIT)
 #define UNWIND_RESET		BIT(UNWIND_RESET_BIT)
 #define UNWIND_WALKING		BIT(UNWIND_WALKING_BIT)
+#define UNWIND_EVENT		BIT(UNWIND_EVENT_BIT)
 #define UNWIND_RESERVED_BITS	(BIT(UNWIND_TRACER_SHIFT) - 1)
 #define UNWIND_MAX_TRACERS	(BITS_PER_LONG - UNWIND_TRACER_SHIFT)
 
 static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
-	       UNWIND_WALKING) == UNWIND_RESERVED_BITS);
+	       UNWIND_WALKING | UNWIND_EVENT) == UNWIND_RESERVED_BITS);
 
 /**
  * struct unwind_cache - a task's latest trace
@@ -82,6 +85,7 @@ void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);
 gfp_t unwind_gfp(void);
 
+unsigned int unwind_nr_tracers(void);
 unsigned int unwind_max_entries(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);
 

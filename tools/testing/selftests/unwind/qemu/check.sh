@@ -198,9 +198,9 @@ for kernel; do
 			ACCEL=$steady vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
+	ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \
+		"$BUILD/kernel-$kernel/install"
 	if [ "$kernel" = plain ]; then
-		ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \
-			"$BUILD/kernel-$kernel/install"
 		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
 		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
 	fi

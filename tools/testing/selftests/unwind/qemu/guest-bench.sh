@@ -27,7 +27,7 @@ idle() {
 record() {
 	local event=$1 way=$2 file=$3 how=(--call-graph "$2")
 	shift 3
-	[ "$way" != regs ] || how=("--user-regs=ip,sp,bp" --call-graph fp --kernel-callchains)
+	[ "$way" != regs ] || how=("--user-regs=ip,sp,bp")
 	perf record -B -N --no-bpf-event -e "$event" -c 200000 "${how[@]}" \
 		-o "$file" -- "$load" "$@" 2> log < /dev/null ||
 		{ cat log >&2; die "perf record failed"; }

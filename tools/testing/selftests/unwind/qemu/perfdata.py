@@ -101,10 +101,11 @@ class PerfData:
         if not data_size:
             raise ValueError(f"{path} is incomplete: the recording was cut off")
         self.attrs = [Attr(data[i:i + attr_size]) for i in range(at, at + size, attr_size)]
-        kinds = {(a.sample_type, a.regs) for a in self.attrs if a.sample_type & CALLCHAIN}
+        attrs = [a for a in self.attrs if a.sample_type & (CALLCHAIN | REGS)]
+        kinds = {(a.sample_type, a.regs) for a in attrs}
         if len(kinds) != 1:
             raise ValueError(f"{path}: {len(kinds)} kinds of samples, not one")
-        self.attr = next(a for a in self.attrs if a.sample_type & CALLCHAIN)
+        self.attr = attrs[0]
         self._read(data, data_at, data_at + data_size)
 
     def _read(self, data, at, end):

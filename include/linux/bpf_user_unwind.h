@@ -19,6 +19,7 @@ struct bpf_verifier_env;
 struct btf;
 struct pt_regs;
 struct task_struct;
+struct unwind_stacktrace;
 
 #if defined(CONFIG_UNWIND_USER) && defined(CONFIG_BPF_EVENTS)
 
@@ -34,6 +35,10 @@ long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, v
 bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr);
 void bpf_user_read_build_ids(const struct bpf_map *map, u64 flags);
 bool bpf_user_unwind_may_sleep(void);
+
+/* For programs: to call, and to attach to. */
+int bpf_user_unwind_request(u64 *cookie);
+int bpf_user_unwind_deliver(u64 cookie, const struct unwind_stacktrace *trace);
 
 /* The helpers in kernel/trace/bpf_trace.c and kernel/bpf/stackmap.c. */
 u64 bpf_get_stack_raw_tp(u64 args, u64 buf, u64 size, u64 flags, u64 unused);

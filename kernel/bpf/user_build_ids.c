@@ -41,7 +41,7 @@ struct bpf_user_mapping {
 
 /**
  * struct bpf_user_mappings - those that were looked at last
- * @map:	the mappings; a stack goes to and fro between the program and its libraries
+ * @map:	the mappings; the frames of a stack are in a program and its libraries in turn
  * @next:	the next one to be replaced
  */
 struct bpf_user_mappings {

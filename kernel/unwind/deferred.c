@@ -359,9 +359,13 @@ static unsigned long unwind_bits_due(struct unwind_task_info *info)
 	       ~UNWIND_RESERVED_BITS;
 }
 
-/* The bit of this tracer, if it is its time: it counts as called from here on. */
-static unsigned long unwind_claim_call(struct unwind_task_info *info,
-				       struct unwind_work *work, unsigned long due)
+/*
+ * The bit of this tracer, if it is its time: it counts as called from here on. Inline, as
+ * each delivery comes here.
+ */
+static __always_inline unsigned long
+unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
+		  unsigned long due)
 {
 	/*
 	 * Pairs with unwind_deferred_init(): with a new owner's bit come masks from
@@ -385,8 +389,9 @@ static void unwind_call(struct unwind_task_info *info, unsigned long due,
 {
 	struct unwind_work *work;
 	unsigned long bit;
+	int idx;
 
-	guard(srcu)(&unwind_srcu);
+	idx = srcu_read_lock(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
 				 srcu_read_lock_held(&unwind_srcu)) {
 		bit = work->may_wait ? 0 : unwind_claim_call(info, work, due);
@@ -399,21 +404,26 @@ static void unwind_call(struct unwind_task_info *info, unsigned long due,
 		if (!due)
 			break;
 	}
+	srcu_read_unlock(&unwind_srcu, idx);
 }
 
 /* Of those that may wait, the next of @due, claimed. */
 static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
 						unsigned long due)
 {
-	struct unwind_work *work;
+	struct unwind_work *work, *claimed = NULL;
+	int idx;
 
-	guard(srcu)(&unwind_srcu);
+	idx = srcu_read_lock(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
 				 srcu_read_lock_held(&unwind_srcu)) {
-		if (work->may_wait && unwind_claim_call(info, work, due))
-			return work;
+		if (work->may_wait && unwind_claim_call(info, work, due)) {
+			claimed = work;
+			break;
+		}
 	}
-	return NULL;
+	srcu_read_unlock(&unwind_srcu, idx);
+	return claimed;
 }
 
 /* Call all tracers of @due. What some of them wait for does not hold up the others. */

@@ -258,7 +258,7 @@ TEST(exit_before_delivery)
 /* The old stack is delivered in exec, before it goes; there is none after that. */
 TEST(exec_before_delivery)
 {
-	char *argv[] = { "true", NULL };
+	static const char *const argv[] = { "true", NULL };
 	long call[7] = { SYS_execve, (long)"/bin/true", (long)argv, 0 };
 	const struct bpf_unwind_note *first, *late;
 	struct bpf_run run;

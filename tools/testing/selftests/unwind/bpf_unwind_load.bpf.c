@@ -8,7 +8,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define __imm(name)	[name]"i"(name)
+#define __imm(name)	\
+	[name] "i"(name)
 #define ASKING	(BPF_F_USER_STACK | BPF_F_USER_DEFERRED)
 
 extern int bpf_user_unwind_request(__u64 *cookie) __ksym;

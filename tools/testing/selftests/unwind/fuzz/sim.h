@@ -27,11 +27,10 @@
 
 typedef unsigned char u8, __u8;
 typedef unsigned short u16, __u16;
-typedef unsigned int u32, __u32;
+typedef unsigned int u32, __u32, gfp_t;
 typedef unsigned long long u64, __u64;
 typedef int s32, __s32;
 typedef long long s64, __s64;
-typedef unsigned int gfp_t;
 
 #define noinline			__attribute__((noinline))
 #define __user

@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+
 #define FRAMES	127
 
 static void die(const char *what)
@@ -96,7 +98,7 @@ static int load(const struct bpf_insn *insns, unsigned int nr)
 
 #define LOAD(...) ({ \
 	const struct bpf_insn insns[] = { __VA_ARGS__, MOV_IMM(BPF_REG_0, 0), EXIT() }; \
-	load(insns, sizeof(insns) / sizeof(insns[0])); \
+	load(insns, ARRAY_SIZE(insns)); \
 })
 
 static int program(const char *what, int count)

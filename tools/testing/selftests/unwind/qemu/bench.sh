@@ -24,7 +24,8 @@ begin=$SECONDS
 # guest KERNEL-BUILD-DIR WHAT: one boot, see guest-bench.sh
 guest() {
 	ICOUNT=1 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-2400} \
-		"$here/vm.sh" run "$1" "'$here/guest-bench.sh' $2 '$out/bench-load' '$out/bench-bpf' ${ROUNDS:-3}"
+		"$here/vm.sh" run "$1" \
+		"'$here/guest-bench.sh' $2 '$out/bench-load' '$out/bench-bpf' ${ROUNDS:-3}"
 }
 
 rm -rf "$out"

@@ -195,7 +195,8 @@ for kernel; do
 		done
 		# Takes minutes, which who checks an edit of the kernel has not.
 		[ $# = 1 ] || ! build_stackprof "$kernel" ||
-			ACCEL=$steady vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
+			ACCEL=$steady vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" \
+				"$dir/stackprof"
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
 	ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \

@@ -7,9 +7,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "prof.h"
+
+/* What a command has from SIGTERM to SIGKILL, once the reports are there. */
+#define GRACE_SECONDS	5
 
 static struct {
 	const char	*name;
@@ -76,10 +80,21 @@ bool command_ended(void)
 	return command.ended;
 }
 
+/* It may take its time, or take no notice. */
 void command_stop(void)
 {
-	if (command.ended)
-		return;
-	kill(command.pid, SIGTERM);
-	waitpid(command.pid, NULL, 0);
+	if (!command_ended())
+		kill(command.pid, SIGTERM);
+}
+
+/* Its end, by force after a while. */
+void command_wait(void)
+{
+	const struct timespec pause = { .tv_nsec = NSEC_PER_SEC / 100 };
+	const __u64 end = now_ns() + GRACE_SECONDS * NSEC_PER_SEC;
+
+	while (!command_ended() && now_ns() < end)
+		nanosleep(&pause, NULL);
+	if (!command_ended())
+		kill(command.pid, SIGKILL);
 }

@@ -5,6 +5,10 @@
  * A file is opened when the first address in it is seen, from the process that maps it:
  * by the end, both may be gone. It must be the one that was mapped: build-id or inode
  * number say so, else its symbols are not used.
+ *
+ * Invariant: whoever may write a file can make its names wrong, but cannot stop or end
+ * this program. So nothing is opened that may block, and no file is mapped: who truncates
+ * it would send SIGBUS. elfutils does both when it opens files itself, so it never does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +18,18 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <bpf/hashmap.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 
 #include "prof.h"
+
+/* Larger files are not read. */
+#define MAX_FILE_SIZE	(4LL << 30)
+
+/* Where separate debuginfo is installed. */
+#define DEBUG_ROOT	"/usr/lib/debug"
 
 enum dso_state {
 	DSO_NEW,
@@ -34,8 +45,9 @@ enum dso_state {
  * @build_id_size: its size, 0 if it is not known
  * @ino:	inode number, 0 if it is not known
  * @state:	what was done to it
- * @fd:		for DSO_OPEN
- * @module:	for DSO_READ
+ * @elf:	its contents, for DSO_OPEN and DSO_READ
+ * @module:	its symbols, for DSO_READ
+ * @debug:	those of its separate debuginfo, may be NULL
  */
 struct dso {
 	char		*name;
@@ -43,8 +55,9 @@ struct dso {
 	size_t		build_id_size;
 	__u64		ino;
 	enum dso_state	state;
-	int		fd;
+	Elf		*elf;
 	Dwfl_Module	*module;
+	Dwfl_Module	*debug;
 };
 
 static struct hashmap *dsos;
@@ -76,6 +89,25 @@ struct dso *dso_get(const char *name, const void *build_id, size_t build_id_size
 	return dso;
 }
 
+/* What the kernel calls //anon, [vdso] and the like is no file. */
+bool dso_is_file(const struct dso *dso)
+{
+	return dso->name[0] == '/' && strncmp(dso->name, "//", 2);
+}
+
+/* As far as is known: one may be known by its build-id, the other by its inode number. */
+bool dso_is_same(const struct dso *a, const struct dso *b)
+{
+	if (a == b)
+		return true;
+	if (strcmp(a->name, b->name))
+		return false;
+	if (a->build_id_size && b->build_id_size)
+		return a->build_id_size == b->build_id_size &&
+		       !memcmp(a->build_id, b->build_id, a->build_id_size);
+	return !a->ino || !b->ino || a->ino == b->ino;
+}
+
 /* All processes of a word size have the vDSO of this one. */
 static int open_vdso(void)
 {
@@ -91,67 +123,90 @@ static int open_vdso(void)
 	return fd;
 }
 
+/* Opening a device or a pipe may do something, or not return. */
 static int open_regular(const char *path)
 {
+	int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
 	struct stat stat_buf;
+	char *again;
 
-	/* Opening a device may do something. */
-	if (stat(path, &stat_buf) || !S_ISREG(stat_buf.st_mode))
+	if (place < 0)
 		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	/* Files of procfs, where reading may do something, too, have no size. */
+	if (!fstat(place, &stat_buf) && S_ISREG(stat_buf.st_mode) && stat_buf.st_size > 0 &&
+	    stat_buf.st_size <= MAX_FILE_SIZE) {
+		again = xprintf("/proc/self/fd/%d", place);
+		/* Its owner may have a lease. */
+		fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		free(again);
+	}
+	close(place);
+	return fd;
 }
 
-static size_t read_build_id(int fd, const unsigned char *build_id[], Elf **elf)
+/* Not mapped. */
+static Elf *open_elf(int fd)
 {
-	const void *bits;
-	ssize_t size;
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
 
-	/* Not mapped: somebody could truncate the file. */
-	*elf = elf_begin(fd, ELF_C_READ, NULL);
-	size = *elf ? dwelf_elf_gnu_build_id(*elf, &bits) : 0;
-	if (size <= 0 || size > BUILD_ID_SIZE)
-		return 0;
-	*build_id = bits;
-	return size;
+	if (elf_kind(elf) == ELF_K_ELF)
+		return elf;
+	elf_end(elf);
+	return NULL;
 }
 
-/* Is it the file that was mapped? If so, learn its build-id. */
-static bool is_same(struct dso *dso, int fd)
+static size_t read_build_id(Elf *elf, const void **build_id)
 {
-	const unsigned char *build_id;
+	ssize_t size = elf ? dwelf_elf_gnu_build_id(elf, build_id) : 0;
+
+	return size > 0 && size <= BUILD_ID_SIZE ? size : 0;
+}
+
+static bool has_build_id(const struct dso *dso, Elf *elf)
+{
+	const void *build_id;
+	const size_t size = read_build_id(elf, &build_id);
+
+	return size == dso->build_id_size && !memcmp(build_id, dso->build_id, size);
+}
+
+/* Take what is in a file if it is the one that was mapped, and learn its build-id. */
+static bool take_file(struct dso *dso, int fd)
+{
+	const void *build_id;
 	struct stat stat_buf;
-	size_t size;
-	bool same;
 	Elf *elf;
 
-	size = read_build_id(fd, &build_id, &elf);
-	if (dso->build_id_size)
-		same = size == dso->build_id_size && !memcmp(build_id, dso->build_id, size);
-	else
-		same = !dso->ino || (!fstat(fd, &stat_buf) && stat_buf.st_ino == dso->ino);
-	if (same && size) {
-		dso->build_id_size = size;
-		memcpy(dso->build_id, build_id, size);
+	if (fstat(fd, &stat_buf) ||
+	    (!dso->build_id_size && dso->ino && dso->ino != stat_buf.st_ino))
+		return false;
+	elf = open_elf(fd);
+	if (dso->build_id_size && !has_build_id(dso, elf)) {
+		elf_end(elf);
+		return false;
 	}
-	elf_end(elf);
-	return same;
+	dso->build_id_size = read_build_id(elf, &build_id);
+	if (dso->build_id_size)
+		memcpy(dso->build_id, build_id, dso->build_id_size);
+	dso->ino = stat_buf.st_ino;
+	dso->elf = elf;
+	dso->state = elf ? DSO_OPEN : DSO_NONE;
+	return true;
 }
 
 static bool try_open(struct dso *dso, char *path, bool *other)
 {
 	int fd = open_regular(path);
+	bool taken;
 
 	free(path);
 	if (fd < 0)
 		return false;
-	if (!is_same(dso, fd)) {
+	taken = take_file(dso, fd);
+	if (!dso->elf)
 		close(fd);
-		*other = true;
-		return false;
-	}
-	dso->fd = fd;
-	dso->state = DSO_OPEN;
-	return true;
+	*other |= !taken;
+	return taken;
 }
 
 /**
@@ -169,11 +224,11 @@ void dso_open(struct dso *dso, __u32 tgid, const struct mapping *mapping)
 	elf_version(EV_CURRENT);
 	dso->state = DSO_NONE;
 	if (!strcmp(dso->name, "[vdso]") && mapping->start >> 32) {
-		dso->fd = open_vdso();
-		dso->state = dso->fd < 0 ? DSO_NONE : DSO_OPEN;
+		dso->elf = open_elf(open_vdso());
+		dso->state = dso->elf ? DSO_OPEN : DSO_NONE;
 		return;
 	}
-	if (dso->name[0] != '/' || !strncmp(dso->name, "//", 2))
+	if (!dso_is_file(dso))
 		return;
 	if (try_open(dso, xprintf("/proc/%u/map_files/%llx-%llx", tgid, mapping->start,
 				  mapping->end), &other) ||
@@ -200,31 +255,159 @@ __u64 dso_changed(void)
 	return changed;
 }
 
-static void read_dso(struct dso *dso)
+/* Callbacks of elfutils: it is to take what it is given, and not to open anything. */
+static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+		    char **file_name, Elf **elf)
+{
+	*elf = *userdata;
+	return -1;
+}
+
+static int find_no_debuginfo(Dwfl_Module *module, void **userdata, const char *name,
+			     Dwarf_Addr base, const char *file_name, const char *link,
+			     GElf_Word crc, char **debuginfo_name)
+{
+	return -1;
+}
+
+/* The addresses that the file says, not those of a process. */
+static bool find_range(Elf *elf, GElf_Addr *start, GElf_Addr *end)
+{
+	bool found = false;
+	GElf_Ehdr ehdr;
+	GElf_Phdr phdr;
+	size_t nr;
+
+	if (!gelf_getehdr(elf, &ehdr) || (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN) ||
+	    elf_getphdrnum(elf, &nr))
+		return false;
+	for (size_t i = 0; i < nr; i++) {
+		if (!gelf_getphdr(elf, i, &phdr) || phdr.p_type != PT_LOAD)
+			continue;
+		if (!found)
+			*start = phdr.p_vaddr & -phdr.p_align;
+		*end = phdr.p_vaddr + phdr.p_memsz;
+		found = true;
+	}
+	return found && *start < *end;
+}
+
+static Dwfl_Module *module_of(const struct dso *dso, Elf *elf)
 {
 	static const Dwfl_Callbacks callbacks = {
-		.find_elf = dwfl_build_id_find_elf,
-		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.find_elf = find_elf,
+		.find_debuginfo = find_no_debuginfo,
 		.section_address = dwfl_offline_section_address,
 	};
-	Dwfl *dwfl = dwfl_begin(&callbacks);
+	Dwfl_Module *module;
+	GElf_Addr start = 0, end = 0;
+	void **userdata;
+	Dwfl *dwfl;
 
-	dso->state = DSO_NONE;
+	if (!elf || !find_range(elf, &start, &end))
+		return NULL;
+	dwfl = dwfl_begin(&callbacks);
 	if (!dwfl)
-		return;
-	/* At the addresses that the file says, not at those of a process. */
+		return NULL;
 	dwfl_report_begin(dwfl);
-	dso->module = dwfl_report_elf(dwfl, dso->name, dso->name, dso->fd, 0, true);
+	module = dwfl_report_module(dwfl, dso->name, start, end);
+	if (module) {
+		dwfl_module_info(module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+		*userdata = elf;
+	}
 	dwfl_report_end(dwfl, NULL, NULL);
-	if (dso->module)
-		dso->state = DSO_READ;
+	return module;
+}
+
+/* That of .gnu_debuglink is zlib's, too. */
+static bool has_crc(int fd, GElf_Word wanted)
+{
+	static unsigned char buffer[65536];
+	uLong crc = crc32(0, NULL, 0);
+	ssize_t size;
+	off_t at;
+
+	/* It may grow meanwhile. */
+	for (at = 0; at < MAX_FILE_SIZE; at += size) {
+		size = pread(fd, buffer, sizeof(buffer), at);
+		if (size <= 0)
+			return !size && crc == wanted;
+		crc = crc32(crc, buffer, size);
+	}
+	return false;
+}
+
+/* Debuginfo at @path, if it belongs to @dso; @crc is what else says so without build-id. */
+static Elf *try_debug(const struct dso *dso, char *path, const GElf_Word *crc)
+{
+	int fd = open_regular(path);
+	Elf *elf;
+
+	free(path);
+	if (fd < 0)
+		return NULL;
+	elf = open_elf(fd);
+	if (elf && (dso->build_id_size ? has_build_id(dso, elf) : crc && has_crc(fd, *crc)))
+		return elf;
+	elf_end(elf);
+	close(fd);
+	return NULL;
+}
+
+static Elf *debug_by_id(const struct dso *dso)
+{
+	char hex[2 * BUILD_ID_SIZE + 1];
+
+	if (dso->build_id_size < 2)
+		return NULL;
+	for (size_t i = 0; i < dso->build_id_size; i++)
+		sprintf(hex + 2 * i, "%02x", dso->build_id[i]);
+	return try_debug(dso, xprintf(DEBUG_ROOT "/.build-id/%.2s/%s.debug", hex, hex + 2), NULL);
+}
+
+static Elf *debug_by_link(const struct dso *dso)
+{
+	const char *slash = strrchr(dso->name, '/');
+	const int size = slash ? slash - dso->name : 0;
+	const char *link;
+	GElf_Word crc;
+	Elf *elf;
+
+	link = slash ? dwelf_elf_gnu_debuglink(dso->elf, &crc) : NULL;
+	if (!link || !*link || strchr(link, '/'))
+		return NULL;
+	elf = try_debug(dso, xprintf("%.*s/%s", size, dso->name, link), &crc);
+	if (!elf)
+		elf = try_debug(dso, xprintf("%.*s/.debug/%s", size, dso->name, link), &crc);
+	if (!elf)
+		elf = try_debug(dso, xprintf(DEBUG_ROOT "%.*s/%s", size, dso->name, link), &crc);
+	return elf;
+}
+
+static bool has_symtab(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr shdr;
+
+	while ((section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, &shdr) && shdr.sh_type == SHT_SYMTAB)
+			return true;
+	return false;
+}
+
+static void read_dso(struct dso *dso)
+{
+	dso->module = module_of(dso, dso->elf);
+	dso->state = dso->module ? DSO_READ : DSO_NONE;
+	if (dso->module && !has_symtab(dso->elf))
+		dso->debug = module_of(dso, debug_by_id(dso) ?: debug_by_link(dso));
 }
 
 static bool offset_to_addr(Elf *elf, __u64 offset, __u64 *addr)
 {
 	size_t nr;
 
-	if (!elf || elf_getphdrnum(elf, &nr))
+	if (elf_getphdrnum(elf, &nr))
 		return false;
 	for (size_t i = 0; i < nr; i++) {
 		GElf_Phdr phdr;
@@ -238,6 +421,20 @@ static bool offset_to_addr(Elf *elf, __u64 offset, __u64 *addr)
 	return false;
 }
 
+static char *name_in(Dwfl_Module *module, __u64 addr)
+{
+	const char *name;
+	GElf_Addr bias;
+	GElf_Off off;
+	GElf_Sym sym;
+
+	if (!module || !dwfl_module_getelf(module, &bias))
+		return NULL;
+	/* A name may be followed by its version. */
+	name = dwfl_module_addrinfo(module, addr + bias, &off, &sym, NULL, NULL, NULL);
+	return name ? xprintf("%.*s", (int)strcspn(name, "@"), name) : NULL;
+}
+
 /**
  * dso_symbol - the function at an offset of a file
  * @dso:	the file
@@ -248,18 +445,10 @@ static bool offset_to_addr(Elf *elf, __u64 offset, __u64 *addr)
  */
 char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr)
 {
-	const char *name;
-	GElf_Addr bias;
-	GElf_Off off;
-	GElf_Sym sym;
-
 	*addr = offset;
 	if (dso->state == DSO_OPEN)
 		read_dso(dso);
-	if (dso->state != DSO_READ ||
-	    !offset_to_addr(dwfl_module_getelf(dso->module, &bias), offset, addr))
+	if (dso->state != DSO_READ || !offset_to_addr(dso->elf, offset, addr))
 		return NULL;
-	/* A name may be followed by its version. */
-	name = dwfl_module_addrinfo(dso->module, *addr, &off, &sym, NULL, NULL, NULL);
-	return name ? xprintf("%.*s", (int)strcspn(name, "@"), name) : NULL;
+	return name_in(dso->debug, *addr) ?: name_in(dso->module, *addr);
 }

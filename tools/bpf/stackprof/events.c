@@ -123,10 +123,10 @@ static void parse_modifiers(struct event *event, const char *modifiers)
 		    event->name, modifiers);
 
 	event->attr.precise_ip = precise;
-	if (user != kernel) {
-		event->attr.exclude_user = kernel;
-		event->attr.exclude_kernel = user;
-		event->attr.exclude_hv = user;
+	if (user || kernel) {
+		event->attr.exclude_user = !user;
+		event->attr.exclude_kernel = !kernel;
+		event->attr.exclude_hv = true;
 	}
 }
 

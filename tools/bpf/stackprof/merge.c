@@ -143,6 +143,8 @@ static struct space *space_of(const struct record *rec)
 		.last = rec->time,
 	}, *space;
 
+	spaces_read(rec->time);
+	key.changes = spaces_changes(rec->tgid, rec->time);
 	if (!hashmap__find(merge.spaces, &key, &space)) {
 		space = xalloc(sizeof(*space));
 		*space = key;

@@ -39,17 +39,57 @@ struct writer {
 	__new;									\
 })
 
+/* Bytes of the character that @text begins with, 0 if it is not UTF-8. */
+static size_t utf8_size(const char *text)
+{
+	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *bytes = (const unsigned char *)text;
+	size_t size = 0;
+	__u32 code;
+
+	if (bytes[0] < 0x80)
+		return 1;
+	while (bytes[0] & 0x80 >> size)
+		size++;
+	if (size < 2 || size > 4)
+		return 0;
+	code = bytes[0] & 0x7f >> size;
+	for (size_t i = 1; i < size; i++) {
+		if ((bytes[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (bytes[i] & 0x3f);
+	}
+	if (code < least[size] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff)
+		return 0;
+	return size;
+}
+
+/* The format has UTF-8 only, but names of threads, files and functions are any bytes. */
+static char *to_utf8(const char *text)
+{
+	static const char replacement[] = "\357\277\275";	/* U+FFFD */
+	char *copy = xalloc(3 * strlen(text) + 1), *to = copy;
+
+	while (*text) {
+		const size_t size = utf8_size(text);
+
+		to = mempcpy(to, size ? text : replacement, size ?: 3);
+		text += size ?: 1;
+	}
+	return copy;
+}
+
 static __s64 string_id(struct writer *writer, const char *text)
 {
 	Pprof__Profile *profile = &writer->profile;
-	char *copy;
+	char *copy = to_utf8(text);
 	long id;
 
-	if (hashmap__find(writer->strings, text, &id))
+	if (hashmap__find(writer->strings, copy, &id)) {
+		free(copy);
 		return id;
-
+	}
 	id = profile->n_string_table;
-	copy = xstrdup(text);
 	profile->string_table = xgrow(profile->string_table, id, &writer->room_string,
 				      sizeof(*profile->string_table));
 	profile->string_table[profile->n_string_table++] = copy;

@@ -59,10 +59,12 @@ int event_open(const struct event *event, int cpu);
 bool event_is_time(const struct event *event);
 
 /**
- * struct space - an address space: what a process was between two execs
+ * struct space - an address space: what a process was between two execs, while what was
+ *		  mapped in it stayed in its place
  * @tgid:	the process
  * @exec_id:	counts its execs
  * @start:	when the process started
+ * @changes:	how often something was mapped in the place of something else
  * @first:	when it was seen first, as CLOCK_MONOTONIC
  * @last:	when it was seen last
  */
@@ -70,6 +72,7 @@ struct space {
 	__u32	tgid;
 	__u32	exec_id;
 	__u64	start;
+	__u64	changes;
 	__u64	first;
 	__u64	last;
 };
@@ -150,7 +153,6 @@ const struct merge_stats *merge_stats(void);
 struct hashmap *merge_groups(void);
 
 struct dso;
-struct perf_buffer;
 
 /**
  * struct mapping - where a file is in an address space
@@ -169,7 +171,10 @@ struct mapping {
 };
 
 /* spaces.c */
-struct perf_buffer *spaces_open(int map_fd);
+void spaces_open(int map_fd);
+void spaces_read(__u64 time);
+void spaces_rescan(void);
+__u64 spaces_changes(__u32 tgid, __u64 time);
 void spaces_scan(void);
 void spaces_scan_process(__u32 tgid);
 void spaces_touch(const struct space *space, const struct stack *stack);
@@ -214,6 +219,8 @@ struct frame {
 struct dso *dso_get(const char *name, const void *build_id, size_t build_id_size, __u64 ino);
 void dso_open(struct dso *dso, __u32 tgid, const struct mapping *mapping);
 const char *dso_name(const struct dso *dso);
+bool dso_is_file(const struct dso *dso);
+bool dso_is_same(const struct dso *a, const struct dso *b);
 size_t dso_build_id(struct dso *dso, const unsigned char **build_id);
 char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr);
 __u64 dso_changed(void);
@@ -305,6 +312,7 @@ __u32 command_pid(void);
 void command_run(void);
 bool command_ended(void);
 void command_stop(void);
+void command_wait(void);
 
 /* pprof.c */
 void pprof_write(const struct profile *profile, const char *path);

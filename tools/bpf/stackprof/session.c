@@ -24,7 +24,6 @@ static struct {
 	const struct settings	*settings;
 	struct stackprof_bpf	*bpf;
 	struct ring_buffer	*ring;
-	struct perf_buffer	*mmaps;
 	struct bpf_link		**samplers;
 	size_t			nr_samplers;
 	size_t			room_samplers;
@@ -122,7 +121,7 @@ void session_load(const struct settings *settings)
 	if (!session.ring)
 		die(STATUS_FAILED, "cannot map the ring: %s", strerror(errno));
 	/* What is mapped from now on is reported; what was mapped is there to be read. */
-	session.mmaps = spaces_open(bpf_map__fd(session.bpf->maps.mmaps));
+	spaces_open(bpf_map__fd(session.bpf->maps.mmaps));
 	if (!settings->only_targets)
 		spaces_scan();
 }
@@ -194,7 +193,8 @@ void session_start(void)
 static void drain(void)
 {
 	ring_buffer__consume(session.ring);
-	perf_buffer__consume(session.mmaps);
+	spaces_read(now_ns());
+	spaces_rescan();
 	merge_touch();
 }
 

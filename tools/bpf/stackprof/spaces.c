@@ -6,10 +6,10 @@
  * from then on is reported by the kernel, through a perf event that counts nothing.
  * These records come by CPU, so they are put in order by their time when somebody looks.
  *
- * Invariant: nothing is forgotten, so every address is looked up as of the time at which
- * it was on a stack.
+ * Invariant: nothing is forgotten, and what takes the place of something else begins a
+ * struct space of its own. So every address is looked up as of a time at which it meant
+ * what it did when it was on a stack.
  */
-#include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +35,9 @@ struct process {
 	struct birth	*births;
 	size_t		nr_births;
 	size_t		room_births;
+	__u64		*changes;	/* When something took another's place, in order */
+	size_t		nr_changes;
+	size_t		room_changes;
 	bool		scanned;
 };
 
@@ -91,9 +94,12 @@ struct record_lost {
 	__u64				lost;
 };
 
+static struct perf_buffer *buffer;
 static struct hashmap *processes;
 static struct hashmap *touched;
+static __u64 read_until;
 static __u64 lost;
+static __u64 lost_time;
 
 static struct process *process_of(__u32 tgid)
 {
@@ -105,15 +111,6 @@ static struct process *process_of(__u32 tgid)
 	if (hashmap__add(processes, tgid, process))
 		die(STATUS_FAILED, "out of memory");
 	return process;
-}
-
-static void add_mapping(__u32 tgid, const struct mapping *mapping)
-{
-	struct process *process = process_of(tgid);
-
-	process->mappings = xgrow(process->mappings, process->nr_mappings,
-				  &process->room_mappings, sizeof(*process->mappings));
-	process->mappings[process->nr_mappings++] = *mapping;
 }
 
 static void add_birth(__u32 tgid, __u32 parent, __u64 time)
@@ -137,6 +134,46 @@ static struct birth birth_at(const struct process *process, __u64 time)
 	return latest;
 }
 
+static void add_change(struct process *process, __u64 time)
+{
+	size_t i = process->nr_changes;
+
+	if (i && process->changes[i - 1] == time)
+		return;
+	process->changes = xgrow(process->changes, i, &process->room_changes,
+				 sizeof(*process->changes));
+	for (; i && process->changes[i - 1] > time; i--)
+		process->changes[i] = process->changes[i - 1];
+	process->changes[i] = time;
+	process->nr_changes++;
+}
+
+/**
+ * spaces_changes - how often something was mapped in the place of something else
+ * @tgid:	in which process
+ * @time:	until when
+ *
+ * Return: the number
+ */
+__u64 spaces_changes(__u32 tgid, __u64 time)
+{
+	struct process *process;
+	size_t nr;
+
+	if (!hashmap__find(processes, tgid, &process))
+		return 0;
+	nr = process->nr_changes;
+	while (nr && process->changes[nr - 1] > time)
+		nr--;
+	return nr;
+}
+
+/* Of one file: do both say the same of an address? What is no file has no offset. */
+static bool is_same_part(const struct mapping *a, const struct mapping *b)
+{
+	return !dso_is_file(a->dso) || a->start - a->offset == b->start - b->offset;
+}
+
 /* The latest one of the address space that @birth began. */
 static const struct mapping *mapping_at(const struct process *process, struct birth birth,
 					__u64 time, __u64 addr)
@@ -154,17 +191,8 @@ static const struct mapping *mapping_at(const struct process *process, struct bi
 	return latest;
 }
 
-/**
- * spaces_find - what was mapped at an address
- * @space:	in which address space
- * @addr:	the address
- *
- * Return: the mapping, NULL if none is known
- */
-const struct mapping *spaces_find(const struct space *space, __u64 addr)
+static const struct mapping *find_at(__u32 tgid, __u64 time, __u64 addr)
 {
-	__u32 tgid = space->tgid;
-	__u64 time = space->last;
 	struct process *process;
 
 	while (tgid && hashmap__find(processes, tgid, &process)) {
@@ -177,6 +205,100 @@ const struct mapping *spaces_find(const struct space *space, __u64 addr)
 		time = birth.time;
 	}
 	return NULL;
+}
+
+/**
+ * spaces_find - what was mapped at an address
+ * @space:	in which address space
+ * @addr:	the address
+ *
+ * Return: the mapping, NULL if none is known
+ */
+const struct mapping *spaces_find(const struct space *space, __u64 addr)
+{
+	return find_at(space->tgid, space->last, addr);
+}
+
+static bool overlap(const struct mapping *a, const struct mapping *b)
+{
+	return a->start < b->end && b->start < a->end;
+}
+
+/* Note when @mapping took the place of others, or, as records come by CPU, they its. */
+static void note_changes(__u32 tgid, const struct mapping *mapping)
+{
+	struct process *changed = process_of(tgid), *process;
+	__u64 until = ~0ULL, time = mapping->time;
+
+	while (tgid && hashmap__find(processes, tgid, &process)) {
+		struct birth birth = birth_at(process, time);
+
+		for (size_t i = 0; i < process->nr_mappings; i++) {
+			const struct mapping *other = &process->mappings[i];
+
+			if (overlap(other, mapping) && other->time >= birth.time &&
+			    other->time <= until &&
+			    (other->dso != mapping->dso || !is_same_part(other, mapping)))
+				add_change(changed, other->time > mapping->time ?
+						    other->time : mapping->time);
+		}
+		tgid = birth.parent;
+		until = birth.time;
+		time = birth.time;
+	}
+}
+
+static void add_mapping(__u32 tgid, const struct mapping *mapping)
+{
+	struct process *process = process_of(tgid);
+
+	note_changes(tgid, mapping);
+	process->mappings = xgrow(process->mappings, process->nr_mappings,
+				  &process->room_mappings, sizeof(*process->mappings));
+	process->mappings[process->nr_mappings++] = *mapping;
+}
+
+/* Is all of @mapping in @known, and nothing that came after @known? */
+static bool is_within(__u32 tgid, __u64 time, const struct mapping *known,
+		      const struct mapping *mapping)
+{
+	struct process *process;
+
+	if (mapping->end > known->end || !is_same_part(known, mapping))
+		return false;
+	while (tgid && hashmap__find(processes, tgid, &process)) {
+		struct birth birth = birth_at(process, time);
+
+		for (size_t i = 0; i < process->nr_mappings; i++) {
+			const struct mapping *other = &process->mappings[i];
+
+			if (overlap(other, mapping) && other->time <= time &&
+			    (other->time > known->time ||
+			     (other->time == known->time && other > known)))
+				return false;
+		}
+		tgid = birth.parent;
+		time = birth.time;
+	}
+	return true;
+}
+
+/* What a process maps again and again is in the table once. */
+static bool is_known(__u32 tgid, const struct mapping *mapping)
+{
+	const struct mapping *known = find_at(tgid, mapping->time, mapping->start);
+
+	return known && known->dso == mapping->dso &&
+	       is_within(tgid, mapping->time, known, mapping);
+}
+
+/* Of a line of /proc/PID/maps: a record may have said so, with its time. */
+static bool is_recorded(__u32 tgid, const struct mapping *mapping)
+{
+	const struct mapping *known = find_at(tgid, ~0ULL, mapping->start);
+
+	return known && dso_is_same(known->dso, mapping->dso) &&
+	       is_within(tgid, ~0ULL, known, mapping);
 }
 
 /* A line of /proc/PID/maps. */
@@ -196,21 +318,26 @@ static void scan_line(__u32 tgid, char *line, __u64 time)
 	mapping.end = end;
 	mapping.offset = offset;
 	mapping.dso = dso_get(line[at] ? line + at : "//anon", NULL, 0, ino);
-	add_mapping(tgid, &mapping);
+	if (!is_recorded(tgid, &mapping))
+		add_mapping(tgid, &mapping);
 }
 
+/* What was mapped at @time, or since the process began, if that was later. */
 static void scan_process(__u32 tgid, __u64 time)
 {
 	char *path = xprintf("/proc/%u/maps", tgid), *line = NULL;
+	struct process *process = process_of(tgid);
 	FILE *file = fopen(path, "re");
 	size_t room = 0;
+	__u64 born;
 
 	free(path);
-	process_of(tgid)->scanned = true;
+	process->scanned = true;
 	if (!file)
 		return;
+	born = birth_at(process, ~0ULL).time;
 	while (getline(&line, &room, file) > 0)
-		scan_line(tgid, line, time);
+		scan_line(tgid, line, time > born ? time : born);
 	free(line);
 	fclose(file);
 }
@@ -221,8 +348,7 @@ void spaces_scan_process(__u32 tgid)
 	scan_process(tgid, 0);
 }
 
-/* Likewise of all processes. */
-void spaces_scan(void)
+static void scan_all(bool only_known, __u64 time)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -230,10 +356,18 @@ void spaces_scan(void)
 	if (!proc)
 		die(STATUS_FAILED, "cannot read /proc; mount it");
 	while ((entry = readdir(proc))) {
-		if (isdigit((unsigned char)entry->d_name[0]))
-			spaces_scan_process(strtoul(entry->d_name, NULL, 10));
+		const __u32 tgid = strtoul(entry->d_name, NULL, 10);
+
+		if (tgid && (!only_known || hashmap__find(processes, tgid, NULL)))
+			scan_process(tgid, time);
 	}
 	closedir(proc);
+}
+
+/* Likewise of all processes. */
+void spaces_scan(void)
+{
+	scan_all(false, 0);
 }
 
 /* Two places that are taken for one cost an early look at a file. */
@@ -261,7 +395,7 @@ void spaces_touch(const struct space *space, const struct stack *stack)
 		mapping = spaces_find(space, stack->ips[i]);
 		/* A record that was lost, or a process from before the first of them. */
 		if (!mapping && !process->scanned) {
-			scan_process(space->tgid, birth_at(process, space->last).time);
+			scan_process(space->tgid, 0);
 			mapping = spaces_find(space, stack->ips[i]);
 		}
 		if (mapping)
@@ -283,18 +417,15 @@ static void handle_mmap2(const struct record_mmap2 *rec, __u64 time)
 		mapping.dso = dso_get(rec->filename, rec->build_id, rec->build_id_size, 0);
 	else
 		mapping.dso = dso_get(rec->filename, NULL, 0, has_build_id ? 0 : rec->ino);
-	add_mapping(rec->pid, &mapping);
+	if (!is_known(rec->pid, &mapping))
+		add_mapping(rec->pid, &mapping);
 }
 
-/* What was mapped meanwhile is not known: look again, as of the time of @id. */
 static void handle_lost(const struct record_lost *rec, __u64 time)
 {
-	struct hashmap_entry *entry;
-	size_t bucket;
-
 	lost += rec->lost;
-	hashmap__for_each_entry(processes, entry, bucket)
-		scan_process(entry->key, time);
+	if (!lost_time || time < lost_time)
+		lost_time = time;
 }
 
 static enum bpf_perf_event_ret handle_record(void *ctx, int cpu,
@@ -324,6 +455,27 @@ static enum bpf_perf_event_ret handle_record(void *ctx, int cpu,
 	return LIBBPF_PERF_EVENT_CONT;
 }
 
+/**
+ * spaces_read - know what was mapped
+ * @time:	up to when
+ */
+void spaces_read(__u64 time)
+{
+	if (time < read_until)
+		return;
+	read_until = now_ns();
+	perf_buffer__consume(buffer);
+}
+
+/* Where records were lost, see what is mapped. What is gone meanwhile is not known. */
+void spaces_rescan(void)
+{
+	if (!lost_time)
+		return;
+	scan_all(true, lost_time);
+	lost_time = 0;
+}
+
 /* Records of mappings, forks and execs that nobody heard of. */
 __u64 spaces_lost(void)
 {
@@ -333,10 +485,8 @@ __u64 spaces_lost(void)
 /**
  * spaces_open - begin to listen to what is mapped
  * @map_fd:	of an array of perf events
- *
- * Return: what to take records from
  */
-struct perf_buffer *spaces_open(int map_fd)
+void spaces_open(int map_fd)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -355,12 +505,10 @@ struct perf_buffer *spaces_open(int map_fd)
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
-	struct perf_buffer *buffer;
 
 	processes = map_of_numbers();
 	touched = map_of_numbers();
 	buffer = perf_buffer__new_raw(map_fd, BUFFER_PAGES, &attr, handle_record, NULL, NULL);
 	if (!buffer)
 		die(STATUS_FAILED, "cannot listen to mappings of processes; run as root");
-	return buffer;
 }

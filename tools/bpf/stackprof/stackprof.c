@@ -422,5 +422,7 @@ int main(int argc, char **argv)
 	take_samples();
 	write_reports(out);
 	show_losses();
+	if (args.command)
+		command_wait();
 	return 0;
 }

@@ -3,7 +3,7 @@
 # Test stackprof on the running kernel, as root: test.sh DIRECTORY [WORDS]
 #
 # The directory is where 'make stackprof test' put the programs. Needs perf on PATH, go
-# and python3. Results in TAP. With WORDS, only tests with these in their name.
+# python3, objcopy and protoc. Results in TAP. With WORDS, only tests with these in their name.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,9 +45,12 @@ fail() {
 	return 1
 }
 
-# run ARGUMENT...: stackprof, with its report in out and stderr in err; its books must balance
+# run ARGUMENT...: stackprof, with its report in out and stderr in err; it must end, and its
+# books must balance
 run() {
-	"$prof" -o out "$@" > said 2> err || { cat err; fail "status $?: stackprof $*"; return 1; }
+	local status=0
+	timeout --foreground -s KILL 200 "$prof" -o out "$@" > said 2> err || status=$?
+	[ $status = 0 ] || { cat err; fail "status $status: stackprof $*"; return 1; }
 	balanced
 }
 
@@ -207,6 +210,16 @@ pprof() {
 	grep -q spin top || { cat top; fail "no function spin in -top"; }
 }
 
+# Names of threads and files may be anything, strings of a profile may not.
+strings() {
+	cp "$threads" $'b\xc3d' || return 1
+	run -F 499 --pprof file.pb.gz -- ./$'b\xc3d' spin 1 || return 1
+	gzip -dc file.pb.gz | protoc -I "$here/.." --decode=pprof.Profile profile.proto > decoded ||
+		return 1
+	[ "$(grep -c '^string_table: .*b\\357\\277\\275d"$' decoded)" = 2 ] ||
+		{ grep ^string_table decoded; fail "no name of thread and file"; }
+}
+
 # Blocked for as long as the program says, in the function that sleeps.
 off_cpu() {
 	local says blocked
@@ -299,6 +312,87 @@ dead() {
 	[ "$(value '^gone;.*;main;do_die;die_here;syscall' out)" = 50 ]
 }
 
+# calls NUMBER NAME: so many were seen from the function of a library
+calls() {
+	[ "$(value "^threads;.*;main;do_[a-z]*;$2;call_here;syscall" out)" = "$1" ] && return
+	cat out err
+	fail "not $1 calls from $2"
+}
+
+# One after the other at the same place.
+swapped() {
+	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 \
+		"$bin/one.so" "$bin/two.so" "$bin/one.so" || return 1
+	[ "$(sort -u said | wc -l)" = 1 ] || { cat said; fail "not at the same place"; return 1; }
+	calls 200 one && calls 100 two
+}
+
+# What was mapped when the buffer was full is found by looking again.
+lost_mappings() {
+	# shellcheck disable=SC2016	# PPID is stackprof
+	run -e syscalls:sys_enter_getppid --folded -- sh -c 'exec "$0" "$@" $PPID' \
+		"$threads" lose 100 "$bin/one.so" || return 1
+	cat err
+	[ "$(count 'mappings lost')" -gt 100 ] || fail "nothing was lost" || return 1
+	calls 100 one
+}
+
+# split LIBRARY: into itself without a symbol table, and what it links to
+split() {
+	objcopy --only-keep-debug "$bin/$1.so" "$1.debug" &&
+		objcopy --strip-all --add-gnu-debuglink="$1.debug" "$bin/$1.so" "$1.so"
+}
+
+# By build-id and by checksum, but not if these are others.
+debuginfo() {
+	split one && split two || return 1
+	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 ./one.so ./two.so ||
+		return 1
+	calls 100 one && calls 100 two || return 1
+	echo >> two.debug
+	cp two.debug one.debug
+	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 ./one.so ./two.so ||
+		return 1
+	calls 0 one && calls 0 two
+}
+
+# Nobody ever writes to it.
+debuginfo_pipe() {
+	split one && split two && rm one.debug two.debug && mkfifo one.debug two.debug || return 1
+	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 ./one.so ./two.so
+}
+
+# Who truncates a file that is mapped sends SIGBUS. All names are there when a profile is
+# written, which waits for the reader of the pipe.
+not_mapped() {
+	local mapped tries=0
+	cp "$threads" victim
+	mkfifo pipe
+	"$prof" -F 499 --pprof pipe -- ./victim spin 1 2> err &
+	until grep -qE 'wait_for_partner|fifo_open' /proc/$!/wchan; do
+		tries=$((tries + 1))
+		if [ $tries = 500 ] || ! kill -0 $!; then
+			cat err
+			fail "it did not wait"
+			return 1
+		fi
+		sleep 0.2
+	done
+	mapped=$(grep -c victim /proc/$!/maps)
+	cat pipe > file.pb.gz
+	wait $! || { cat err; return 1; }
+	[ "$mapped" = 0 ] || fail "$mapped mappings of a target's file"
+}
+
+# It takes no notice of SIGTERM.
+stubborn() {
+	# shellcheck disable=SC2016	# the shell's own number
+	run -F 499 --folded -d 1 -- sh -c 'trap "" TERM; echo $$; while :; do :; done' || return 1
+	[ "$(value '^sh;' out)" -gt 50 ] || { cat out; fail "too few samples"; return 1; }
+	sleep 0.5
+	! kill -0 "$(cat said)" || fail "it still runs"
+}
+
 killed() {
 	"$threads" wait &
 	(sleep 2; kill -9 $!) &
@@ -362,6 +456,11 @@ check "top ten as perf's: threads" with_perf threads "$threads" spin 8
 check "top ten as perf's: messaging" with_perf sched-messaging \
 	perf bench sched messaging -g 2 -l 600
 check "pprof" pprof
+if command -v protoc > /dev/null; then
+	check "pprof: strings" strings
+else
+	skip "pprof: strings" "no protoc"
+fi
 check "off CPU: time asleep" off_cpu
 check "off CPU: blocked at the end" off_cpu_end
 check "tracepoint" tracepoint
@@ -376,7 +475,13 @@ check "truncated stacks" truncated
 check "deep stacks" deep
 check "no room for children" few_tasks
 check "processes and files that are gone" dead
+check "files: one in the place of another" swapped
+check "files: lost mappings" lost_mappings
+check "files: separate debuginfo" debuginfo
+check "files: a pipe for debuginfo" debuginfo_pipe
+check "files: not mapped" not_mapped
 check "the target is killed" killed
+check "the command ignores SIGTERM" stubborn
 check "interrupt" interrupt
 if command -v bpftrace > /dev/null; then
 	check "bpftrace hears of deliveries" bpftrace_path

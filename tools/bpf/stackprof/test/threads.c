@@ -8,13 +8,22 @@
  *   threads sleep MS TIMES	sleeps in one function, and says for how long in us
  *   threads calls TIMES	so many system calls getppid()
  *   threads die TIMES		so many processes, each of which ends in its function
- *   threads wait		until it is killed, in two threads
+ *   threads wait		in two of them, until it is killed
+ *   threads swap TIMES LIB...	so many system calls getppid() from each library, when the
+ *				one before is gone; says where the library's function is
+ *   threads lose TIMES LIB PID	so many of these from a library that was mapped, like much
+ *				else, while the process PID was stopped
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -163,6 +172,69 @@ static noinline int do_wait(void)
 		sleep_here(10);
 }
 
+/* See called.c. */
+typedef void (*called_t)(void (*)(void));
+
+static called_t load(const char *library, void **handle)
+{
+	const called_t *called;
+
+	*handle = dlopen(library, RTLD_NOW);
+	called = *handle ? dlsym(*handle, "called") : NULL;
+	if (!called) {
+		fprintf(stderr, "threads: no library %s\n", library);
+		exit(1);
+	}
+	return *called;
+}
+
+static noinline int do_swap(unsigned int times, char **libraries)
+{
+	for (; *libraries; libraries++) {
+		void *handle;
+		const called_t called = load(*libraries, &handle);
+
+		printf("%p\n", called);
+		for (unsigned int i = 0; i < times; i++)
+			called(call_here);
+		dlclose(handle);
+	}
+	return 0;
+}
+
+static void map_code(void)
+{
+	void *page = mmap(NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		exit(1);
+	munmap(page, 1);
+}
+
+static noinline int do_lose(unsigned int times, const char *library, pid_t reader)
+{
+	called_t called;
+	cpu_set_t cpus;
+	void *handle;
+
+	/* The CPU with what is lost. It is said there when something else is mapped. */
+	CPU_ZERO(&cpus);
+	CPU_SET(sched_getcpu(), &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+
+	kill(reader, SIGSTOP);
+	for (int i = 0; i < 5000; i++)
+		map_code();
+	called = load(library, &handle);
+	kill(reader, SIGCONT);
+	sleep(1);
+	map_code();
+	sleep(1);
+	for (unsigned int i = 0; i < times; i++)
+		called(call_here);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -178,6 +250,10 @@ int main(int argc, char **argv)
 		return do_die(number);
 	if (!strcmp(what, "wait"))
 		return do_wait();
-	fprintf(stderr, "usage: threads spin|sleep|calls|die|wait NUMBER [TIMES]\n");
+	if (!strcmp(what, "swap"))
+		return do_swap(number, argv + 3);
+	if (!strcmp(what, "lose") && argc > 4)
+		return do_lose(number, argv[3], atoi(argv[4]));
+	fprintf(stderr, "usage: threads spin|sleep|calls|die|wait|swap|lose NUMBER ...\n");
 	return 2;
 }

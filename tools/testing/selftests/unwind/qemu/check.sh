@@ -189,18 +189,18 @@ for kernel; do
 		continue
 	fi
 	# The long ones first.
+	ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \
+		"$BUILD/kernel-$kernel/install"
 	if [ "$kernel" = plain ]; then
-		for list in "$here"/perf-tests.*; do
-			vm "$kernel" "perf-${list##*.}" "$list"
-		done
 		# Takes minutes, which who checks an edit of the kernel has not.
 		[ $# = 1 ] || ! build_stackprof "$kernel" ||
 			ACCEL=$steady vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" \
 				"$dir/stackprof"
+		for list in "$here"/perf-tests.*; do
+			vm "$kernel" "perf-${list##*.}" "$list"
+		done
 	fi
 	[ ! "$built" ] || kselftests "$kernel"
-	ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \
-		"$BUILD/kernel-$kernel/install"
 	if [ "$kernel" = plain ]; then
 		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
 		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"

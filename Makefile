@@ -4,13 +4,13 @@
 # Every verb does what it needs first, so any works on a fresh clone. A goal that
 # is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
 
-VERBS := help demo check check-long bench interop tree kernel perf shell run lint series refresh clean
+VERBS := help demo check check-all check-long test bench interop tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 KERNEL ?= plain
 ifneq ($(filter bench base,$(KERNEL)),)
-ifneq ($(filter check check-long demo lint interop,$(MAKECMDGOALS)),)
+ifneq ($(filter check check-all check-long test demo lint interop,$(MAKECMDGOALS)),)
 $(error KERNEL=$(KERNEL) has no test options: make bench uses it)
 endif
 endif
@@ -63,7 +63,9 @@ export MEM := $(MEM_$(KERNEL))
 help:
 	@echo 'Verbs; each does what it needs first:'
 	@echo '  demo      record real programs in the VM, show the report and what it cost'
-	@echo '  check     everything that must pass; ends with "N passed, N failed"'
+	@echo '  check     the gate: what finds most for its time; ends with "N passed, N failed"'
+	@echo '  check-all everything that comes to an end by itself, on both kernels'
+	@echo '  test      one program, test or part in one boot: make test T=core_cancel[.remote]'
 	@echo '  check-long  storms of MINUTES=30, fuzzers, the data-race kernel'
 	@echo '  bench     what a sample costs, in instructions and bytes'
 	@echo '  tree      assemble build/linux from the base and the series'
@@ -105,18 +107,32 @@ kernel: tree
 # first, so that quick parts fill the CPUs at the end.
 CHECKED := $(if $(filter file,$(origin KERNEL)),debug plain,$(KERNEL))
 check: tree perf
-	@$(VM_CHECK)
+	@LINT="$(SCRIPTS)/lint.sh $(LINUX)"; export LINT; $(call CHECK,gate,$(CHECKED))
+
+check-all: tree perf
+	@LINT="$(SCRIPTS)/lint.sh $(LINUX)"; export LINT; $(call CHECK,all,$(CHECKED))
 
 # Storms and fuzzers for MINUTES, and what the other kernels have no time for.
 MINUTES ?= 30
 check-long: CHECKED := plain debug kcsan
 check-long: tree perf
 	@$(SCRIPTS)/deps.sh clang
-	@MINUTES=$(MINUTES); export MINUTES; $(VM_CHECK)
+	@MINUTES=$(MINUTES); export MINUTES; $(call CHECK,long,$(CHECKED))
 
-VM_CHECK = for k in $(CHECKED); do $(MAKE) KERNEL=$$k kernel || exit 1; \
+# One program of the kselftests or a test of it, KUnit or one of its suites, or a part of
+# the checks: in one boot. What needs perf or another tool says so in its output.
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+ifeq ($(strip $(T)),)
+$(error usage: make test T=program[.test] or T=kunit[.suite] [KERNEL=debug]; T=help lists them)
+endif
+endif
+test: tree
+	@$(call CHECK,test,$(KERNEL),'$(T)')
+
+# $(call CHECK,TIER,KERNELS,WHAT)
+CHECK = for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; \
 		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done; \
-	BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(CHECKED)
+	BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(1) $(2) $(3)
 
 demo: kernel perf
 	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
@@ -153,7 +169,7 @@ shell: kernel perf
 
 clean:
 	rm -rf build/linux build/linux.tmp build/tree.state build/kernel-* build/perf build/git \
-		build/series build/series.tmp build/check build/demo build/bench build/each-commit \
+		build/series build/series.tmp build/draft build/check build/check.lock build/demo build/bench build/each-commit \
 		build/base/*.tmp build/base-files build/base-pmu build/base-pmu.stamp build/dl/tmp build/interop/out build/interop/log
 
 # Everything else belongs to the assembled tree.

@@ -5,6 +5,7 @@
   series.py manifest            check patches/series against what is there
   series.py tree [--force]      assemble build/linux; touches only what changed
   series.py refresh [PATCH]     edits made in build/linux go back to their source
+  series.py draft               build/draft/*.patch, for checks of the text
   series.py export [VERSION..]  build/series/*.patch, proved by git am
   series.py new                 list the files that the series adds, as DEST
 
@@ -507,19 +508,24 @@ def import_base(base, version):
     need_space(2500, "the git import of the base")
     say(f"series: importing base {version} into git (about 25 s)")
     os.makedirs(tmp)
-    git(tmp, "init", "-q", "--bare")
-    stamp(tmp, base, "tree")
-    commit = git(tmp, "commit-tree", "-m", f"linux-source-6.12 {version}", git(tmp, "rev-parse", "tree^{tree}"),
-                 env=identity("Debian Kernel Team <debian-kernel@lists.debian.org>"))
-    git(tmp, "update-ref", "refs/heads/base", commit)
+    fill(tmp, base, version, ["."])
     os.rename(tmp, repo)
     return repo
 
 
-def stamp(repo, tree_dir, tag):
-    """Record a directory as a tree, by an index of its own that remembers stat data; tag it."""
+def fill(repo, base, version, paths):
+    """Make a bare repository whose branch 'base' has these files of the source."""
+    git(repo, "init", "-q", "--bare")
+    stamp(repo, base, "tree", paths)
+    commit = git(repo, "commit-tree", "-m", f"linux-source-6.12 {version}", git(repo, "rev-parse", "tree^{tree}"),
+                 env=identity("Debian Kernel Team <debian-kernel@lists.debian.org>"))
+    git(repo, "update-ref", "refs/heads/base", commit)
+
+
+def stamp(repo, tree_dir, tag, paths):
+    """Record files of a directory as a tree, by an index of its own that remembers stat data; tag it."""
     env = {"GIT_INDEX_FILE": os.path.join(repo, f"index.{tag}"), "GIT_WORK_TREE": tree_dir, "GIT_DIR": repo}
-    git(repo, "-C", tree_dir, "add", "-A", "-f", ".", env=env)
+    git(repo, "-C", tree_dir, "add", "-A", "-f", *paths, env=env)
     value = git(repo, "write-tree", env=env)
     git(repo, "tag", "-f", tag, value)
     return value
@@ -577,27 +583,42 @@ def prove_by_am(repo, paths):
     return git(work, "rev-parse", "HEAD^{tree}")
 
 
-def export(versions):
+def checked_series():
+    """The base, its version, the commits and their edits, when the manifest is right."""
     base, version = base_tree(load_state()["base"] or os.environ.get("BASE", ""))
     commits = load()
     wrong = manifest(commits)
     if wrong:
         raise Failure("; ".join(wrong))
-    if not commits:
-        say("series: patches/series names no commit")
-        return
-    hooks = Hooks(base, version, commits)
+    return base, version, commits, Hooks(base, version, commits)
+
+
+def format_patches(repo, out):
+    shutil.rmtree(out, ignore_errors=True)
+    git(repo, "format-patch", "-q", "--zero-commit", "--no-signature", "--base=base", "-o", out, "base..series")
+
+
+def draft():
+    """The patches, from the files that they edit alone: seconds, but proves nothing of the rest."""
+    base, version, commits, hooks = checked_series()
+    with tempfile.TemporaryDirectory(dir=BUILD) as repo:
+        fill(repo, base, version, ["MAINTAINERS", *hooks.stages])
+        build_branch(repo, base, commits, hooks)
+        format_patches(repo, os.path.join(BUILD, "draft"))
+
+
+def export(versions):
+    base, version, commits, hooks = checked_series()
     repo = import_base(base, version)
     made = build_branch(repo, base, commits, hooks)
     out = os.path.join(BUILD, "series.tmp")
-    shutil.rmtree(out, ignore_errors=True)
-    git(repo, "format-patch", "-q", "--zero-commit", "--no-signature", "--base=base", "-o", out, "base..series")
+    format_patches(repo, out)
     write(os.path.join(out, "base-version"), version.encode())
     paths = set(hooks.stages) | {destination(n) for c in commits for n in c.brings}
     applied = prove_by_am(repo, paths)
     if applied != made:
         raise Failure(f"git am gives tree {applied}, the series gives {made}")
-    assembled = stamp(repo, LINUX, "assembled")
+    assembled = stamp(repo, LINUX, "assembled", ["."])
     if assembled != made:
         names = git(repo, "diff-tree", "-r", "--name-only", "series^{tree}", "assembled").split()
         raise Failure("build/linux differs from the series in " + ", ".join(names[:20]))
@@ -650,10 +671,12 @@ def main(argv):
             refresh(argv[2] if len(argv) > 2 else "")
         elif verb == "export":
             export(argv[2:])
+        elif verb == "draft":
+            draft()
         elif verb == "new":
             print("\n".join(sorted(overlay())))
         else:
-            raise Failure("usage: series.py manifest | tree [--force] | refresh [PATCH] | export [VERSION...] | new")
+            raise Failure("usage: series.py manifest | tree [--force] | refresh [PATCH] | draft | export [VERSION...] | new")
     except Failure as error:
         say(f"{verb}: {error}")
         return 1

@@ -1,221 +1,283 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Everything that must pass, on kernels that are built: check.sh KERNEL...
+# The tests, on kernels that are built:
+#
+#   check.sh gate KERNEL...	make check: what finds most for its time
+#   check.sh all KERNEL...	make check-all: everything that comes to an end by itself
+#   check.sh long KERNEL...	make check-long: storms and fuzzers for MINUTES
+#   check.sh test KERNEL WHAT	make test: one program, test or part in one boot
 #
 # Each part boots its own VM, so that a part that takes the kernel down hides no
-# other. Parts run side by side, one more than there are CPUs, because perf waits a
-# lot. Prints every failing test, a table, the number of skipped tests if there are
+# other. Prints every failing test, a table, the number of skipped tests if there are
 # any, and as the last line "N passed, N failed". A part that could not run is a
-# failure.
+# failure. parts.sh runs and judges the parts.
 #
-# The debug kernel runs the same kselftests; what goes on for as long as it is told,
-# storm and fuzzers, takes seconds on the plain kernel, a minute each on others.
-# MINUTES=n is make check-long: storms, fuzzers and the whole test matrix instead, and
-# the kcsan kernel has the kselftests.
-#
-# Environment: BUILD (the build directory), LINUX, PERF_BIN, MINUTES, and UNWIND_SEED,
-# with which storm and fuzzers do again what they did.
+# Environment: BUILD (the build directory), LINUX, PERF_BIN, LINT (a command for quick
+# checks of the source, as TAP), MINUTES, and UNWIND_SEED, with which storm and fuzzers do
+# again what they did.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$BUILD/check
-table=
-passed=0
-failed=0
-skipped=0
-built=
 install=$dir/kselftest
+ftrace=$LINUX/tools/testing/selftests/ftrace
 fuzz=$LINUX/tools/testing/selftests/unwind/fuzz/fuzz.sh
-# For what switches tracepoints on and off: see keep_tracepoint() in perf_ring.h.
-steady=tcg,thread=single
+# shellcheck source-path=SCRIPTDIR source=parts.sh
+. "$here/parts.sh"
 
-# timed FILE COMMAND...: leaves status and seconds in FILE
-timed() {
-	local file=$1 begin=$SECONDS
-	shift
-	"$@"
-	echo "$? $((SECONDS - begin))" > "$file"
-}
-
-# guest KERNEL PART ARGUMENT...: one boot
-# shellcheck disable=SC2317	# called by timed
+# guest KERNEL KIND ARGUMENT...: one boot
+# shellcheck disable=SC2317	# called by a part
 guest() {
-	local kernel=$1 part=$2 leak="" limit=1800 memory=1G vars
+	local kernel=$1 kind=$2 leak="" limit=1200 memory=1G vars
 	shift 2
 	[ "$kernel" != debug ] || leak=1
-	[ "$kernel" = plain ] || { limit=3600 memory=2G; }
+	[ "$kernel" = plain ] || { limit=2400 memory=2G; }
 	limit=$((limit + 60 * ${MINUTES:-0}))
 	vars="UNWIND_TIMEOUT=$limit ${UNWIND_SEED:+UNWIND_SEED=$UNWIND_SEED}"
-	vars+=" ${seconds:+UNWIND_SECONDS=$seconds} ${full:+UNWIND_FULL=$full}"
-	vars+=" ${nmi:+UNWIND_STORM_NMI=$nmi}"
-	MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$part TIMEOUT=$limit \
-		APPEND=$([ "$part" = kunit ] && echo kunit.enable=1) GUEST_PATH=$PERF_BIN \
-		"$here/vm.sh" run "$BUILD/kernel-$kernel" \
-		"$vars sh $here/guest-check.sh ${part%%-*} $*"
+	vars+=" ${duration:+UNWIND_SECONDS=$duration} ${full:+UNWIND_FULL=$full}"
+	vars+=" ${nmi:+UNWIND_STORM_NMI=$nmi} ${only:+UNWIND_FTRACE=$only}"
+	MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$kind TIMEOUT=$limit GUEST_PATH=$PERF_BIN \
+		setpriv --pdeathsig TERM "$here/vm.sh" run "$BUILD/kernel-$kernel" \
+		"$vars sh $here/guest-check.sh ${kind%%-*} $*"
 }
 
-# part KERNEL PART COMMAND...: start it when a CPU is free
-part() {
-	local name=$1-$2 log=$dir/$1-$2
-	echo "check: $2 $1"
-	rm -rf "${log:?}"
-	mkdir -p "$log"
-	while [ "$(jobs -rp | wc -l)" -gt "$(nproc)" ]; do
-		wait -n
-	done
-	shift 2
-	timed "$log/result" "$@" > "$log/output" 2> "$log/errors" &
-	parts+=("$name")
-}
-
-# vm KERNEL PART ARGUMENT...: a part that is one boot
+# vm KERNEL KIND ARGUMENT...: queue a part that is one boot, with the variables in with
 vm() {
-	part "$1" "$2" guest "$@"
+	part "$1-$2" "${with[@]}" guest "$@"
 }
 
-# Build the kselftests, for all kernels: their headers are the same.
+# host KIND COMMAND...: queue a part that runs here; what it starts ends with it
+host() {
+	part "host-$1" "${with[@]}" setpriv --pdeathsig TERM "${@:2}"
+}
+
+# build WHAT DIRECTORY ARGUMENT...: quietly; say what failed
+build() {
+	local log=$dir/$1.log
+	echo "check: building $1 (log: $log)"
+	make -s -C "$LINUX/tools/$2" "${@:3}" > "$log" 2>&1 < /dev/null && return
+	tail -n 20 "$log"
+	broken "host-$1" "it did not build, see $log"
+	return 1
+}
+
+# The kselftests, for all kernels: their headers are the same.
 build_kselftests() {
-	make -s -C "$LINUX/tools/testing/selftests" TARGETS=unwind O="$dir/obj" \
+	build kselftest testing/selftests TARGETS=unwind O="$dir/obj" \
 		KHDR_INCLUDES="-isystem $BUILD/kernel-$1/usr/include" \
-		INSTALL_PATH="$install" install > "$install.log" 2>&1 < /dev/null && return
-	tail -n 20 "$install.log"
-	broken kselftest "the tests did not build, see $install.log"
-	return 1
+		INSTALL_PATH="$install" install
 }
 
-# Build the BPF profiler, for the kernel whose types it takes.
-build_stackprof() {
-	mkdir -p "$dir/stackprof"
-	make -s -C "$LINUX/tools/bpf/stackprof" OUTPUT="$dir/stackprof/" \
-		VMLINUX_BTF="$BUILD/kernel-$1/vmlinux" test > "$dir/stackprof.log" 2>&1 \
-		< /dev/null && return
-	tail -n 20 "$dir/stackprof.log"
-	broken stackprof "it did not build, see $dir/stackprof.log"
-	return 1
+# build_tool DIRECTORY ARGUMENT...: a tool of the tree, and what its tests need
+build_tool() {
+	local name=${1##*/}
+	mkdir -p "$dir/$name"
+	build "$name" "$1" OUTPUT="$dir/$name/" "${@:2}"
 }
 
-# kselftests KERNEL: start them, in boots about as long as each other: more would cost
-# more, as on the debug kernel one takes longer, with its search for leaks, than a storm
-kselftests() {
-	local kernel=$1 tests="" faults="" bpf="" name seconds="" nmi=""
+# What the gate leaves out on the debug kernel: these look at values rather than at locks,
+# contexts and lifetimes, the plain kernel shows the same in a tenth of the time, and each
+# takes one to two minutes there.
+slow=" oracle compat_task user_regs nmi core_probe fault_at bpf_unwind bpf_unwind_load "
+
+# programs KIND...: those of parts of the kselftests. The parts take about as long as each
+# other; more of them would cost more boots, and on the debug kernel searches for leaks.
+programs() {
+	local name kind
 	while IFS=: read -r _ name; do
 		case $name in
-		core_* | storm | fuzz_*) ;;
-		bpf_*) bpf+=" $name" ;;
-		depth | fail_nth | fault_at | hostile_stack | paged_out) faults+=" $name" ;;
-		*) tests+=" $name" ;;
+		core_* | storm | fuzz_*) kind=core ;;
+		bpf_*) kind=bpf ;;
+		depth | fail_nth | fault_at | hostile_stack | paged_out) kind=faults ;;
+		*) kind=tasks ;;
 		esac
+		[[ " $* " != *" $kind "* || ${without-} == *" $name "* ]] || echo "$name"
 	done < "$install/kselftest-list.txt"
-	# As many as a quarter of an hour for all has room for.
+}
+
+# kselftest KERNEL NAME KIND...: the programs of these kinds in one boot
+kselftest() {
+	local names
+	mapfile -t names < <(programs "${@:3}")
+	vm "$1" "kselftest-$2" "$install" "${names[@]}"
+}
+
+# queue KERNEL KIND: one part. KIND is one of these:
+parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-intel kunit
+ftrace perf-deferred perf-callchain stackprof corpus harness harness-quick lint"
+queue() {
+	local kernel=$1 kind=$2 with=()
+	# What goes on for as long as it is told.
 	case $kernel in
-	plain) seconds=5 nmi=10000 ;;
-	debug) seconds=30 nmi=20000 ;;
-	kcsan) nmi=4000 ;;
+	plain) with=(duration=5 nmi=10000) ;;
+	debug) with=(duration=30 nmi=20000) ;;
+	kcsan) with=(nmi=4000) ;;
 	esac
-	# shellcheck disable=SC2086	# a list of names
-	vm "$kernel" kselftest "$install" $tests
-	# shellcheck disable=SC2086	# a list of names
-	vm "$kernel" kselftest-faults "$install" $faults
-	# shellcheck disable=SC2086	# a list of names
-	vm "$kernel" kselftest-bpf "$install" $bpf
-	vm "$kernel" kselftest-core "$install" core_cancel core_probe core_requests \
-		storm fuzz_attr fuzz_stack
-	# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.
-	[ "$kernel" != plain ] ||
-		VM_CPU=max,vendor=GenuineIntel vm "$kernel" kselftest-intel "$install" compat_task
+	case $kind in
+	kunit)
+		with+=(APPEND=kunit.enable=1)
+		vm "$kernel" kunit
+		;;
+	kselftest-intel)
+		# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.
+		with+=("VM_CPU=max,vendor=GenuineIntel")
+		vm "$kernel" "$kind" "$install" compat_task
+		;;
+	kselftest-*)
+		kselftest "$kernel" "${kind#*-}" "${kind#*-}"
+		;;
+	perf-*)
+		vm "$kernel" "$kind" "$here/perf-tests.${kind#*-}"
+		;;
+	ftrace)
+		vm "$kernel" ftrace "$ftrace" "$BUILD/kernel-$kernel/install"
+		;;
+	stackprof)
+		build_tool bpf/stackprof VMLINUX_BTF="$BUILD/kernel-$kernel/vmlinux" test &&
+			vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
+		;;
+	harness)
+		host harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
+		;;
+	harness-quick)
+		host harness-quick "$here/selftest.sh"
+		;;
+	corpus)
+		host corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
+		;;
+	lint)
+		# shellcheck disable=SC2086	# its words
+		host lint $LINT
+		;;
+	*)
+		return 2
+		;;
+	esac
+}
+
+# each KERNEL KIND...: queue these parts, in this order
+each() {
+	local kernel=$1 kind
+	shift
+	for kind; do
+		queue "$kernel" "$kind"
+	done
+}
+
+# What each tier has of a kernel; the long parts first, so that quick ones fill the CPUs at
+# the end.
+gate() {
+	local without with=()
+	case $1 in
+	debug)
+		without=$slow
+		with=(duration=10 nmi=5000)
+		kselftest debug core core
+		kselftest debug tasks tasks faults
+		kselftest debug bpf bpf
+		with=(only=exit.tc)
+		vm debug ftrace "$ftrace" "$BUILD/kernel-debug/install"
+		queue debug kunit
+		;;
+	plain)
+		each plain kselftest-tasks perf-deferred ftrace kselftest-bpf kselftest-core \
+			kselftest-faults kselftest-intel corpus harness-quick kunit
+		[ -z "${LINT-}" ] || queue plain lint
+		;;
+	esac
+}
+
+all() {
+	each "$1" ftrace kselftest-tasks kselftest-bpf kselftest-faults kselftest-core
+	if [ "$1" = plain ]; then
+		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus
+		[ -z "${LINT-}" ] || queue plain lint
+	fi
+	queue "$1" kunit
 }
 
 # What takes as long as it is told. The numbers are those of half an hour, most of
-# which the storm takes on the plain kernel.
+# which the storm takes on the plain kernel. Two CPUs of the guest run at the same time
+# where no text is patched meanwhile.
 long() {
-	local kernel=$1 seconds full nmi
-	if [ "$kernel" = plain ]; then
-		nmi=$((MINUTES * 2000000 / 30)) vm "$kernel" kselftest-storm "$install" storm
-		full=1 vm "$kernel" kselftest-full "$install" matrix
-		SINGLESTEP=1 vm "$kernel" kselftest-singlestep "$install" user_regs compat_task
-		part walker fuzz "$fuzz" run "$LINUX" "$dir/fuzz" $((MINUTES * 20))
+	local kernel=$1 third=$((MINUTES * 20)) with=()
+	case $kernel in
+	plain)
+		with=(nmi=$((MINUTES * 2000000 / 30)) "ACCEL=tcg,thread=multi")
+		vm plain kselftest-storm "$install" storm
+		with=(full=1)
+		vm plain kselftest-full "$install" matrix
+		with=(SINGLESTEP=1)
+		vm plain kselftest-singlestep "$install" user_regs compat_task
+		with=()
+		host walker-fuzz "$fuzz" run "$LINUX" "$dir/fuzz" "$third"
+		;;
+	debug)
+		with=(duration=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")
+		vm debug kselftest-storm "$install" storm
+		with=(duration="$third")
+		vm debug kselftest-bpf_storm "$install" bpf_unwind_storm
+		vm debug kselftest-fuzz_attr "$install" fuzz_attr
+		vm debug kselftest-fuzz_stack "$install" fuzz_stack
+		with=(full=1)
+		vm debug kselftest-full "$install" matrix core_probe
+		;;
+	kcsan)
+		each kcsan kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kunit
+		;;
+	esac
+}
+
+# one KERNEL WHAT: a program of the kselftests or a test of it, KUnit or a suite, or a part
+one() {
+	local kernel=$1 what=$2 with=()
+	case $what in
+	kunit.*)
+		with=(APPEND="kunit.enable=1 kunit.filter_glob=${what#*.}")
+		vm "$kernel" kunit
+		return
+		;;
+	esac
+	[ "$what" != kunit ] || { queue "$kernel" kunit; return; }
+	build_kselftests "$kernel" || return
+	if grep -qx "unwind:${what%%.*}" "$install/kselftest-list.txt"; then
+		vm "$kernel" kselftest-one "$install" "$what"
 		return
 	fi
-	seconds=$((MINUTES * 60)) vm "$kernel" kselftest-storm "$install" storm
-	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-bpf_storm "$install" bpf_unwind_storm
-	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-fuzz_attr "$install" fuzz_attr
-	seconds=$((MINUTES * 20)) vm "$kernel" kselftest-fuzz_stack "$install" fuzz_stack
-	full=1 vm "$kernel" kselftest-full "$install" matrix core_probe
-}
-
-# broken PART REASON: a part that could not run to its end is one failure more
-broken() {
-	echo "FAILED $1: $2"
-	failed=$((failed + 1))
-	table+=$(printf '%-20s %s' "$1" "$2")$'\n'
-}
-
-# settle KERNEL-PART: add up results, print failures
-settle() {
-	local log=$dir/$1 status seconds p f s results unexpected
-	read -r status seconds < "$log/result"
-	results=$log/output
-	[ "${1#*-}" != kunit ] || results=$log/console.log
-	"$here/results.py" "$1" "$results" > "$log/count"
-	grep '^FAILED' "$log/count"
-	read -r _ p f s < <(tail -n 1 "$log/count")
-	p=${p:-0} f=${f:-1} s=${s:-0}
-	# A test that needs what is not there tests nothing.
-	unexpected=$(grep '^SKIPPED' "$log/count" | grep -vEf "$here/expected-skips")
-	if [ "$unexpected" ]; then
-		echo "$unexpected"
-		f=$((f + $(echo "$unexpected" | wc -l)))
-		s=$((s - $(echo "$unexpected" | wc -l)))
-	fi
-	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-	table+=$(printf '%-20s %6d %6d %7d %6d s' "$1" "$p" "$f" "$s" "$seconds")$'\n'
-	if [ "$status" -ge 120 ]; then
-		cat "$log/errors"
-		broken "$1" "$(sed -n 's/^vm: //p' "$log/errors" | head -n 1)"
-	elif [ "$status" != 0 ] && [ "$f" = 0 ]; then
-		cat "$log/errors"
-		broken "$1" "no test failed, but the part ended with status $status"
-	fi
+	queue "$kernel" "$what" && return
+	echo "check: there is no '$what'. PROGRAM or PROGRAM.TEST, with one of these programs:"
+	sed 's/^unwind://' "$install/kselftest-list.txt" | fmt -w 90 | sed 's/^/  /'
+	echo "kunit or kunit.SUITE; or one of these parts:"
+	echo "$parts" | fmt -w 90 | sed 's/^/  /'
+	return 2
 }
 
 # Read as a whole before it runs: an edit meanwhile must not reach this run.
-{
-mkdir -p "$dir"
-parts=()
-build_kselftests "$1" && built=1
-for kernel; do
-	if [ "${MINUTES-}" ] && [ "$kernel" != kcsan ]; then
-		[ ! "$built" ] || long "$kernel"
-		continue
+main() {
+	local tier=$1 free
+	shift
+	mkdir -p "$install" || return
+	exec 8> "$dir.lock"
+	flock -n 8 || { echo "check: another check runs in $dir" >&2; return 1; }
+	free=$(df -Pm "$dir" | awk 'NR == 2 { print $4 }')
+	[ "$free" -ge 1000 ] ||
+		{ echo "check: the disk of $dir has $free MB free, tests need 1000 MB" >&2; return 1; }
+	if [ "$tier" = test ]; then
+		one "$@" || return
+		run_parts
+		summary
+		return
 	fi
-	# The long ones first.
-	ACCEL=$steady vm "$kernel" ftrace "$LINUX/tools/testing/selftests/ftrace" \
-		"$BUILD/kernel-$kernel/install"
-	if [ "$kernel" = plain ]; then
-		# Takes minutes, which who checks an edit of the kernel has not.
-		[ $# = 1 ] || ! build_stackprof "$kernel" ||
-			ACCEL=$steady vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" \
-				"$dir/stackprof"
-		for list in "$here"/perf-tests.*; do
-			vm "$kernel" "perf-${list##*.}" "$list"
-		done
-	fi
-	[ ! "$built" ] || kselftests "$kernel"
-	if [ "$kernel" = plain ]; then
-		part "$kernel" harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
-		part walker corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
-	fi
-	vm "$kernel" kunit
-done
-wait
-for name in "${parts[@]}"; do
-	settle "$name"
-done
-
-echo
-printf '%-20s %6s %6s %7s\n%s\n' part passed failed skipped "$table"
-[ "$skipped" = 0 ] || echo "$skipped skipped"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
-exit
+	build_kselftests "$1" && for kernel; do
+		case $tier in
+		gate) gate "$kernel" ;;
+		all) all "$kernel" ;;
+		long) long "$kernel" ;;
+		esac
+	done
+	run_parts
+	summary
 }
+
+main "$@"
+exit

@@ -9,9 +9,16 @@ set -u
 
 status_file=${TMPDIR:-/tmp}/status
 
-# run_test PROGRAM: its output, line by line
+# run_test PROGRAM[.TEST]: its output, line by line. TEST is the name of a test, or that of
+# its fixture and, if there is one, its variant, and then its own.
 run_test() {
-	timeout "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "$1" 2>&1
+	option=
+	case $1 in
+	*.*.*) option=-r ;;
+	*.*) option=-t ;;
+	esac
+	timeout "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
+		${option:+"$option" "${1#*.}"} 2>&1
 	echo $? > "$status_file"
 }
 
@@ -29,11 +36,22 @@ kselftest)
 	for name; do
 		nr=$((nr + 1))
 		# Not that of the program before, if this one takes its shell with it.
-		rm -f "$status_file"
-		run_test "./$name" | while IFS= read -r line; do
+		rm -f "$status_file" "$status_file.none"
+		read -r begin _ < /proc/uptime
+		run_test "$name" | while IFS= read -r line; do
 			printf '# %s\n' "$line"
+			case $line in
+			1..0)
+				: > "$status_file.none"
+				echo "# there is no such test; there are:"
+				"./${name%%.*}" -l 2>&1 | sed 's/^/# /'
+				;;
+			esac
 		done
+		read -r end _ < /proc/uptime
+		echo "# $name: $((${end%.*} - ${begin%.*})) s"
 		status=$(cat "$status_file")
+		[ ! -e "$status_file.none" ] || status=none
 		case $status in
 		0) echo "ok $nr selftests: unwind: $name" ;;
 		4) echo "ok $nr selftests: unwind: $name # SKIP" ;;
@@ -45,7 +63,8 @@ ftrace)
 	# The host's are not those of this kernel.
 	export MODPROBE_OPTIONS="-d $3"
 	# ftracetest wants to write next to itself, but where it is told otherwise.
-	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace "$2/test.d/user-unwind"
+	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace \
+		"$2/test.d/user-unwind/${UNWIND_FTRACE:-}"
 	;;
 stackprof)
 	"$2/test/test.sh" "$3"

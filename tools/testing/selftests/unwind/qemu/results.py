@@ -2,20 +2,52 @@
 # SPDX-License-Identifier: GPL-2.0
 """Count test results: results.py PART FILE...
 
-Reads KTAP from a kernel log, TAP from kselftests and the output of 'perf test',
-told apart by the form of the line. Prints each test that fails or is skipped and,
-as its last line, "PART PASSED FAILED SKIPPED". Only leaves count: the line that sums up a
-suite counts when it fails and nothing in the suite did. No result at all, or
-fewer than the plan announced, is a failure.
+Reads KTAP from a kernel log, TAP from kselftests and the output of 'perf test', told apart
+by the form of the line. PART is "KERNEL-KIND" and names what the results are of. Prints each
+test that fails, with the first assertion that failed or the last that the test said, where
+its log is, and the command that runs it again; each that is skipped; and, as its last line,
+"PART PASSED FAILED SKIPPED". Only leaves count: the line that sums up a suite counts when it
+fails and nothing in the suite did. No result at all, or fewer than the plan announced, is a
+failure.
 """
 
+import collections
 import re
 import sys
+
+SAID = 20  # lines of a test that fails without an assertion
 
 STAMP = re.compile(r"^(?:\[ *\d+\.\d+\])?(?:\[ *[TC]\d+\])? ?")
 RESULT = re.compile(r"^((?:# |    )*)(not )?ok \d+(?: -)? ?(.*)$")
 PLAN = re.compile(r"^((?:# |    )*)1\.\.(\d+)\s*(?:# SKIP.*)?$")
 PERF = re.compile(r"^ *\d+(?:\.\d+)?: (.*?) *: (Ok|FAILED!|Skip.*)$")
+# Of the harness of kselftests, and of KUnit.
+ASSERTION = re.compile(r"[\w./-]+\.[chS]:\d+:\w+:Expected |(?:EXPECTATION|ASSERTION) FAILED at ")
+
+
+class Failure:
+    def __init__(self, name, said, assertion, place):
+        self.name = name
+        self.program = None
+        self.said = [assertion] if assertion else list(said)
+        self.place = place
+
+    def again(self, part):
+        """The command that runs the test again."""
+        kernel, _, kind = part.partition("-")
+        if kind.startswith("kselftest") and self.program:
+            test = self.name.split(" ")[0]
+            what = self.program + ("." + test if "." in test else "")
+        elif kind == "kunit" and self.program:
+            what = "kunit." + self.program
+        else:
+            what = kind
+        return f"make test T={what}" + ("" if kernel in ("plain", "host") else f" KERNEL={kernel}")
+
+    def text(self, part):
+        title = f"{self.program}: {self.name}" if self.program else self.name
+        return "\n    ".join([f"FAILED {part}: {title}", *self.said, f"log: {self.place}",
+                              f"again: {self.again(part)}"])
 
 
 class Results:
@@ -23,7 +55,10 @@ class Results:
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.skips = []
+        self.said = collections.deque(maxlen=SAID)  # since the last result
+        self.assertion = None  # the first since the last result
         self.levels = {}  # depth -> [results seen, failures below, plan]
+        self.place = ""
 
     def leaf(self, name, outcome):
         if outcome == "skip":
@@ -33,7 +68,9 @@ class Results:
             self.passed += 1
         else:
             self.failed += 1
-            self.failures.append(name)
+            self.failures.append(Failure(name, self.said, self.assertion, self.place))
+        self.said.clear()
+        self.assertion = None
 
     def close(self, depth):
         """Leave every level below @depth: (any results there, any failures there)."""
@@ -61,18 +98,37 @@ class Results:
             return
         match = RESULT.match(text)
         if not match:
+            self.said.append(text)
+            if not self.assertion and ASSERTION.search(text):
+                self.assertion = text.lstrip("# ")
             return
         depth = len(re.findall(r"# |    ", match.group(1)))
-        name = match.group(3)
+        self.result(depth, match.group(3), bool(match.group(2)))
+
+    def result(self, depth, name, bad):
         skipped = re.search(r"# *SKIP", name)
         # An expected failure of kselftest is a pass.
-        bad = bool(match.group(2)) and not re.search(r"# *(XFAIL|TODO)", name)
+        bad = bad and not re.search(r"# *(XFAIL|TODO)", name)
         below, failed = self.close(depth)
         level = self.levels.setdefault(depth, [0, 0, None])
         level[0] += 1
         level[1] += bad or failed > 0
-        if not below or (bad and not failed):
+        leaf = not below or (bad and not failed)
+        if leaf:
             self.leaf(name, "fail" if bad else "skip" if skipped else "ok")
+        if depth == 0 and (below or name.startswith("selftests: ")):
+            self.belongs_to(name)
+
+    def belongs_to(self, name):
+        """@name sums up a program or suite: what failed since the one before is its."""
+        program, _, rest = name.partition(" # ")
+        program = program.removeprefix("selftests: unwind: ")
+        for failure in reversed(self.failures):
+            if failure.program:
+                break
+            failure.program = program
+            if failure.name == name:
+                failure.name = rest or "it failed"
 
     def end(self):
         self.close(-1)
@@ -84,11 +140,12 @@ def main(argv):
     results = Results()
     for path in argv[2:]:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            for line in stream:
+            for number, line in enumerate(stream, 1):
+                results.place = f"{path}:{number}"
                 results.line(line)
     results.end()
-    for name in results.failures:
-        print(f"FAILED {argv[1]}: {name}")
+    for failure in results.failures:
+        print(failure.text(argv[1]))
     for name in results.skips:
         print(f"SKIPPED {argv[1]}: {name}")
     print(argv[1].replace(" ", "-"), results.passed, results.failed, results.skipped)

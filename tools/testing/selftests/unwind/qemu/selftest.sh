@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Tests of the harness itself, as TAP: the scan of the log, the comparison of
 # configurations, and with a KERNEL-BUILD-DIR as argument each verdict of vm.sh.
+# shellcheck source-path=SCRIPTDIR disable=SC2031,SC2034	# subshells, parts.sh
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,6 +32,7 @@ for log in "$here"/cases/*.log; do
 	case $(basename "$log") in
 	clean-*) want=0 ;;
 	splat-*) want=1 ;;
+	emulator-*) want=3 ;;
 	*) want=2 ;;
 	esac
 	expect $want "splat: $(basename "$log" .log)" "$here/splat.sh" "$log"
@@ -50,9 +52,9 @@ expect 2 "config: no file" "$here/check-config.sh" "$tmp/requested" "$tmp/nothin
 
 # count WANTED NAME: results.py on standard input must end with WANTED
 count() {
-	"$here/results.py" part /dev/stdin > "$tmp/counted"
+	"$here/results.py" plain-part /dev/stdin > "$tmp/counted"
 	tail -n 1 "$tmp/counted" > "$tmp/last"
-	echo "part $1" > "$tmp/wanted"
+	echo "plain-part $1" > "$tmp/wanted"
 	expect 0 "results: $2" diff "$tmp/wanted" "$tmp/last"
 }
 
@@ -86,6 +88,44 @@ TAP version 13
 # not ok 2 b
 not ok 1 selftests: unwind: program # exit=1
 END
+count "1 1 0" "one passes, one fails" <<END
+# why it is good
+ok 1 a
+# why it is bad
+not ok 2 b
+END
+grep -v '^    log:' "$tmp/counted" > "$tmp/got"
+cat > "$tmp/wanted" <<END
+FAILED plain-part: b
+    # why it is bad
+    again: make test T=part
+plain-part 1 1 0
+END
+expect 0 "results: a test that fails says why" diff "$tmp/wanted" "$tmp/got"
+"$here/results.py" debug-kselftest-core /dev/stdin > "$tmp/got" <<END
+1..2
+# # a.c:7:first:Expected 1 (1) == i (2)
+# # a.c:8:first:Expected 2 (2) == i (2)
+# # first: Test failed
+# not ok 1 fixture.first
+# 1..1
+not ok 1 selftests: unwind: a # exit=1
+# not ok 1 global.second
+# 1..1
+not ok 2 selftests: unwind: b # exit=1
+END
+cat > "$tmp/wanted" <<END
+FAILED debug-kselftest-core: a: fixture.first
+    a.c:7:first:Expected 1 (1) == i (2)
+    log: /dev/stdin:5
+    again: make test T=a.fixture.first KERNEL=debug
+FAILED debug-kselftest-core: b: global.second
+    log: /dev/stdin:8
+    again: make test T=b.global.second KERNEL=debug
+debug-kselftest-core 0 2 0
+END
+expect 0 "results: program, assertion, place, and how to run it again" \
+	diff "$tmp/wanted" "$tmp/got"
 count "1 1 0" "a program that fails after its tests" <<END
 # 1..1
 # ok 1 a
@@ -103,6 +143,66 @@ count "1 1 1" "perf test" <<END
  12: Three: Skip (no hardware)
 END
 
+# A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its only test passes
+# if the status is 0.
+cat > "$tmp/stub" <<'END'
+#!/bin/sh
+echo >> "$0.$1"
+[ "$(wc -l < "$0.$1")" = 1 ] || shift
+[ "$2" = 0 ] || printf 'not '
+echo "ok 1 test"
+exit "$2"
+END
+chmod +x "$tmp/stub"
+
+# check WANTED NAME STATUS...: a check whose one part ends so. WANTED are the times that it
+# runs and the last line.
+check() {
+	local want=$1 name=$2
+	shift 2
+	rm -rf "$tmp/check" "$tmp"/stub.*
+	(dir=$tmp/check && . "$here/parts.sh" && part plain-stub "$tmp/stub" it "$@" &&
+		run_parts && summary) > "$tmp/checked" 2>&1
+	echo "$(wc -l < "$tmp/stub.it") $(tail -n 1 "$tmp/checked")" > "$tmp/got"
+	echo "$want" > "$tmp/wanted"
+	expect 0 "parts: $name" diff "$tmp/wanted" "$tmp/got"
+}
+
+check "1 1 passed, 0 failed" "one that passes runs once" 0
+check "2 0 passed, 1 failed" "one that fails twice has failed" 1 1
+check "2 1 passed, 0 failed" "one that fails once is run again" 1 0
+expect 0 "parts: and is listed as unsteady" \
+	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
+check "2 1 passed, 0 failed" "an emulator's fault is run again" 122 0
+check "2 1 passed, 0 failed" "an emulator that dies is run again" 125 0
+check "1 0 passed, 2 failed" "a splat is not" 120 0
+check "1 0 passed, 2 failed" "a leak is not" 121 0
+check "1 0 passed, 2 failed" "a guest that goes away is not" 123 0
+check "1 0 passed, 2 failed" "a guest that hangs is not" 124 0
+check "2 0 passed, 2 failed" "a splat in the second run" 1 120
+
+# interrupt SIGNAL: none of a check's parts outlives it
+interrupt() {
+	local pid
+	rm -rf "$tmp/check" "$tmp/started"
+	(dir=$tmp/check && . "$here/parts.sh" && part plain-sleep setpriv --pdeathsig TERM \
+		sh -c "echo > $tmp/started; exec sleep 1017" && run_parts) > /dev/null 2>&1 &
+	pid=$!
+	until [ -e "$tmp/started" ]; do
+		sleep 0.1
+	done
+	kill "-$1" "$pid"
+	wait "$pid" 2> /dev/null
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		pgrep -f "^sleep 1017" > /dev/null || return 0
+		sleep 0.2
+	done
+	pkill -f "^sleep 1017"
+	return 1
+}
+
+expect 0 "parts: a check that is stopped ends its parts" interrupt TERM
+
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 
 if kernel=${1-} && [ -n "$kernel" ]; then
@@ -112,6 +212,8 @@ if kernel=${1-} && [ -n "$kernel" ]; then
 	expect 120 "vm: a panic" vm 'echo c > /proc/sysrq-trigger; sleep 60'
 	expect 123 "vm: a silent end" vm 'echo b > /proc/sysrq-trigger; sleep 60'
 	limit=15 expect 124 "vm: a command that hangs" vm 'sleep 1000'
+	expect 0 "vm: it is asked what its CPUs do" grep -q 'NMI backtrace for cpu 1' \
+		"$tmp/log/console.log"
 	expect 125 "vm: no QEMU" env QEMU=no-such-qemu "$here/vm.sh" run "$kernel" true
 	expect 125 "vm: no kernel" "$here/vm.sh" run "$tmp" true
 	cat > "$tmp/qemu" <<-END

@@ -9,14 +9,18 @@
 # its own, and the kernel log holds no splat. Everything else is a failure with a
 # name and a status that no sane command uses:
 #
-#   120 splat   121 leak   123 unexpected stop   124 timeout   125 cannot run
+#   120 splat   121 leak   122 emulator fault   123 unexpected stop   124 timeout
+#   125 cannot run
+#
+# A guest that runs out of time gets an NMI first, at which it prints what its CPUs and
+# blocked tasks do, and panics.
 #
 # Environment: OUT=dir collects /out, LOG=dir keeps console.log and status (else a
-# temporary directory), MEM, TIMEOUT in seconds, LEAK=1 checks with kmemleak,
+# temporary directory), MEM, TIMEOUT in seconds (600 if not set), LEAK=1 checks with kmemleak,
 # APPEND adds to the kernel command line, CHECK=1 panics at the first warning,
 # VM_CPU names the model of the CPUs, GUEST_PATH goes in front of PATH, QEMU names the
 # emulator, ICOUNT=1 makes the time of the guest, which has one CPU then, the number
-# of instructions that it ran. With SINGLESTEP=1 interrupts come between any two
+# of instructions that it ran; ACCEL picks another accelerator. With SINGLESTEP=1 interrupts come between any two
 # instructions, and not where the emulator finds it convenient; it takes ten times as
 # long.
 set -u
@@ -40,6 +44,7 @@ verdict() {
 
 # shellcheck disable=SC2317	# called by the trap
 cleanup() {
+	[ -z "$pid" ] || kill "$pid" 2> /dev/null
 	[ -n "${LOG-}" ] || [ "$keep" = 1 ] || rm -rf "$log"
 	rm -rf "$work"
 }
@@ -69,12 +74,39 @@ make_initramfs() {
 	(cd "$work/root" && find . -print0 | cpio -0 -o -H newc -R 0:0 --quiet) > "$work/initramfs"
 }
 
+# Wait for the emulator, $1 seconds at most. A trap of a signal ends the wait.
+wait_qemu() {
+	local end=$((SECONDS + $1))
+
+	while kill -0 "$pid" 2> /dev/null; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		# Nothing is written to it: a sleep without a process that would be left behind.
+		read -rt 0.2 <> "$work/idle"
+	done
+	return 0
+}
+
+# Leaves the emulator's status in ended, and in late whether its time was over.
 run_qemu() {
+	late=
 	# A pipe of its own: QEMU truncates the file and makes it non-blocking.
-	"${limit[@]}" "$qemu" "${args[@]}" -chardev file,id=out,path=/dev/fd/1 \
+	cat < "$work/output" &
+	relay=$!
+	# QEMU ends with this shell, however that ends.
+	setpriv --pdeathsig TERM "$qemu" "${args[@]}" -chardev file,id=out,path=/dev/fd/1 \
 		-device virtserialport,chardev=out,name=out \
-		< /dev/null 2> "$work/qemu.err" | cat
-	ended=${PIPESTATUS[0]}
+		< /dev/null 2> "$work/qemu.err" > "$work/output" &
+	pid=$!
+	if ! wait_qemu "${TIMEOUT:-600}"; then
+		late=1
+		echo nmi 1<> "$work/monitor.in"
+		wait_qemu 30 || kill "$pid"
+		wait_qemu 5 || kill -9 "$pid"
+	fi
+	wait "$pid"
+	ended=$?
+	pid=
+	wait "$relay"
 }
 
 mode=${1-}
@@ -86,9 +118,13 @@ run | shell) ;;
 esac
 
 keep=0
+pid=
 work=$(mktemp -d)
 log=${LOG:-$(mktemp -d)}
 trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+mkfifo "$work/idle" "$work/output" "$work/monitor.in" "$work/monitor.out"
 mkdir -p "$log" || exit 125
 : > "$log/console.log"
 rm -f "$log/status"
@@ -115,6 +151,9 @@ append="console=ttyS0 panic=-1 oops=panic reboot=t no_hash_pointers"
 append+=" softlockup_panic=1 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=240"
 append+=" sysctl.kernel.hung_task_panic=1 rcupdate.rcu_cpu_stall_timeout=120"
 append+=" sysctl.kernel.panic_on_rcu_stall=1 kasan_multi_shot"
+# What is asked of a guest that runs out of time; nothing else sends it NMIs that nobody
+# knows. A panic tells of all CPUs and of blocked tasks.
+append+=" unknown_nmi_panic panic_print=0xc0"
 # On a busy host, none of the timer's interrupts may come while they are tested.
 append+=" no_timer_check"
 # No ACPI: its tables are programs, for which the debug kernel takes half a minute. The
@@ -132,7 +171,8 @@ append+=" ${APPEND-}"
 # shellcheck disable=SC2054	# the commas are QEMU's
 args=(
 	-machine q35 -cpu "${VM_CPU:-max}" -smp "$cpus,sockets=$cpus" -m "${MEM:-1G}"
-	-nodefaults -display none -monitor none -no-reboot
+	-nodefaults -display none -no-reboot
+	-chardev "pipe,id=monitor,path=$work/monitor" -mon chardev=monitor
 	-kernel "$kernel" -initrd "$work/initramfs" -append "$append"
 	-serial "file:$log/console.log"
 	-device virtio-serial-pci
@@ -142,16 +182,19 @@ args=(
 	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
 	-virtfs "local,path=$out,mount_tag=out,security_model=none"
 )
+# One thread for all CPUs. With one for each, a CPU can run the int3 of text_poke_bp() from
+# its cache of translated code after another has taken it out again, when the kernel has
+# no handler for it any more ("Oops: int3"). All that switches tracepoints, static calls or
+# probes patches text. ACCEL=tcg,thread=multi is for what is about two CPUs at once.
 # shellcheck disable=SC2054	# the commas are QEMU's
 if [ -n "${ICOUNT-}" ]; then
 	args+=(-accel tcg,thread=single -icount shift=0,sleep=off)
 else
-	args+=(-accel "${ACCEL:-tcg,thread=multi}")
+	args+=(-accel "${ACCEL:-tcg,thread=single}")
 fi
 [ -z "${SINGLESTEP-}" ] || args+=(-singlestep)
-limit=(timeout --foreground -k 5 "${TIMEOUT:-1200}")
+late=
 if [ "$mode" = shell ]; then
-	limit=()
 	"$qemu" "${args[@]}" -chardev stdio,id=out,signal=off \
 		-device virtconsole,chardev=out 2> "$work/qemu.err"
 	ended=$?
@@ -173,11 +216,13 @@ fi
 grep -v 'terminating on signal' "$work/qemu.err" >&2
 
 status=$(cat "$log/status" 2> /dev/null)
-case $ended in
-124 | 137) verdict 124 timeout "no end after ${TIMEOUT:-1200} s" ;;
+[ -z "$late" ] || verdict 124 timeout "no end after ${TIMEOUT:-600} s"
+"$here/splat.sh" "$log/console.log" > "$log/splat"
+case $? in
+0) ;;
+3) verdict 122 "emulator fault" "int3 that is not in the kernel's text" ;;
+*) verdict 120 splat "$(head -n 1 "$log/splat")" ;;
 esac
-"$here/splat.sh" "$log/console.log" > "$log/splat" ||
-	verdict 120 splat "$(head -n 1 "$log/splat")"
 case $status in
 *leak*) verdict 121 leak "kmemleak reports unreferenced objects" ;;
 esac

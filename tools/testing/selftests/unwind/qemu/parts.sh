@@ -1,0 +1,178 @@
+# shellcheck shell=bash disable=SC2154	# dir and here are the sourcing script's
+# SPDX-License-Identifier: GPL-2.0
+# The parts of a check: run side by side, judged, run again, counted. To be sourced by a
+# script that sets dir, where the logs go, and here, where this file is.
+#
+#   part NAME COMMAND...	queues a part; NAME is KERNEL-KIND
+#   run_parts			runs what is queued, and prints what fails
+#   broken PART REASON		a part that could not run is one failure
+#   summary			the table and the last line; fails if anything did
+#
+# A part that fails without a splat is run once more, alone, as is one that the emulator
+# took down. What passes then has passed, and is listed as unsteady. A splat, a leak, a
+# lockup and a guest that just goes away are failures at once.
+
+declare -A job=() seconds=() running=()
+declare -a queued=() suspects=() unsteady=()
+table=
+passed=0
+failed=0
+skipped=0
+over=0
+
+# part NAME COMMAND...
+part() {
+	local name=$1
+	shift
+	queued+=("$name")
+	job[$name]=$(printf '%q ' "$@")
+}
+
+# With a time: how far the check is.
+tell() {
+	printf 'check: %2d:%02d [%2d/%d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) \
+		"$over" "${#queued[@]}" "$*"
+}
+
+# start NAME: in the background, its process in running
+start() {
+	local log=$dir/$1
+	rm -rf "${log:?}"
+	mkdir -p "$log"
+	eval "${job[$1]}" > "$log/output" 2> "$log/errors" < /dev/null &
+	running[$!]=$1
+	seconds[$1]=$SECONDS
+}
+
+# Wait for a part; leaves its name and status there.
+wait_one() {
+	local pid
+	wait -n -p pid "${!running[@]}"
+	status=$?
+	name=${running[$pid]}
+	unset "running[$pid]"
+	seconds[$name]=$((SECONDS - seconds[$name]))
+}
+
+# Count what a part reported: p, f and s, and the text of what failed in its log/count.
+count() {
+	local log=$dir/$1 results=$dir/$1/output unexpected
+	[ "${1#*-}" != kunit ] || results=$log/console.log
+	"$here/results.py" "$1" "$results" > "$log/count"
+	read -r _ p f s < <(tail -n 1 "$log/count")
+	p=${p:-0} f=${f:-1} s=${s:-0}
+	# A test that needs what is not there tests nothing.
+	unexpected=$(grep '^SKIPPED' "$log/count" | grep -vcEf "$here/expected-skips")
+	f=$((f + unexpected))
+	s=$((s - unexpected))
+}
+
+# failures LOG: what failed in a part that was counted
+failures() {
+	grep -E '^(FAILED|    )' "$1/count"
+	grep '^SKIPPED' "$1/count" | grep -vEf "$here/expected-skips"
+}
+
+# may_repeat STATUS: whether this is no splat, leak, lockup or sudden end
+may_repeat() {
+	case $1 in
+	120 | 121 | 123 | 124) return 1 ;;
+	esac
+}
+
+# settle NAME STATUS: add a part up, print its failures; the last word on it
+settle() {
+	local why="" p f s
+	count "$1"
+	if [ "$2" -ge 120 ]; then
+		why=$(sed -n 's/^vm: //p' "$dir/$1/errors" | head -n 1)
+		why=${why:-it ended with status $2}
+	elif [ "$2" != 0 ] && [ "$f" = 0 ]; then
+		why="no test failed, but the part ended with status $2"
+	fi
+	failures "$dir/$1"
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	table+=$(printf '%-24s %6d %6d %7d %6d s' "$1" "$p" "$f" "$s" "${seconds[$1]}")$'\n'
+	[ -z "$why" ] || { cat "$dir/$1/errors"; broken "$1" "$why"; }
+}
+
+# ended NAME STATUS: settle it, or keep it for a second run
+ended() {
+	local p f s others
+	count "$1"
+	over=$((over + 1))
+	others=$(for pid in "${!running[@]}"; do
+		printf ' %s (%d s)' "${running[$pid]}" $((SECONDS - seconds[${running[$pid]}]))
+	done)
+	tell "$1: $p passed, $f failed, ${seconds[$1]} s${others:+; running:$others}"
+	if [ "$f" = 0 ] && [ "$2" = 0 ]; then
+		settle "$1" 0
+	elif may_repeat "$2"; then
+		suspects+=("$1")
+	else
+		settle "$1" "$2"
+	fi
+}
+
+# again NAME: run it alone; what failed the first time is unsteady if it passes now
+again() {
+	local name=$1 status first=$dir/$1.first p f s
+	tell "$1 failed and is run once more, alone"
+	rm -rf "$first"
+	mv "$dir/$1" "$first"
+	start "$1"
+	wait_one
+	count "$name"
+	if [ "$f" = 0 ] && [ "$status" = 0 ]; then
+		while IFS= read -r line; do
+			unsteady+=("$name $line ($first)")
+		done < <(failures "$first" | sed -n 's/^[A-Z]* [^:]*: //p' | grep . ||
+			 echo "as a whole")
+	fi
+	settle "$name" "$status"
+}
+
+run_parts() {
+	local name status
+	trap 'stop_parts; exit 130' INT
+	trap 'stop_parts; exit 143' TERM HUP
+	for next in "${queued[@]}"; do
+		# One more than there are CPUs, because some wait a lot.
+		while [ "${#running[@]}" -gt "$(nproc)" ]; do
+			wait_one
+			ended "$name" "$status"
+		done
+		start "$next"
+	done
+	while [ "${#running[@]}" -gt 0 ]; do
+		wait_one
+		ended "$name" "$status"
+	done
+	for name in "${suspects[@]}"; do
+		again "$name"
+	done
+}
+
+# shellcheck disable=SC2317	# called by a trap
+stop_parts() {
+	echo "check: interrupted" >&2
+	[ "${#running[@]}" = 0 ] || kill "${!running[@]}" 2> /dev/null
+}
+
+# broken PART REASON
+broken() {
+	echo "FAILED $1: $2"
+	failed=$((failed + 1))
+	table+=$(printf '%-24s %s' "$1" "$2")$'\n'
+	[ "$(df -Pm "$dir" | awk 'NR == 2 { print $4 }')" -ge 50 ] ||
+		echo "check: the disk of $dir is full"
+}
+
+summary() {
+	echo
+	printf '%-24s %6s %6s %7s\n%s\n' part passed failed skipped "$table"
+	[ "${#unsteady[@]}" = 0 ] || printf 'unsteady: %s\n' "${unsteady[@]}"
+	[ "$skipped" = 0 ] || echo "$skipped skipped"
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ]
+}

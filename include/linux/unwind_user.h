@@ -12,6 +12,8 @@ struct pt_regs;
 
 #ifdef CONFIG_UNWIND_USER
 
+extern struct unwind_text_code unwind_text_none;
+
 void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 		       struct unwind_text *text);
 unsigned int unwind_user_walk(struct unwind_user_state *state,

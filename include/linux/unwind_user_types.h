@@ -7,7 +7,9 @@
 
 #include <linux/types.h>
 
+struct pt_regs;
 struct return_instance;
+struct unwind_object;
 
 /**
  * struct unwind_file - where an address of a trace is in a file
@@ -37,22 +39,47 @@ struct unwind_stacktrace {
 	struct unwind_file	*files;
 };
 
+/*
+ * What a value is computed from: a register, by its number in DWARF, or one of these. It
+ * is the value, or with the last one the address where it is saved.
+ */
+#define UNWIND_BASE_CFA		0x20
+#define UNWIND_BASE_SAME	0x40	/* the value of the frame before */
+#define UNWIND_BASE_LOAD	0x80
+
 /**
  * struct unwind_user_frame - how to get from one frame to its caller
- * @cfa_off:	from the frame pointer to the CFA, in bytes
- * @ra_off:	from the CFA to the saved return address, in bytes
- * @fp_off:	from the CFA to the caller's frame pointer, in bytes
+ * @cfa_off:	from the base to the CFA, in bytes
+ * @ra_off:	from the base to the return address, in bytes
+ * @fp_off:	from the base to the caller's frame pointer, in bytes
+ * @cfa:	base of the CFA, UNWIND_BASE_*
+ * @ra:		base of the return address
+ * @fp:		base of the caller's frame pointer
+ * @outermost:	there is no caller, and nothing of the rest means anything
+ * @signal:	the caller was interrupted, and may be at any instruction
+ * @last:	the address is the last one of what the table has a function for
+ * @unknown:	no table says anything, and nothing of the rest means anything
+ * @restorer:	this is where a signal handler returns to, likewise
  */
 struct unwind_user_frame {
 	s32	cfa_off;
 	s32	ra_off;
 	s32	fp_off;
+	u8	cfa;
+	u8	ra;
+	u8	fp;
+	u8	outermost:1;
+	u8	signal:1;
+	u8	last:1;
+	u8	unknown:1;
+	u8	restorer:1;
 };
 
 /**
  * enum unwind_user_says - where the code at an exact ip says the return address is
  * @UNWIND_SAYS_NOTHING: not known
- * @UNWIND_SAYS_FP:	in the frame that the frame pointer points to
+ * @UNWIND_SAYS_FP:	in the frame that the frame pointer points to, or not known, however
+ *			far the code is followed
  * @UNWIND_SAYS_TOP:	on top of the stack
  * @UNWIND_SAYS_NO_CODE: likewise, if there is none: a call of nothing
  * @UNWIND_SAYS_JUMP:	likewise, if the jump that comes leaves the function: the word
@@ -60,6 +87,7 @@ struct unwind_user_frame {
  * @UNWIND_SAYS_PUSHED:	above the caller's frame pointer, which is on top of the stack
  * @UNWIND_SAYS_PUSHED_3: likewise, with two words in between
  * @UNWIND_SAYS_DRAP:	below the CFA, which is in a register
+ * @UNWIND_SAYS_SFRAME:	where a table says
  * @UNWIND_SAYS_SIGNAL:	nowhere: this is the end of a signal handler
  */
 enum unwind_user_says {
@@ -71,6 +99,7 @@ enum unwind_user_says {
 	UNWIND_SAYS_PUSHED,
 	UNWIND_SAYS_PUSHED_3,
 	UNWIND_SAYS_DRAP,
+	UNWIND_SAYS_SFRAME,
 	UNWIND_SAYS_SIGNAL,
 };
 
@@ -81,6 +110,7 @@ enum unwind_user_says {
  *			instruction to run. So it is in the innermost frame, and in
  *			one that a signal interrupted
  * @UNWIND_STEP_FP:	follow frame pointers
+ * @UNWIND_STEP_SFRAME:	ask the table of the mapping that the ip is in
  * @UNWIND_STEP_SIGNAL:	see whether the ip is the return address of a signal
  *			handler
  */
@@ -88,15 +118,18 @@ enum unwind_user_step {
 	UNWIND_STEP_DONE,
 	UNWIND_STEP_CODE,
 	UNWIND_STEP_FP,
+	UNWIND_STEP_SFRAME,
 	UNWIND_STEP_SIGNAL,
 };
 
 /* Signal handlers of one stack that were interrupted by the next one. */
 #define UNWIND_USER_SIGNALS	32
 
-/* Mappings and pairs of places in the code that are remembered. */
-#define UNWIND_TEXT_RANGES	2
-#define UNWIND_TEXT_LOOKS	16
+/* Mappings, pairs of places in the code, and frames that are remembered. */
+#define UNWIND_TEXT_CODES	4
+#define UNWIND_TEXT_RANGES	4
+#define UNWIND_TEXT_LOOKS	32
+#define UNWIND_TEXT_FRAMES	64
 
 /**
  * struct unwind_text_range - a mapping
@@ -109,31 +142,83 @@ struct unwind_text_range {
 };
 
 /**
- * struct unwind_text_look - what code said
- * @key:	its address and word size; 0 for none
- * @says:	the answer
+ * struct unwind_object_ref - the object of a mapping, see kernel/unwind/object.c
+ * @object:	the object, to be used by unwind_object_of(); NULL if there is none
+ * @bias:	from addresses that the file names to those of the mapping, in bytes
+ * @epoch:	how many objects had been dropped then
  */
-struct unwind_text_look {
+struct unwind_object_ref {
+	struct unwind_object	*object;
+	unsigned long		bias;
+	long			epoch;
+};
+
+/**
+ * struct unwind_text_code - an executable mapping
+ * @range:	where it is
+ * @ref:	what has the table of its frames
+ * @hits:	how often that was used, and was not counted yet
+ */
+struct unwind_text_code {
+	struct unwind_text_range	range;
+	struct unwind_object_ref	ref;
+	unsigned long			hits;
+};
+
+/**
+ * enum unwind_text_kind - what is remembered of a frame
+ * @UNWIND_TEXT_CALLER:	where the CFA is, and the caller's frame pointer
+ * @UNWIND_TEXT_OUTERMOST: there is no caller
+ * @UNWIND_TEXT_UNKNOWN: no table says anything
+ * @UNWIND_TEXT_RESTORER: this is where a signal handler returns to
+ */
+enum unwind_text_kind {
+	UNWIND_TEXT_CALLER,
+	UNWIND_TEXT_OUTERMOST,
+	UNWIND_TEXT_UNKNOWN,
+	UNWIND_TEXT_RESTORER,
+};
+
+/**
+ * struct unwind_text_frame - what a table said, if it is what most say
+ * @key:	the address, and whether it is exact; 0 for none
+ * @cfa_off:	from the base to the CFA, in bytes
+ * @fp_off:	from the CFA to the caller's frame pointer; 0 if that is the same
+ * @cfa:	base of the CFA: stack or frame pointer
+ * @kind:	&enum unwind_text_kind
+ */
+struct unwind_text_frame {
 	unsigned long			key;
-	enum unwind_user_says		says;
+	s32				cfa_off;
+	s16				fp_off;
+	u8				cfa;
+	u8				kind;
 };
 
 /**
  * struct unwind_text - what walks of a task found out about its code
- * @seq:	state of the address space that the rest belongs to; odd for none
+ * @seq:	state of the address space, and when objects were looked up, that the rest
+ *		belongs to
  * @next_code:	counts what was replaced in @code
  * @next_data:	likewise
  * @code:	executable mappings, but not that of the trampoline of return probes
- * @data:	others that addresses on the stack point to
- * @look:	what the code at an ip said; the latest of each pair is the first
+ * @data:	others that words on the stack point to, and gaps between mappings
+ * @look:	what the code at an ip said: unwind_text_key(), and in the last digits &enum
+ *		unwind_user_says; the latest of each pair is the first
+ * @frames_used: which of @frames have a key
+ * @frames:	what tables said; the latest of each pair is the first
  */
 struct unwind_text {
-	unsigned int			seq;
+	u64				seq;
 	u16				next_code;
 	u16				next_data;
-	struct unwind_text_range	code[UNWIND_TEXT_RANGES];
+	struct unwind_text_code		code[UNWIND_TEXT_CODES];
 	struct unwind_text_range	data[UNWIND_TEXT_RANGES];
-	struct unwind_text_look		look[UNWIND_TEXT_LOOKS][2];
+	u64				look[UNWIND_TEXT_LOOKS][2];
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	u64				frames_used;
+	struct unwind_text_frame	frames[UNWIND_TEXT_FRAMES][2];
+#endif
 };
 
 /**
@@ -153,8 +238,12 @@ struct unwind_text {
  * @signals:	signal frames that were passed
  * @step:	what to do next
  * @code:	an executable mapping: that of the latest caller, or where the first one
- *		is expected
+ *		is expected; in @text, or @own, or one of size 0
+ * @own:	where there is no @text
  * @text:	what is known about the code, or NULL
+ * @regs:	the registers that the walk started with, while @ip is theirs
+ * @signal_regs: where a signal frame has those of @ip, or 0
+ * @no_load:	read no more files for this walk: one is not known yet
  * @uretprobe:	the task's return probes, or NULL
  *
  * All addresses are linear: a segment's base is in them.
@@ -170,9 +259,13 @@ struct unwind_user_state {
 	unsigned int		ws;
 	unsigned int		signals;
 	enum unwind_user_step	step;
-	struct unwind_text_range code;
+	struct unwind_text_code	*code;
 	struct unwind_text	*text;
 	struct return_instance	*uretprobe;
+	const struct pt_regs	*regs;
+	unsigned long		signal_regs;
+	bool			no_load;
+	struct unwind_text_code	own;
 };
 
 #endif /* _LINUX_UNWIND_USER_TYPES_H */

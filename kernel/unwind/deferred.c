@@ -55,6 +55,7 @@
 #include <trace/events/unwind.h>
 
 #include "test_tracer.h"
+#include "text.h"
 #include "unwind.h"
 
 static DEFINE_MUTEX(unwind_mutex);
@@ -298,7 +299,7 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 	return ret;
 }
 
-/* A trace that needed more than a page is not kept until the next one. */
+/* Memory for a long trace is not kept until the next one. */
 static bool unwind_cache_is_large(const struct unwind_task_info *info)
 {
 	return info->cache && info->cache->max > UNWIND_PAGE_ENTRIES;
@@ -549,7 +550,7 @@ void unwind_deferred_exec(void)
 		unwind_trim_cache(info);
 	/* Another address space comes. */
 	if (info->cache)
-		info->cache->text = (struct unwind_text) {};
+		unwind_text_forget(&info->cache->text);
 }
 
 /**

@@ -23,6 +23,7 @@
 #include <linux/unwind_user.h>
 
 #include "test_tracer.h"
+#include "text.h"
 #include "unwind.h"
 
 /* True when user mode will not be resumed where it was left. */
@@ -55,37 +56,44 @@ gfp_t unwind_gfp(void)
 	       __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 }
 
-static struct unwind_cache *unwind_alloc_cache(unsigned int max)
+static void *unwind_alloc(size_t size)
 {
-	struct unwind_cache *cache;
+	void *mem = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
+		    kvmalloc(size, unwind_gfp());
 
-	cache = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
-		kvmalloc(struct_size(cache, entries, max), unwind_gfp());
-	if (!cache) {
+	if (!mem)
 		unwind_count(UNWIND_STAT_NOMEM);
-		return NULL;
-	}
+	return mem;
+}
 
-	cache->max = max;
+static struct unwind_cache *unwind_alloc_cache(void)
+{
+	struct unwind_cache *cache = unwind_alloc(PAGE_SIZE);
+
+	if (!cache)
+		return NULL;
+
+	cache->max = UNWIND_PAGE_ENTRIES;
 	cache->nr = 0;
-	cache->text = (struct unwind_text) {};
+	cache->entries = cache->page;
+	memset(&cache->text, 0, sizeof(cache->text));
 	return cache;
 }
 
-/* Room for @max entries; what @old holds is kept. On failure @old is all there is. */
-static struct unwind_cache *unwind_grow_cache(struct unwind_cache *old,
-					      unsigned int max)
+/* Have room for @max entries. Returns false if there is no memory; nothing changes then. */
+static bool unwind_grow_cache(struct unwind_cache *cache, unsigned int max)
 {
-	struct unwind_cache *cache = unwind_alloc_cache(max);
+	unsigned long *entries = unwind_alloc(array_size(max, sizeof(*entries)));
 
-	if (!cache)
-		return old;
+	if (!entries)
+		return false;
 
-	cache->nr = old->nr;
-	cache->text = old->text;
-	memcpy(cache->entries, old->entries, flex_array_size(old, entries, old->nr));
-	kvfree(old);
-	return cache;
+	memcpy(entries, cache->entries, array_size(cache->nr, sizeof(*entries)));
+	if (cache->entries != cache->page)
+		kvfree(cache->entries);
+	cache->entries = entries;
+	cache->max = max;
+	return true;
 }
 
 static void unwind_walk_stack(struct unwind_task_info *info)
@@ -97,7 +105,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	unsigned long more;
 
 	if (!info->cache)
-		info->cache = unwind_alloc_cache(min(limit, UNWIND_PAGE_ENTRIES));
+		info->cache = unwind_alloc_cache();
 	cache = info->cache;
 	if (!cache) {
 		unwind_count(UNWIND_STAT_EMPTY_NOMEM);
@@ -117,15 +125,9 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 	if (state.ws)
 		cache->entries[cache->nr++] = state.ip;
 
-	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit) {
-		unsigned int had = cache->max;
-
-		cache = unwind_grow_cache(cache, min(limit, had * 4));
-		info->cache = cache;
-		state.text = &cache->text;
-		if (cache->max == had)
-			break;
-	}
+	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit &&
+	       unwind_grow_cache(cache, min(limit, cache->max * 4)))
+		;
 
 	unwind_count(UNWIND_STAT_WALKS);
 	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
@@ -162,13 +164,23 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 }
 
 /**
- * unwind_trim_cache - the trace of this kernel entry is not kept
- * @info:	current's
+ * unwind_trim_cache - the trace of this kernel entry is not kept, but for a page
+ * @info:	current's, which has one
  */
 void unwind_trim_cache(struct unwind_task_info *info)
 {
-	info->walked = false;
-	unwind_free_cache(info);
+	struct unwind_cache *cache = info->cache;
+	unsigned long *entries = cache->entries;
+
+	/* Pairs with unwind_user_walked() on top of this. */
+	WRITE_ONCE(info->walked, false);
+	barrier();
+	cache->nr = 0;
+	if (entries == cache->page)
+		return;
+	cache->max = UNWIND_PAGE_ENTRIES;
+	cache->entries = cache->page;
+	kvfree(entries);
 }
 
 /**
@@ -179,9 +191,12 @@ void unwind_free_cache(struct unwind_task_info *info)
 {
 	struct unwind_cache *cache = info->cache;
 
-	/* Pairs with unwind_user_walked() on top of this. */
-	WRITE_ONCE(info->cache, NULL);
-	barrier();
+	if (!cache)
+		return;
+	unwind_trim_cache(info);
+	/* An NMI on top of this reads it with @walked only. */
+	info->cache = NULL;
+	unwind_text_forget(&cache->text);
 	kvfree(cache);
 }
 
@@ -200,7 +215,7 @@ bool unwind_user_walked(struct unwind_stacktrace *trace)
 	struct unwind_task_info *info = &current->unwind_info;
 	struct unwind_cache *cache;
 
-	/* Pairs with unwind_get_trace() and unwind_free_cache() below this. */
+	/* Pairs with unwind_get_trace() and unwind_trim_cache() below this. */
 	if (!READ_ONCE(info->walked))
 		return false;
 	cache = READ_ONCE(info->cache);

@@ -48,6 +48,7 @@
 #include <asm/nmi.h>
 #endif
 
+#include "object.h"
 #include "test_tracer.h"
 #include "unwind.h"
 
@@ -522,6 +523,17 @@ static int unwind_test_op_room(void)
 	return cache ? cache->max : 0;
 }
 
+static int unwind_test_op_objects(const struct unwind_test_op *op)
+{
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME))
+		return -EOPNOTSUPP;
+	if (op->code == UNWIND_TEST_OLDER)
+		unwind_objects_older(op->arg * HZ);
+	else
+		unwind_objects_drop(op->arg * HZ);
+	return 0;
+}
+
 static int unwind_test_op_mode(struct unwind_test_slot *slot, const struct unwind_test_op *op)
 {
 	if (op->where >= UNWIND_TEST_SLOTS)
@@ -588,6 +600,9 @@ static int unwind_test_op(struct unwind_test_file *file, struct unwind_test_op *
 		return unwind_test_op_probe(file, op);
 	case UNWIND_TEST_ROOM:
 		return unwind_test_op_room();
+	case UNWIND_TEST_OLDER:
+	case UNWIND_TEST_DROP:
+		return unwind_test_op_objects(op);
 	default:
 		return -ENOTTY;
 	}

@@ -50,6 +50,10 @@ enum unwind_test_code {
 	UNWIND_TEST_PROBE,
 	/* @ret is how many addresses this task's buffer has room for; 0: it has none. */
 	UNWIND_TEST_ROOM,
+	/* Nobody looked for any object of a file in the last @arg seconds. */
+	UNWIND_TEST_OLDER,
+	/* Drop the objects that nobody looked for in the last @arg seconds. */
+	UNWIND_TEST_DROP,
 };
 
 /* Where a request comes from. */

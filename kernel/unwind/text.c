@@ -15,10 +15,12 @@
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
+#include <linux/stddef.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
 
+#include "sframe_user.h"
 #include "text.h"
 #include "unwind.h"
 
@@ -37,18 +39,32 @@ static unsigned int unwind_text_seq(struct mm_struct *mm)
 }
 
 /**
+ * unwind_text_forget - forget all
+ * @text:	what was known
+ */
+void unwind_text_forget(struct unwind_text *text)
+{
+	for (int i = 0; i < UNWIND_TEXT_CODES; i++)
+		unwind_sframe_count(&text->code[i]);
+	unwind_sframe_forget(text);
+	memset(text, 0, offsetofend(struct unwind_text, look));
+}
+
+/**
  * unwind_text_begin - forget what is not true any more
  * @state:	a walk that starts
  */
 void unwind_text_begin(struct unwind_user_state *state)
 {
-	unsigned int seq = unwind_text_seq(current->mm);
+	u64 seq = unwind_text_seq(current->mm) | (u64)unwind_object_ticks() << 32;
 	struct unwind_text *text = state->text;
 
-	if (unlikely((seq & 1) || seq != text->seq))
-		*text = (struct unwind_text) { .seq = seq };
+	if (unlikely((seq & 1) || seq != text->seq)) {
+		unwind_text_forget(text);
+		text->seq = seq;
+	}
 	/* The first caller is likely to be where one was before. */
-	state->code = text->code[0];
+	state->code = &text->code[0];
 }
 
 /**
@@ -61,43 +77,58 @@ void unwind_text_begin(struct unwind_user_state *state)
  * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
  */
 enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
-					  struct unwind_text_look *look, bool follow)
+					  u64 *look, bool follow)
 {
 	enum unwind_user_says says = UNWIND_SAYS_NO_CODE;
 
 	/* Of what cannot run, no byte means anything. */
-	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip))
+	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip)) {
 		says = arch_unwind_user_look(state, follow);
+		if (says != UNWIND_SAYS_SIGNAL && unwind_sframe_knows(state))
+			says = UNWIND_SAYS_SFRAME;
+		if (says == UNWIND_SAYS_NOTHING && follow)
+			says = UNWIND_SAYS_FP;
+	}
 
 	/* Code that cannot be read says nothing, but perhaps not for good. */
 	if (look && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {
-		unsigned long key = unwind_text_key(state);
+		u64 key = unwind_text_key(state);
 
-		if (look[0].key != key)
+		if ((look[0] ^ key) > UNWIND_TEXT_SAYS)
 			look[1] = look[0];
-		look[0] = (struct unwind_text_look) { .key = key, .says = says };
+		look[0] = key | says;
 	}
 	return says;
 }
 
-/* The one of these mappings that @addr is in, or NULL. */
-static const struct unwind_text_range *
-unwind_text_find(const struct unwind_text_range *range, unsigned long addr)
+static struct unwind_text_code *unwind_text_find_code(struct unwind_text *text,
+						      unsigned long addr)
 {
-	for (int i = 0; i < UNWIND_TEXT_RANGES; i++) {
-		if (unwind_text_in(&range[i], addr))
-			return &range[i];
+	for (int i = 0; i < UNWIND_TEXT_CODES; i++) {
+		if (unwind_text_in(&text->code[i].range, addr))
+			return &text->code[i];
 	}
 	return NULL;
 }
 
+static bool unwind_text_is_data(const struct unwind_text *text, unsigned long addr)
+{
+	for (int i = 0; i < UNWIND_TEXT_RANGES; i++) {
+		if (unwind_text_in(&text->data[i], addr))
+			return true;
+	}
+	return false;
+}
+
 /**
  * struct unwind_text_vma - what is asked about a mapping
- * @range:	where it is; of size 0 when there is none
+ * @range:	where it is; if there is none, where none is, or of size 0
+ * @mapped:	there is one
  * @code:	it is executable
  */
 struct unwind_text_vma {
 	struct unwind_text_range	range;
+	bool				mapped;
 	bool				code;
 };
 
@@ -111,6 +142,7 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 	copy->range.start = max(data_race(vma->vm_start), PAGE_SIZE);
 	/* So may this ... */
 	copy->range.size = data_race(vma->vm_end) - copy->range.start;
+	copy->mapped = true;
 	/* ... and this. */
 	copy->code = data_race(vma->vm_flags) & VM_EXEC;
 }
@@ -129,6 +161,10 @@ static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
 	/* Pairs with call_rcu() in vm_area_free(). */
 	scoped_guard(rcu)
 		unwind_text_copy(copy, mas_walk(&mas));
+	if (!copy->mapped) {
+		copy->range.start = mas.index;
+		copy->range.size = mas.last - mas.index + 1;
+	}
 	return !read_seqcount_retry(&mm->mm_lock_seq, seq);
 }
 #else
@@ -150,12 +186,19 @@ static bool unwind_text_slow(struct mm_struct *mm, unsigned long addr,
 	return true;
 }
 
-static void unwind_text_remember(struct unwind_text *text, const struct unwind_text_vma *vma)
+static void unwind_text_remember_code(struct unwind_user_state *state,
+				      const struct unwind_text_range *range)
 {
-	if (vma->code)
-		text->code[text->next_code++ % UNWIND_TEXT_RANGES] = vma->range;
-	else
-		text->data[text->next_data++ % UNWIND_TEXT_RANGES] = vma->range;
+	struct unwind_text *text = state->text;
+	struct unwind_text_code *code = &state->own;
+
+	if (text) {
+		code = &text->code[text->next_code++ % UNWIND_TEXT_CODES];
+		unwind_sframe_count(code);
+	}
+	*code = (struct unwind_text_code) { .range = *range };
+	unwind_sframe_find(state, code);
+	state->code = code;
 }
 
 /* Where the trampoline is, each address has to be compared with it. */
@@ -180,28 +223,28 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 {
 	struct mm_struct *mm = current->mm;
 	struct unwind_text *text = state->text;
-	const struct unwind_text_range *range;
+	struct unwind_text_code *code;
 	struct unwind_text_vma vma;
 
-	if (addr < PAGE_SIZE || addr >= TASK_SIZE_MAX || unwind_is_trampoline(state, addr))
+	if (!unwind_text_may_be(addr) || unwind_is_trampoline(state, addr))
 		return false;
 
-	range = text ? unwind_text_find(text->code, addr) : NULL;
-	if (range) {
-		state->code = *range;
+	code = text ? unwind_text_find_code(text, addr) : NULL;
+	if (code) {
+		state->code = code;
 		return true;
 	}
-	if (text && unwind_text_find(text->data, addr))
+	if (text && unwind_text_is_data(text, addr))
 		return false;
 
 	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
 		return true;
-	if (!vma.range.size || unwind_text_has_trampoline(&vma.range))
+	if (vma.mapped && unwind_text_has_trampoline(&vma.range))
 		return vma.code;
-	if (text)
-		unwind_text_remember(text, &vma);
 	if (vma.code)
-		state->code = vma.range;
+		unwind_text_remember_code(state, &vma.range);
+	else if (text && vma.range.size)
+		text->data[text->next_data++ % UNWIND_TEXT_RANGES] = vma.range;
 	return vma.code;
 }
 
@@ -218,41 +261,19 @@ unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
 	struct mm_struct *mm = current->mm;
 	struct unwind_text_vma vma;
 
-	if (addr < PAGE_SIZE || addr >= TASK_SIZE_MAX)
+	if (!unwind_text_may_be(addr))
 		return 0;
 	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
 		return min(max, TASK_SIZE_MAX - addr);
-	if (!vma.range.size)
+	if (!vma.mapped)
 		return 0;
 	return min(max, vma.range.start + vma.range.size - addr);
 }
 
 #ifdef CONFIG_UPROBES
 /**
- * unwind_is_trampoline - do functions return here whose return is probed?
- * @state:	the walk
- * @addr:	a return address
- *
- * Context: task context.
- * Return: true if so.
- */
-bool unwind_is_trampoline(const struct unwind_user_state *state, unsigned long addr)
-{
-	return unlikely(state->uretprobe) && addr == uprobe_get_trampoline_vaddr();
-}
-
-/**
- * unwind_uretprobe_init - let a walk see through return probes
- * @state:	the walk
- */
-void unwind_uretprobe_init(struct unwind_user_state *state)
-{
-	state->uretprobe = current->utask ? current->utask->return_instances : NULL;
-}
-
-/**
  * unwind_uretprobe_address - undo what a return probe did to the stack
- * @state:	the walk
+ * @state:	the walk, which remembers the mapping of the real one
  * @addr:	a return address; becomes the real one
  * @slot:	where on the stack it is
  *
@@ -261,7 +282,7 @@ void unwind_uretprobe_init(struct unwind_user_state *state)
  *
  * Return: true when @addr was the trampoline, and @slot that of a return probe.
  */
-bool unwind_uretprobe_address(const struct unwind_user_state *state, unsigned long *addr,
+bool unwind_uretprobe_address(struct unwind_user_state *state, unsigned long *addr,
 			      unsigned long slot)
 {
 	if (!unwind_is_trampoline(state, *addr))
@@ -271,6 +292,8 @@ bool unwind_uretprobe_address(const struct unwind_user_state *state, unsigned lo
 		/* What the probe found on the stack is the user's word, too. */
 		if (ri->stack == slot && ri->orig_ret_vaddr < TASK_SIZE_MAX) {
 			*addr = ri->orig_ret_vaddr;
+			/* To know what mapping it is in; the probe knows that it is code. */
+			unwind_text(state, *addr);
 			return true;
 		}
 	}

@@ -5,6 +5,7 @@
 #ifndef _KERNEL_UNWIND_TEXT_H
 #define _KERNEL_UNWIND_TEXT_H
 
+#include <linux/bits.h>
 #include <linux/compiler.h>
 #include <linux/hash.h>
 #include <linux/log2.h>
@@ -24,18 +25,27 @@ unwind_text_in(const struct unwind_text_range *range, unsigned long addr)
 static __always_inline bool unwind_text(struct unwind_user_state *state,
 					unsigned long addr)
 {
-	return likely(unwind_text_in(&state->code, addr)) ||
+	return likely(unwind_text_in(&state->code->range, addr)) ||
 	       unwind_text_lookup(state, addr);
 }
 
-void unwind_text_begin(struct unwind_user_state *state);
-enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
-					  struct unwind_text_look *look, bool follow);
-
-/* Addresses have bits to spare. */
-static __always_inline unsigned long unwind_text_key(const struct unwind_user_state *state)
+/* Can @addr be an address at all? What is on a stack is a small number as often as not. */
+static __always_inline bool unwind_text_may_be(unsigned long addr)
 {
-	return state->ip << 2 | state->ws >> 2;
+	return addr >= PAGE_SIZE && addr < TASK_SIZE_MAX;
+}
+
+void unwind_text_begin(struct unwind_user_state *state);
+void unwind_text_forget(struct unwind_text *text);
+enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
+					  u64 *look, bool follow);
+
+/* Addresses have bits to spare: two for the word size, and below these some for the answer. */
+#define UNWIND_TEXT_SAYS	GENMASK(3, 0)
+
+static __always_inline u64 unwind_text_key(const struct unwind_user_state *state)
+{
+	return state->ip << 6 | state->ws << 2;
 }
 
 /* A uprobe is being handled: the code is not what everybody else reads there. */
@@ -59,23 +69,36 @@ static __always_inline bool unwind_text_at_uprobe(void)
 static __always_inline enum unwind_user_says
 unwind_text_look(struct unwind_user_state *state, bool follow)
 {
-	unsigned long key = unwind_text_key(state);
-	struct unwind_text_look *look = NULL, *found;
+	u64 key = unwind_text_key(state), says, *look = NULL;
 
+	static_assert(UNWIND_SAYS_SIGNAL <= UNWIND_TEXT_SAYS);
 	if (state->text && !unwind_text_at_uprobe()) {
-		look = state->text->look[hash_long(key, ilog2(UNWIND_TEXT_LOOKS))];
-		found = likely(look[0].key == key) ? &look[0] : &look[1];
+		look = state->text->look[hash_64(key, ilog2(UNWIND_TEXT_LOOKS))];
+		says = look[0] ^ key;
+		if (unlikely(says > UNWIND_TEXT_SAYS))
+			says = look[1] ^ key;
 		/* If it said nothing, more of it may tell. */
-		if (likely(found->key == key) && (found->says || !follow))
-			return found->says;
+		if (likely(says <= UNWIND_TEXT_SAYS) && (says || !follow))
+			return says;
 	}
 	return unwind_text_look_at(state, look, follow);
 }
 
 #ifdef CONFIG_UPROBES
-bool unwind_is_trampoline(const struct unwind_user_state *state, unsigned long addr);
-void unwind_uretprobe_init(struct unwind_user_state *state);
-bool unwind_uretprobe_address(const struct unwind_user_state *state, unsigned long *addr,
+/* Do functions return here whose return is probed? */
+static inline bool unwind_is_trampoline(const struct unwind_user_state *state,
+					unsigned long addr)
+{
+	return unlikely(state->uretprobe) && addr == uprobe_get_trampoline_vaddr();
+}
+
+/* Let a walk see through return probes. */
+static inline void unwind_uretprobe_init(struct unwind_user_state *state)
+{
+	state->uretprobe = unlikely(current->utask) ? current->utask->return_instances : NULL;
+}
+
+bool unwind_uretprobe_address(struct unwind_user_state *state, unsigned long *addr,
 			      unsigned long slot);
 #else
 static inline bool unwind_is_trampoline(const struct unwind_user_state *state,
@@ -86,7 +109,7 @@ static inline bool unwind_is_trampoline(const struct unwind_user_state *state,
 
 static inline void unwind_uretprobe_init(struct unwind_user_state *state) { }
 
-static inline bool unwind_uretprobe_address(const struct unwind_user_state *state,
+static inline bool unwind_uretprobe_address(struct unwind_user_state *state,
 					    unsigned long *addr, unsigned long slot)
 {
 	return false;

@@ -44,21 +44,26 @@ enum {
 static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
 	       UNWIND_WALKING | UNWIND_EVENT) == UNWIND_RESERVED_BITS);
 
+/* Frames between two looks at pending signals. */
+#define UNWIND_USER_BATCH	64U
+
 /**
- * struct unwind_cache - a task's latest trace
+ * struct unwind_cache - a task's latest trace, in a page
  * @max:	room in @entries
  * @nr:		entries in use
+ * @entries:	the addresses: @page, or where there is more room
  * @text:	what is known about the task's code
- * @entries:	the addresses
+ * @page:	room for most traces
  */
 struct unwind_cache {
-	unsigned int	max;
-	unsigned int	nr;
-	struct unwind_text text;
-	unsigned long	entries[] __counted_by(max);
+	unsigned int		max;
+	unsigned int		nr;
+	unsigned long		*entries;
+	struct unwind_text	text;
+	unsigned long		page[];
 };
 
-/* A cache of this many entries fits a page. */
+/* What is left of the page. */
 #define UNWIND_PAGE_ENTRIES						\
 	((unsigned int)((PAGE_SIZE - sizeof(struct unwind_cache)) / sizeof(long)))
 

@@ -4,8 +4,8 @@
  *
  * Runs in task context of the task whose stack it reads, where page faults are
  * allowed; with page faults disabled it works too and ends at the first page
- * that is not resident. No allocation; the lock of a mapping is taken to see
- * whether an address is code.
+ * that is not resident. The lock of a mapping is taken to see whether an address is
+ * code, and where page faults are allowed its file may be read, for SFrame tables.
  *
  * Registers and stack belong to the user and may say anything. Everything rests
  * on one invariant: each step either adds an entry or is the last of its kind in
@@ -21,6 +21,7 @@
  * the walk and is not shown.
  */
 #include <linux/bitops.h>
+#include <linux/cache.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
@@ -29,11 +30,12 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 
+#include "sframe_user.h"
 #include "text.h"
 #include "unwind.h"
 
-/* Frames between two looks at pending signals. */
-#define UNWIND_USER_BATCH	64
+/* Where no mapping is known. */
+struct unwind_text_code unwind_text_none __ro_after_init;
 
 /*
  * A frame pointer that may be followed from @sp. That it points into user
@@ -93,18 +95,20 @@ unwind_user_load(unsigned long addr, u32 base, const unsigned int ws)
  * Open a window for frames from @fp on: for one, or for a batch where the
  * architecture can mask user pointers. One mask serves all of these, as each step is
  * shorter than a signal frame: behind user memory has to be a gap in which all of
- * them end, also those of speculation. Returns for how many, or 0.
+ * them end, also those of speculation. @max becomes for how many; false if there
+ * is no window.
  */
-static __always_inline unsigned int
-unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int max)
+static __always_inline bool
+unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int *max)
 {
 	static_assert(UNWIND_USER_BATCH * (2 * ARCH_SIGNAL_FRAME_MIN(sizeof(u64))) <=
 		      ARCH_USER_GAP);
 
 	if (can_do_masked_user_access()) {
 		*fp = (unsigned long)masked_user_access_begin((void __user *)(*fp + low)) - low;
-		return max;
+		return true;
 	}
+	*max = 1;
 	return user_read_access_begin((void __user *)(*fp + low), high - low);
 }
 
@@ -119,7 +123,8 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 {
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(ws) };
 	const s32 ra_at = frame.cfa_off + frame.ra_off, fp_at = frame.cfa_off + frame.fp_off;
-	const unsigned long start = state->code.start, size = state->code.size;
+	const struct unwind_text_range *range = &state->code->range;
+	const unsigned long start = range->start, size = range->size;
 	const unsigned long near = ARCH_SIGNAL_FRAME_MIN(ws) / ws;
 	unsigned long fp = state->fp, sp = state->sp;
 	unsigned long ra, next, text, words, *end;
@@ -131,8 +136,7 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 		return 0;
 	}
 
-	max = unwind_user_window(&fp, min(ra_at, fp_at), max(ra_at, fp_at) + ws, max);
-	if (!max) {
+	if (!unwind_user_window(&fp, min(ra_at, fp_at), max(ra_at, fp_at) + ws, &max)) {
 		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 		return 0;
 	}
@@ -199,13 +203,25 @@ unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsig
 	return unwind_user_fp_batch(state, entries, max, sizeof(u64));
 }
 
+/* Is the caller one whose return address a probe replaced? */
+static bool unwind_user_probed(struct unwind_user_state *state, unsigned long *last)
+{
+	if (!unwind_uretprobe_address(state, last, state->sp - state->ws))
+		return false;
+	state->ip = *last;
+	return true;
+}
+
 static unsigned int unwind_user_fp(struct unwind_user_state *state,
 				   unsigned long *entries, unsigned int max)
 {
-	unsigned long *last;
+	unsigned long *last, ip = state->ip, sp = state->sp, fp = state->fp;
+	struct unwind_text_code *code = state->code;
 	unsigned int nr;
 
-	max = min_t(unsigned int, max, UNWIND_USER_BATCH);
+	/* Where a table says nothing, it may say something for the next one. */
+	max = unwind_sframe_has_table(state) ? 1 : min(max, UNWIND_USER_BATCH);
+retry:
 	nr = state->ws == sizeof(u32) ? unwind_user_fp_32(state, entries, max) :
 					unwind_user_fp_64(state, entries, max);
 	if (!nr)
@@ -213,10 +229,20 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 
 	/* All others are where the first was expected. */
 	last = &entries[nr - 1];
-	if (unwind_text(state, *last))
-		return nr;
-	if (unwind_uretprobe_address(state, last, state->sp - state->ws)) {
-		state->ip = *last;
+	if (unwind_text(state, *last) || unwind_user_probed(state, last)) {
+		if (unlikely(unwind_sframe_has_table(state)) && state->step != UNWIND_STEP_DONE) {
+			if (nr > 1) {
+				/* It takes to know where the one before is: go there first. */
+				state->ip = ip;
+				state->sp = sp;
+				state->fp = fp;
+				state->code = code;
+				max = nr - 1;
+				goto retry;
+			}
+			unwind_sframe_enter(state, ip, sp);
+		}
+		state->drap = 0;
 		return nr;
 	}
 
@@ -227,20 +253,27 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 
 /*
  * Read what may be a return address: behind a call, where a signal handler returns
- * to, or where a return probe put its trampoline. Returns 0 when it is none.
+ * to, or where a return probe put its trampoline. Returns 0 when it is none; sets the
+ * step that follows.
  */
-static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
+static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr,
+					enum unwind_user_step *step)
 {
 	unsigned long ra;
 
-	if (!unwind_user_word(state, addr, state->cs_base, &ra))
+	*step = UNWIND_STEP_SIGNAL;
+
+	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
 		return 0;
 	if (unwind_is_trampoline(state, ra))
 		return ra;
-	if (unwind_text(state, ra) && (arch_unwind_user_after_call(ra) ||
-				       arch_unwind_user_restorer(state, ra)))
+	if (!unwind_text(state, ra))
+		return 0;
+	if (arch_unwind_user_after_call(ra)) {
+		*step = UNWIND_STEP_FP;
 		return ra;
-	return 0;
+	}
+	return arch_unwind_user_restorer(state, ra) ? ra : 0;
 }
 
 /* Is this word of the stack the same as the frame pointer? */
@@ -251,6 +284,9 @@ static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long add
 	return unwind_user_word(state, addr, state->ss_base, &word) && word == state->fp;
 }
 
+/* How far up functions may find the CFA by the DRAP, having aligned the stack. */
+#define UNWIND_USER_DRAP_MAX	4096UL
+
 /*
  * What the code at the ip says. There is no need to follow it, unless one of the
  * words where a return address may be is one.
@@ -258,21 +294,28 @@ static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long add
 static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 {
 	enum unwind_user_says says = unwind_text_look(state, false);
+	enum unwind_user_step step;
 
 	if (says == UNWIND_SAYS_NOTHING &&
-	    (unwind_user_caller(state, state->sp) ||
-	     unwind_user_caller(state, state->sp + state->ws)))
+	    (unwind_user_caller(state, state->sp, &step) ||
+	     unwind_user_caller(state, state->sp + state->ws, &step) ||
+	     (state->drap - state->sp - 1 < UNWIND_USER_DRAP_MAX &&
+	      unwind_user_caller(state, state->drap - state->ws, &step))))
 		says = unwind_text_look(state, true);
 	return says;
 }
 
 /* The caller by what the code at the ip says, if there is one where it should be. */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
-				     unsigned long *entries)
+				     unsigned long *entries, unsigned int max)
 {
 	enum unwind_user_says says = unwind_user_look(state);
-	unsigned long cfa = state->sp + state->ws;
+	unsigned long cfa = state->sp + state->ws, ip = state->ip;
 	unsigned long ra, fp = state->fp;
+	enum unwind_user_step step;
+
+	if (says == UNWIND_SAYS_SFRAME)
+		return unwind_sframe_walk(state, entries, max);
 
 	state->step = UNWIND_STEP_FP;
 
@@ -305,7 +348,7 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 		return 0;
 	}
 
-	ra = unwind_user_caller(state, cfa - state->ws);
+	ra = unwind_user_caller(state, cfa - state->ws, &step);
 	if (!ra || cfa <= state->sp)
 		return 0;
 
@@ -317,8 +360,11 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 	state->ip = ra;
 	state->sp = cfa;
 	state->fp = fp;
-	/* It may be a restorer. */
-	state->step = UNWIND_STEP_SIGNAL;
+	state->step = step;
+	/* What is below the CFA is no frame that could tell more. */
+	if (unwind_sframe_has_table(state))
+		unwind_sframe_enter(state, ip, cfa);
+	state->drap = 0;
 	return 1;
 }
 
@@ -364,7 +410,9 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 {
 	switch (state->step) {
 	case UNWIND_STEP_CODE:
-		return unwind_user_code(state, entries);
+		return unwind_user_code(state, entries, max);
+	case UNWIND_STEP_SFRAME:
+		return unwind_sframe_walk(state, entries, max);
 	case UNWIND_STEP_SIGNAL:
 		return unwind_user_signal(state, entries);
 	default:
@@ -377,7 +425,7 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
  * @state:	the position to set up
  * @regs:	user registers to start from
  * @text:	what walks of this task remember of its code, or NULL; zeroed before
- *		the first one, and when the task gets another address space
+ *		the first one, and forgotten when the task gets another address space
  *
  * Context: task context of the task that owns @regs. No user memory is read.
  */
@@ -387,9 +435,12 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 	arch_unwind_user_set(state, regs);
 	state->signals = 0;
 	state->step = UNWIND_STEP_DONE;
-	state->code = (struct unwind_text_range) {};
+	state->code = &unwind_text_none;
 	state->text = text;
 	state->uretprobe = NULL;
+	state->regs = regs;
+	state->signal_regs = 0;
+	state->no_load = false;
 	if (!state->ws)
 		return;
 
@@ -449,13 +500,12 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
 	struct unwind_user_state state __uninitialized;
 	struct pt_regs *regs = task_pt_regs(current);
-	struct unwind_text text = {};
 
 	trace->nr = 0;
 	if (!is_user_task(current) || !user_mode(regs))
 		return -EINVAL;
 
-	unwind_user_start(&state, regs, &text);
+	unwind_user_start(&state, regs, NULL);
 	if (!state.ws || !max_entries)
 		return state.ws ? 0 : -EINVAL;
 

@@ -238,6 +238,7 @@ static void walk_test(struct kunit *test)
 		.fp		= walk_val(&c->fp, base),
 		.ip		= base + CALLER(0),
 		.ws		= c->ws,
+		.code		= &unwind_text_none,
 		.step		= c->at_entry ? UNWIND_STEP_CODE : UNWIND_STEP_FP,
 	};
 
@@ -272,6 +273,7 @@ static void walk_resume_test(struct kunit *test)
 	for (unsigned int piece = 1; piece <= 2 * frames; piece = piece * 3 + 1) {
 		struct unwind_user_state state = {
 			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
+			.code = &unwind_text_none,
 		};
 		unsigned int nr = 0;
 
@@ -299,6 +301,7 @@ static void walk_fault_test(struct kunit *test)
 	walk_write(test, fp, fp + 64, 8);
 	start = (struct unwind_user_state) {
 		.sp = base, .fp = fp, .ws = 8, .step = UNWIND_STEP_FP,
+		.code = &unwind_text_none,
 	};
 
 	state = start;
@@ -346,6 +349,7 @@ static void walk_text_test(struct kunit *test)
 		walk_write(test, base + 72, bad[i], 8);
 		state = (struct unwind_user_state) {
 			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
+			.code = &unwind_text_none,
 		};
 		KUNIT_EXPECT_EQ_MSG(test, unwind_user_walk(&state, entries, WALK_MAX), 1,
 				    "return address %llx", bad[i]);
@@ -356,6 +360,7 @@ static void walk_text_test(struct kunit *test)
 	walk_write(test, base + 72, base + CALLER(2), 8);
 	state = (struct unwind_user_state) {
 		.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
+		.code = &unwind_text_none,
 	};
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 3);
 }
@@ -381,8 +386,8 @@ static void start_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state.ss_base, 0);
 	KUNIT_EXPECT_EQ(test, state.syscall, -1);
 	KUNIT_EXPECT_EQ(test, state.signals, 0);
-	KUNIT_EXPECT_EQ(test, state.code.start, 0);
-	KUNIT_EXPECT_EQ(test, state.code.size, 0);
+	KUNIT_EXPECT_EQ(test, state.code->range.start, 0);
+	KUNIT_EXPECT_EQ(test, state.code->range.size, 0);
 	KUNIT_EXPECT_NULL(test, state.text);
 	KUNIT_EXPECT_NULL(test, state.uretprobe);
 

@@ -4,7 +4,7 @@
 # root, name them in one line. Arguments are further packages.
 set -u
 
-packages="bc binutils bison bpftrace bzip2 ca-certificates ccache clang codespell cpio
+packages="bc binutils bison bpftrace btrfs-progs bzip2 ca-certificates ccache clang codespell cpio
 	dpkg-dev dwarves flex gcc git golang-go kmod libbpf-dev libc6-dev libcap-dev
 	libdw-dev libelf-dev libprotobuf-c-dev libslang2-dev libssl-dev
 	libtraceevent-dev libzstd-dev llvm make patch pkg-config protobuf-c-compiler

@@ -314,6 +314,16 @@ static bool is_bp_rm(const struct insn *insn)
 	       X86_MODRM_RM(insn->modrm.value) == 5 && !X86_REX_B(rex_bits(insn));
 }
 
+/* -8(%r10); -4(%ecx): where the return address is, as functions know that align their stack */
+static bool is_drap_ra(const struct insn *insn)
+{
+	unsigned int reg = X86_MODRM_RM(insn->modrm.value) |
+			   (X86_REX_B(rex_bits(insn)) ? 8 : 0);
+
+	return reg == (insn->x86_64 ? 10 : 1) && X86_MODRM_MOD(insn->modrm.value) == 1 &&
+	       insn->displacement.value == (insn->x86_64 ? -8 : -4);
+}
+
 /* push, call and jmp through an operand */
 static enum unwind_user_says ask_group5(const struct insn *insn)
 {
@@ -325,6 +335,8 @@ static enum unwind_user_says ask_group5(const struct insn *insn)
 		/* Relative to the ip: a PLT, or a tail call by its means. */
 		return insn->x86_64 && insn_rip_relative((struct insn *)insn) ?
 			UNWIND_SAYS_TOP : UNWIND_SAYS_JUMP;
+	case 6:
+		return is_drap_ra(insn) ? UNWIND_SAYS_DRAP : UNWIND_SAYS_FP;
 	default:
 		return UNWIND_SAYS_FP;
 	}
@@ -393,6 +405,8 @@ static enum unwind_user_says ask(const struct insn *insn)
 	case 0x8d:		/* lea */
 		if (is_drap_set(insn))
 			return UNWIND_SAYS_TOP;
+		if (is_sp_reg(insn) && is_drap_ra(insn))
+			return UNWIND_SAYS_DRAP;
 		fallthrough;
 	case 0x03: case 0x23: case 0x2b: case 0x33:
 		return is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
@@ -490,6 +504,50 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 	return scan_code(state, code, len);
 }
 
+/* push %r10, which saves it; or what is relative to it, see is_drap_ra(). */
+static bool is_drap_use(const struct insn *insn)
+{
+	switch (insn->opcode.bytes[0]) {
+	case 0x52:
+		return X86_REX_B(rex_bits(insn));
+	case 0x8d:
+		return is_sp_reg(insn) && is_drap_ra(insn);
+	case 0xff:
+		return X86_MODRM_REG(insn->modrm.value) == 6 && is_drap_ra(insn);
+	default:
+		return false;
+	}
+}
+
+/**
+ * arch_unwind_user_uses_drap - is the code in the prologue or epilogue of a function that
+ * aligns its stack?
+ * @ip:		where it is, the next instruction to run, of 64-bit code
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: true if it uses the DRAP before it calls, jumps or returns.
+ */
+bool arch_unwind_user_uses_drap(unsigned long ip)
+{
+	u8 code[SCAN_BYTES];
+	size_t len = read_text(code, ip, sizeof(code)), at = 0;
+	struct insn insn;
+
+	for (int i = 0; i < MAX_SCAN; i++) {
+		if (at >= len || insn_decode(&insn, code + at, len - at, INSN_MODE_64))
+			return false;
+		if (is_drap_use(&insn))
+			return true;
+
+		at += insn.length;
+		switch (insn.opcode.bytes[0]) {
+		case 0xc2: case 0xc3: case 0xe8: case 0xe9: case 0xeb:
+			return false;
+		}
+	}
+	return false;
+}
+
 /*
  * A probe on the call itself hides the first byte of it. The same byte fills gaps
  * between functions: where probes are, a few more words look like return addresses.
@@ -584,6 +642,9 @@ static bool load_signal_regs_32(struct unwind_user_state *state, unsigned long a
 		.ip = sc.ip, .sp = sc.sp, .bp = sc.bp, .cx = sc.cx,
 		.cs = sc.cs | 3, .ss = sc.ss | 3, .orig_ax = -1,
 	});
+	/* That may be 64-bit code, of which not all registers are there. */
+	state->regs = NULL;
+	state->signal_regs = 0;
 	return true;
 }
 #endif
@@ -599,6 +660,8 @@ static bool load_signal_regs_64(struct unwind_user_state *state, unsigned long a
 		.ip = sc.ip, .sp = sc.sp, .bp = sc.bp, .r10 = sc.r10,
 		.cs = sc.cs | 3, .ss = sc.ss | 3, .orig_ax = -1,
 	});
+	state->regs = NULL;
+	state->signal_regs = addr;
 	return true;
 }
 

@@ -158,6 +158,7 @@ static void code_test(struct kunit *test)
 	state.drap = base + STACK + 8 * ws;
 	state.ws = ws;
 	state.syscall = -1;
+	state.code = &unwind_text_none;
 	state.step = UNWIND_STEP_CODE;
 	put_frame(test, state.fp, ws, last, base + CALLER(2));
 	put_frame(test, last, ws, 0, base + CALLER(3));
@@ -227,6 +228,7 @@ static void no_code_test(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(ips); i++) {
 		state = (struct unwind_user_state) {
 			.ip = ips[i], .sp = base + STACK, .ws = 8, .syscall = -1,
+			.code = &unwind_text_none,
 			.step = UNWIND_STEP_CODE,
 		};
 		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 1);
@@ -374,7 +376,7 @@ static void signal_test(struct kunit *test)
 
 	state = (struct unwind_user_state) {
 		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
-		.syscall = -1, .step = UNWIND_STEP_FP,
+		.syscall = -1, .step = UNWIND_STEP_FP, .code = &unwind_text_none,
 	};
 	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
 	KUNIT_ASSERT_EQ(test, nr, 4);
@@ -392,6 +394,7 @@ static void signal_test(struct kunit *test)
 			.sp = frame + (at ? c->after : c->before) * ws,
 			.fp = fp, .ws = ws,
 			.syscall = at == 2 ? c->nr : -1,
+			.code = &unwind_text_none,
 			.step = at == 2 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE,
 		};
 		nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
@@ -402,7 +405,7 @@ static void signal_test(struct kunit *test)
 	/* One entry at a time comes to the same. */
 	state = (struct unwind_user_state) {
 		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
-		.syscall = -1, .step = UNWIND_STEP_FP,
+		.syscall = -1, .step = UNWIND_STEP_FP, .code = &unwind_text_none,
 	};
 	for (nr = 0; nr < MAX_ENTRIES && unwind_user_walk(&state, &entries[nr], 1); nr++)
 		;
@@ -426,7 +429,7 @@ static unsigned int walk_restorer(unsigned long base, unsigned long sp,
 {
 	struct unwind_user_state state = {
 		.ip = base + RESTORER, .sp = sp, .ws = 8,
-		.syscall = -1, .step = UNWIND_STEP_CODE,
+		.syscall = -1, .step = UNWIND_STEP_CODE, .code = &unwind_text_none,
 	};
 	unsigned int nr = unwind_user_walk(&state, entries, max);
 
@@ -505,7 +508,7 @@ static void no_system_call_test(struct kunit *test)
 	put_signal_frame(test, c, frame, base + CALLER(1), base + STACK, 0);
 	state = (struct unwind_user_state) {
 		.ip = base + CODE + 9, .sp = frame + 8, .ws = 8,
-		.syscall = c->nr, .step = UNWIND_STEP_SIGNAL,
+		.syscall = c->nr, .step = UNWIND_STEP_SIGNAL, .code = &unwind_text_none,
 	};
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
 }

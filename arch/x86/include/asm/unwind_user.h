@@ -21,6 +21,13 @@ unsigned long get_segment_base(unsigned int segment);
 	.ra_off		= -1 * (s32)(ws),	\
 	.fp_off		= -2 * (s32)(ws),
 
+/* SFrame: what a section of this architecture says, and registers by their numbers there. */
+#define ARCH_SFRAME_ABI			3
+#define ARCH_SFRAME_RA_OFF		(-8)
+#define ARCH_SFRAME_FP			6
+#define ARCH_SFRAME_SP			7
+#define ARCH_SFRAME_REGS		16
+
 /* No signal frame is smaller than its registers. */
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
 
@@ -64,7 +71,17 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 					    bool follow);
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);
 bool arch_unwind_user_after_call(unsigned long addr);
+bool arch_unwind_user_uses_drap(unsigned long ip);
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
+
+#ifdef CONFIG_UNWIND_USER_SFRAME
+bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int reg,
+			  unsigned long *value);
+unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsigned long ip,
+				   unsigned long sp);
+bool arch_unwind_user_vdso(unsigned long addr, unsigned long *start, unsigned long *end);
+bool arch_unwind_user_vdso_image(const u8 **bytes, u64 *size);
+#endif
 
 #endif /* CONFIG_UNWIND_USER */
 #endif /* _ASM_X86_UNWIND_USER_H */

@@ -3,7 +3,9 @@
  * Functions of every kind that a compiler makes frames for, to be stepped through
  * instruction by instruction. This file is compiled several times, with ORACLE
  * as the name of the set of flags. Nothing here may call into a library: it has no
- * frame pointers.
+ * frame pointers, and no tables.
+ *
+ * As a shared library itself, each call goes by its PLT.
  */
 #include <stdarg.h>
 
@@ -19,37 +21,43 @@
 #define noinline	__attribute__((noinline, noclone))
 #endif
 
+#ifdef ORACLE_LIBRARY
+#define local
+#else
+#define local	static
+#endif
+
 static volatile int sink;
 
-static noinline int leaf(int x)
+local noinline int leaf(int x)
 {
 	return x * 3 + sink;
 }
 
-static noinline int nested(int x)
+local noinline int nested(int x)
 {
 	return leaf(x) + leaf(x + 1);
 }
 
-static noinline int recursive(int n)
+local noinline int recursive(int n)
 {
 	return n < 2 ? n : recursive(n - 1) + recursive(n - 2);
 }
 
-static noinline int tail(int x)
+local noinline int tail(int x)
 {
 	sink = nested(x);
 	return leaf(x);
 }
 
-static noinline int tail_pointer(int x, int (*func)(int))
+local noinline int tail_pointer(int x, int (*func)(int))
 {
 	sink = leaf(x);
 	return func(x);
 }
 
 /* The quick way out needs no frame, and the compiler may know that. */
-static noinline int early_out(int x)
+local noinline int early_out(int x)
 {
 	if (x < 0)
 		return -x;
@@ -58,7 +66,7 @@ static noinline int early_out(int x)
 	return leaf(sink) + x;
 }
 
-static noinline int big_frame(int x)
+local noinline int big_frame(int x)
 {
 	volatile int array[3000];
 
@@ -67,7 +75,7 @@ static noinline int big_frame(int x)
 	return array[2999 - x];
 }
 
-static noinline int variable_frame(int n)
+local noinline int variable_frame(int n)
 {
 	volatile char array[n];
 
@@ -76,7 +84,7 @@ static noinline int variable_frame(int n)
 	return array[n - 1];
 }
 
-static noinline int aligned_frame(int x)
+local noinline int aligned_frame(int x)
 {
 	volatile int array[16] __attribute__((aligned(64)));
 
@@ -85,7 +93,7 @@ static noinline int aligned_frame(int x)
 }
 
 /* Aligned, and with arguments on the stack: the frame is found through r10. */
-static noinline int aligned_arguments(int a, int b, int c, int d, int e, int f, int g, int h)
+local noinline int aligned_arguments(int a, int b, int c, int d, int e, int f, int g, int h)
 {
 	volatile int array[16] __attribute__((aligned(64)));
 	volatile char tail[a + 8];
@@ -95,7 +103,7 @@ static noinline int aligned_arguments(int a, int b, int c, int d, int e, int f, 
 	return leaf(h) + tail[a];
 }
 
-static noinline int variadic(int n, ...)
+local noinline int variadic(int n, ...)
 {
 	va_list args;
 	int sum = 0;
@@ -111,7 +119,7 @@ struct big {
 	long words[12];
 };
 
-static noinline struct big big_return(int x)
+local noinline struct big big_return(int x)
 {
 	struct big big = { { leaf(x), x } };
 
@@ -119,7 +127,7 @@ static noinline struct big big_return(int x)
 	return big;
 }
 
-static noinline int jump_table(int x)
+local noinline int jump_table(int x)
 {
 	switch (x) {
 	case 0: return leaf(1);
@@ -132,19 +140,19 @@ static noinline int jump_table(int x)
 	}
 }
 
-static noinline long many_registers(long a, long b, long c, long d, long e, long f)
+local noinline long many_registers(long a, long b, long c, long d, long e, long f)
 {
 	long x = leaf(a), y = leaf(b), z = leaf(c), u = leaf(d), v = leaf(e), w = leaf(f);
 
 	return x * a + y * b + z * c + u * d + v * e + w * f + nested(x + y);
 }
 
-static noinline __attribute__((cold)) void unlikely(int x)
+local noinline __attribute__((cold)) void unlikely(int x)
 {
 	sink = leaf(x);
 }
 
-static noinline int cold_part(int x)
+local noinline int cold_part(int x)
 {
 	if (__builtin_expect(x > 5, 0)) {
 		unlikely(x);
@@ -153,9 +161,64 @@ static noinline int cold_part(int x)
 	return leaf(x);
 }
 
-static noinline double floating(double x)
+local noinline double floating(double x)
 {
 	return x * leaf((int)x) + 0.5;
+}
+
+/* More values than registers that a call preserves, the frame pointer among them. */
+local noinline long all_registers(long a, long b, long c, long d, long e, long f)
+{
+	long sum = 0;
+
+	for (int i = 0; i < 2; i++) {
+		sum += leaf(i) + a * b + c * d + e * f;
+		a += b ^ i;
+		b += c ^ i;
+		c += d ^ i;
+		d += e ^ i;
+		e += f ^ i;
+		f += a ^ i;
+	}
+	return sum;
+}
+
+/* The stack pointer moves for arguments, between pushes that save registers. */
+local noinline long pushed_arguments(long x)
+{
+	long a = leaf(x), b = aligned_arguments(1, 2, 3, 4, 5, 6, 7, a);
+
+	return aligned_arguments(2, a, b, a, b, a, b, leaf(b)) + a + b;
+}
+
+/* Does not come back: the breakpoint ends it. */
+local noinline __attribute__((noreturn)) void stop(int x)
+{
+	sink = leaf(x);
+	asm volatile("int3");
+	__builtin_unreachable();
+}
+
+/* Its last instruction is a call, and what that would return to is the next function. */
+local noinline __attribute__((noreturn)) void last_call(int x)
+{
+	sink = nested(x);
+	stop(x);
+}
+
+local noinline int behind_last_call(int x)
+{
+	if (x > 1)
+		last_call(x);
+	return nested(x);
+}
+
+typedef int (*func_t)(int);
+
+/* The address of a function that is called as well: a PLT has another stub for these. */
+local noinline func_t address(int x)
+{
+	return x ? leaf : nested;
 }
 
 static int all_jumps(void)
@@ -189,13 +252,18 @@ RUN(jump_table, all_jumps())
 RUN(many_registers, many_registers(1, 2, 3, 4, 5, 6))
 RUN(cold_part, cold_part(1) + cold_part(9))
 RUN(floating, floating(2.5))
+RUN(all_registers, all_registers(1, 2, 3, 4, 5, 6))
+RUN(pushed_arguments, pushed_arguments(1))
+RUN(last_call, behind_last_call(1) + behind_last_call(2))
+RUN(address, address(0)(1) + address(1)(1))
 
-#define FUNC(name) { #name, run_##name }
+#define FUNC(name) { #name, run_##name, 0 }
 
 const struct oracle_func oracle_table[] = {
 	FUNC(leaf), FUNC(nested), FUNC(recursive), FUNC(tail), FUNC(tail_pointer),
 	FUNC(early_out), FUNC(big_frame), FUNC(variable_frame), FUNC(aligned_frame),
 	FUNC(aligned_arguments), FUNC(variadic), FUNC(big_return), FUNC(jump_table),
-	FUNC(many_registers), FUNC(cold_part), FUNC(floating),
+	FUNC(many_registers), FUNC(cold_part), FUNC(floating), FUNC(all_registers),
+	FUNC(pushed_arguments), FUNC(address), FUNC(last_call),
 	{}
 };

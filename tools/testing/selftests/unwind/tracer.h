@@ -33,6 +33,8 @@
 #define OP_STATE(s)		{ .code = UNWIND_TEST_STATE, .slot = (s) }
 #define OP_PROBE(addr)		{ .code = UNWIND_TEST_PROBE, .arg = (addr) }
 #define OP_ROOM()		{ .code = UNWIND_TEST_ROOM }
+#define OP_OLDER(seconds)	{ .code = UNWIND_TEST_OLDER, .arg = (seconds) }
+#define OP_DROP(seconds)	{ .code = UNWIND_TEST_DROP, .arg = (seconds) }
 
 /* A file descriptor, or -1 with the reason in errno and, for people, in @why. */
 int tracer_open(const char **why);

@@ -8,33 +8,62 @@
  *   up no more than a fixed number of times for each.
  * - What it stores is code, or what a signal frame or a return probe says, and is
  *   not an address of the kernel. Only across a signal frame does the stack pointer
- *   not move up.
+ *   not move up, and once from each exact ip.
+ * - Each caller that tables or frame pointers tell of is that of a plain model.
  * - A walk in pieces of any size, one that remembers what an earlier one found out,
  *   and one that remembers nothing find the same, and what is remembered of mappings
- *   is forgotten when they change.
+ *   and tables is forgotten when they change. So is what could not be told because of
+ *   pages, locks and files that a walk must not wait for, and of objects that went away.
  *
  * An input is a row of records; input.c says what they mean.
  */
 #include "fuzz.h"
 
+#include <asm/sigcontext.h>
+
+#include <kernel/unwind/text.h>
+
 /*
  * User reads: for a frame, with a look whether a signal frame is behind it; for a
  * signal frame, where code is followed over 32 jumps; and for the steps at the end
- * that find nothing, where it may be, too. Likewise look-ups of mappings, of which
- * a frame needs one.
+ * that find nothing, where it may be, too. With tables, for a frame that frame pointers
+ * lead out of, to a table, there is a look for its CFA.
  */
 #define READS_PER_ENTRY		7
+#define READS_PER_TABLE		30
 #define READS_PER_SIGNAL	72
 #define READS_AT_END		80
 #define MAX_SIGNALS		32
-#define LOOKUPS_PER_SIGNAL	8
+/*
+ * Look-ups of a mapping: by itself, under the lock, for its file. A frame needs one
+ * mapping. The code at an ip is in one, it may lead to two others and back, and one is
+ * that of the caller. An object that is dropped is looked for again.
+ */
+#define LOOKUPS_PER_MAPPING	3
+#define MAPPINGS_PER_SIGNAL	5
+/* Uses of an object are counted when there are 256, after each batch. */
+#define MAX_HITS_LEFT		(256 + 64)
+/* The points of a walk, locks and reads, at which the replay has objects dropped. */
+#define MAX_DROP_EVENTS		256
 
+/**
+ * struct trace - what a walk found
+ * @nr:		how many callers
+ * @entries:	these
+ * @reads:	how many reads it was up to each of them, for walks of one at a time
+ * @counts:	see there
+ * @stats:	unwind_stats
+ * @tabled:	callers that the tables of areas told of, at least; likewise
+ * @unsure:	of how many that is not known
+ */
 struct trace {
 	unsigned int	nr;
 	unsigned long	*entries;
-	/* Up to the entry, for walks of one at a time. */
 	unsigned int	*reads;
 	struct counts	counts;
+	unsigned long	stats[UNWIND_NR_STATS];
+	unsigned int	tabled[AREAS];
+	unsigned int	unsure;
 };
 
 /* The walk that read most for each entry. */
@@ -63,34 +92,176 @@ static bool is_code(unsigned long addr)
 	return area && (area->flags & AREA_VMA) && (area->flags & AREA_EXEC);
 }
 
-/* One entry was found; @before is the stack pointer that the walk came from. */
-static void check_entry(const struct unwind_user_state *state, unsigned long entry,
-			unsigned long before)
+static bool has_slow_file(void)
+{
+	for (int i = 0; i < AREAS; i++) {
+		if (process.mapped[i].kind == TABLE_AGAIN)
+			return true;
+	}
+	return false;
+}
+
+/* Does memory stay as it is, however often a walk reads? */
+static bool is_constant(void)
+{
+	for (int i = 0; i < process.nr_traps; i++) {
+		if (process.traps[i].change)
+			return false;
+	}
+	return !process.kill_read && !process.fail_read;
+}
+
+/* May an object that was dropped be read again? */
+static bool may_load(void)
+{
+	return !process.nofault && !process.exiting && !has_slow_file();
+}
+
+/* Does a walk find the same each time? */
+static bool is_stable(void)
+{
+	return is_constant() && (!process.nr_drops || (process.nr_drops == 1 && may_load()));
+}
+
+/* Registers that rules may name are those of the code that was interrupted there. */
+static void check_registers(const struct unwind_user_state *state)
+{
+	unsigned long ip;
+
+	sim_rule(!state->regs, "the registers of %#lx are another frame's", state->ip);
+	if (!state->signal_regs || !is_stable())
+		return;
+	sim_rule(sim_peek(&ip, state->signal_regs + offsetof(struct sigcontext_64, ip), 8) &&
+		 ip == state->ip, "the signal frame of %#lx is another one's", state->ip);
+}
+
+/* One entry was found; the walk was at @before. */
+static void check_entry(const struct unwind_user_state *before,
+			const struct unwind_user_state *state, unsigned long entry, bool tabled)
 {
 	/* Only the code that a signal interrupted is looked at. */
-	bool signal = state->step == UNWIND_STEP_CODE;
+	bool signal = state->step == UNWIND_STEP_CODE && !tabled;
 
 	sim_rule(state->ip == entry, "ip %#lx after entry %#lx", state->ip, entry);
 	sim_rule(entry < TASK_SIZE_MAX, "entry %#lx is not the user's", entry);
 	sim_rule(state->ws != 4 || entry <= UINT32_MAX || was_probed(entry),
 		 "entry %#lx of 32-bit code", entry);
+	if (state->step == UNWIND_STEP_CODE && state->ws == 8)
+		check_registers(state);
 	if (signal)
 		return;
 	sim_rule(entry != process.trampoline || !process.nr_probes || was_probed(entry),
 		 "entry %#lx is the trampoline", entry);
 	sim_rule(is_code(entry) || was_probed(entry), "entry %#lx is no code", entry);
-	sim_rule(state->sp > before, "from stack pointer %#lx to %#lx", before, state->sp);
+	sim_rule(state->sp > before->sp ||
+		 (tabled && before->step == UNWIND_STEP_CODE && state->sp == before->sp),
+		 "from stack pointer %#lx to %#lx", before->sp, state->sp);
+}
+
+/* The next caller is the one that the model has. */
+static void check_expected(const struct unwind_user_state *state, unsigned int got,
+			   const struct expected *e, bool tabled)
+{
+	if (!e->known)
+		return;
+	sim_rule(got || !e->found, "%#lx is the caller, and is not found", e->entry);
+	sim_rule(!got || e->found, "there is no caller, but %#lx", state->ip);
+	sim_rule(got || state->step == UNWIND_STEP_DONE, "an end, and none that stays");
+	if (!got)
+		return;
+	sim_rule(state->ip == e->entry, "caller %#lx, not %#lx", state->ip, e->entry);
+	sim_rule(state->sp == e->sp || state->sp == e->sp_other, "stack pointer %#lx, not %#lx",
+		 state->sp, e->sp);
+	sim_rule(state->fp == e->fp || state->fp == e->fp_other, "frame pointer %#lx, not %#lx",
+		 state->fp, e->fp);
+	sim_rule((state->step == UNWIND_STEP_CODE) == e->exact, "%#lx is%s exact", state->ip,
+		 e->exact ? " not" : "");
+	sim_rule(tabled == e->table, "a table is%s asked", e->table ? " not" : "");
+}
+
+/* One caller more, with what is expected of it. */
+static unsigned int walk_one(struct unwind_user_state *state, struct trace *trace)
+{
+	struct expected expected = model_next(state, !trace->nr);
+	const unsigned long *frames = &unwind_stats[UNWIND_STAT_SFRAME_FRAMES];
+	struct unwind_user_state before = *state;
+	unsigned long *entry = &trace->entries[trace->nr], old = *frames;
+	unsigned int got = unwind_user_walk(state, entry, 1);
+
+	if (got)
+		check_entry(&before, state, *entry, *frames != old);
+	check_expected(state, got, &expected, *frames != old);
+	/* An ip that stays where it is with its stack is not asked again. */
+	sim_rule(!got || before.sp != state->sp || before.step != UNWIND_STEP_CODE ||
+		 state->step != UNWIND_STEP_CODE || *frames == old,
+		 "from %#lx to %#lx on the spot", before.ip, state->ip);
+	if (got && expected.known && expected.table)
+		trace->tabled[sim_area(before.ip) - process.areas]++;
+	trace->unsure += got && !expected.known;
+	return got;
 }
 
 static void check_counts(const struct trace *trace)
 {
 	const struct counts *c = &trace->counts;
+	unsigned int nr = trace->nr, signals = min(nr, MAX_SIGNALS);
+	unsigned int mappings = nr + MAPPINGS_PER_SIGNAL * (signals + 1) + process.nr_drops;
 
-	sim_rule(c->reads <= READS_AT_END + READS_PER_ENTRY * trace->nr +
-			     READS_PER_SIGNAL * min(trace->nr, MAX_SIGNALS),
-		 "%u reads for %u entries", c->reads, trace->nr);
-	sim_rule(c->lookups <= trace->nr + LOOKUPS_PER_SIGNAL * (min(trace->nr, MAX_SIGNALS) + 1),
-		 "%u look-ups for %u entries", c->lookups, trace->nr);
+	sim_rule(c->reads <= READS_AT_END + READS_PER_SIGNAL * signals +
+			     (process.nr_funcs ? READS_PER_TABLE : READS_PER_ENTRY) * nr,
+		 "%u reads for %u entries", c->reads, nr);
+	sim_rule(c->lookups <= LOOKUPS_PER_MAPPING * mappings, "%u look-ups for %u entries",
+		 c->lookups, nr);
+	sim_rule(c->gets <= mappings, "%u looks for objects for %u entries", c->gets, nr);
+}
+
+/* What shows to everybody: why walks end, and how often tables are used. */
+static void check_stats(const struct trace *trace)
+{
+	const unsigned long *stats = trace->stats;
+	unsigned long frames = stats[UNWIND_STAT_SFRAME_FRAMES];
+	unsigned int tabled = 0;
+
+	sim_rule(stats[UNWIND_STAT_NO_CODE] + stats[UNWIND_STAT_ENDED_UNREADABLE] +
+		 stats[UNWIND_STAT_ENDED_BAD_FRAME] + stats[UNWIND_STAT_ENDED_SIGNALS] <= 1,
+		 "more than one end is counted");
+	for (int i = 0; i < AREAS; i++)
+		tabled += trace->tabled[i];
+	sim_rule(frames >= tabled && frames <= tabled + trace->unsure,
+		 "%lu frames by tables, not %u to %u", frames, tabled, tabled + trace->unsure);
+}
+
+/*
+ * Uses of objects are counted for each of them, or will be: those that found a caller, and
+ * perhaps another one, which turned out to make no sense. Of what is gone it is the same.
+ */
+static void check_hits(const struct trace *trace, struct unwind_text *text)
+{
+	unsigned long frames = trace->stats[UNWIND_STAT_SFRAME_FRAMES], all = 0;
+	struct counts *counts = sim_counts();
+	unsigned int hits[AREAS];
+
+	if (process.nr_drops)
+		return;
+	memcpy(hits, trace->counts.hits, sizeof(hits));
+	for (int i = 0; i < UNWIND_TEXT_CODES; i++) {
+		const struct unwind_text_code *code = &text->code[i];
+
+		sim_rule(code->hits < MAX_HITS_LEFT, "%lu uses are not counted yet", code->hits);
+		if (code->hits)
+			hits[sim_area(code->range.start) - process.areas] += code->hits;
+	}
+
+	memcpy(counts->hits, trace->counts.hits, sizeof(hits));
+	unwind_text_forget(text);
+	for (int i = 0; i < AREAS; i++) {
+		all += hits[i];
+		sim_rule(counts->hits[i] == hits[i], "%u uses of %u are counted", counts->hits[i],
+			 hits[i]);
+		sim_rule(hits[i] >= trace->tabled[i], "%u uses for %u frames of area %d",
+			 hits[i], trace->tabled[i], i);
+	}
+	sim_rule(all >= frames && all <= frames + 1, "%lu uses for %lu frames", all, frames);
 }
 
 static void remember_most(const struct trace *trace)
@@ -102,36 +273,62 @@ static void remember_most(const struct trace *trace)
 	}
 }
 
-/* Walk, with no more room than the input says, @piece entries at a time. */
+static void forget(struct unwind_text *text)
+{
+	memset(text, 0, sizeof(*text));
+}
+
+/* Walk, with no more room than the input says, up to so many callers at a time. */
 static struct trace walk(struct unwind_text *text, unsigned int piece)
 {
 	struct unwind_user_state state;
 	struct trace trace = {};
 	unsigned int got, want;
-	unsigned long sp;
 
 	/* Of this size, so that one entry too many is the address sanitizer's. */
 	trace.entries = malloc(process.room * sizeof(long));
 	trace.reads = calloc(process.room, sizeof(*trace.reads));
 	sim_begin();
+	memset(unwind_stats, 0, sizeof(trace.stats));
+	/* Nobody has to initialize it. */
+	memset(&state, 0xa5, sizeof(state));
 	unwind_user_start(&state, &sim_regs, text);
 	do {
 		want = min(piece, process.room - trace.nr);
-		sp = state.sp;
-		got = unwind_user_walk(&state, trace.entries + trace.nr, want);
+		got = piece == 1 && want ? walk_one(&state, &trace) :
+		      unwind_user_walk(&state, trace.entries + trace.nr, want);
 		sim_rule(got <= want, "%u entries where there is room for %u", got, want);
-		if (piece == 1 && got) {
-			check_entry(&state, trace.entries[trace.nr], sp);
-			trace.reads[trace.nr] = sim_reads();
-		}
+		if (piece == 1 && got)
+			trace.reads[trace.nr] = sim_counts()->reads;
 		trace.nr += got;
 	} while (got == want && trace.nr < process.room);
 
 	sim_rule(trace.nr == process.room || state.step == UNWIND_STEP_DONE,
 		 "an early end, and none that stays");
 	sim_end(&trace.counts);
+	memcpy(trace.stats, unwind_stats, sizeof(trace.stats));
 	check_counts(&trace);
 	remember_most(&trace);
+	return trace;
+}
+
+static struct trace walk_all(struct unwind_text *text)
+{
+	return walk(text, process.room);
+}
+
+/*
+ * Likewise, with what an earlier walk knew. Where that had an object dropped this one has
+ * not: of two that are dropped one after the other a walk may find neither.
+ */
+static struct trace walk_again(struct unwind_text *text, unsigned int piece)
+{
+	unsigned int nr = process.nr_drops;
+	struct trace trace;
+
+	process.nr_drops = 0;
+	trace = walk(text, piece);
+	process.nr_drops = nr;
 	return trace;
 }
 
@@ -176,58 +373,143 @@ static void same(const char *what, const struct trace *a, struct trace b)
 	drop(b);
 }
 
+/* What was found out where pages and files must not be waited for is not the last word. */
+static void check_impatient(const struct trace *trace)
+{
+	struct unwind_text text;
+
+	forget(&text);
+	process.nofault = true;
+	drop(walk_all(&text));
+	process.nofault = false;
+	same("after one that must not wait", trace, walk_again(&text, process.room));
+
+	/* What was known before a walk makes a difference where it may not be read. */
+	if (!process.nr_funcs || process.exiting || has_slow_file())
+		return;
+	sim_objects_forget();
+	process.nofault = true;
+	drop(walk_all(&text));
+	process.nofault = false;
+	same("after one that must not read files", trace, walk_again(&text, process.room));
+}
+
+/* Nor is what was found out while others had the locks of mappings. */
+static void check_busy(const struct trace *trace)
+{
+	bool mmap_busy = process.mmap_busy, vma_busy = process.vma_busy;
+	struct unwind_text text;
+
+	/* After a change all is forgotten anyway. */
+	if (process.raced)
+		return;
+	forget(&text);
+	process.mmap_busy = true;
+	process.vma_busy = true;
+	drop(walk_all(&text));
+	process.mmap_busy = mmap_busy;
+	process.vma_busy = vma_busy;
+	same("after one that got no lock", trace, walk_again(&text, process.room));
+}
+
+/* Files and mappings are other ones now. */
+static void check_changed(struct unwind_text *text, const char *what)
+{
+	struct unwind_text cold;
+	struct trace after;
+
+	forget(&cold);
+	after = walk(&cold, 1);
+	same(what, &after, walk_all(text));
+	drop(after);
+}
+
 /* Walk in all the ways that have to find the same as @trace. */
 static void check_walks(const struct trace *trace)
 {
-	struct unwind_text text = {}, cold = {};
-	struct trace after;
+	struct unwind_text text, cold;
+	struct trace again;
 
-	same("all at once", trace, walk(&text, process.room));
-	same("with what is remembered", trace, walk(&text, process.room));
-	same("with nothing to remember in", trace, walk(NULL, process.room));
+	forget(&text);
+	again = walk_all(&text);
+	check_hits(&again, &text);
+	same("once more", trace, again);
+
+	again = walk_all(&text);
+	for (int i = 0; i < UNWIND_TEXT_CODES; i++)
+		text.code[i].hits = 0;
+	drop(again);
+	again = walk_again(&text, 1);
+	check_stats(&again);
+	check_hits(&again, &text);
+	same("one at a time, with what is remembered", trace, again);
+
+	forget(&text);
+	forget(&cold);
+	same("all at once", trace, walk_all(&text));
+	same("with what is remembered", trace, walk_again(&text, process.room));
+	same("with nothing to remember in", trace, walk_all(NULL));
 	same("in pieces", trace, walk(&cold, process.piece));
 	same("unwind_user", trace, walk_whole());
+	if (!process.nofault)
+		check_impatient(trace);
+	check_busy(trace);
 
-	/* What could not be read is not remembered. */
-	if (!process.nofault) {
-		cold = (struct unwind_text) {};
-		process.nofault = true;
-		drop(walk(&cold, process.room));
-		process.nofault = false;
-		same("after one that must not wait", trace, walk(&cold, process.room));
-	}
 	/* Nor is what everybody else reads where a probe is being handled. */
 	if (process.insn) {
 		u8 insn = process.insn;
 
-		cold = (struct unwind_text) {};
+		forget(&cold);
 		process.insn = 0;
-		drop(walk(&cold, process.room));
+		drop(walk_all(&cold));
 		process.insn = insn;
-		same("at a probe that was seen before", trace, walk(&cold, process.room));
+		same("at a probe that was seen before", trace, walk_again(&cold, process.room));
 	}
-	if (!process.remap)
-		return;
 
-	for (int i = 0; i < AREAS; i++) {
-		if (process.remap & BIT(i))
-			process.areas[i].flags ^= AREA_EXEC;
+	if (process.replace) {
+		process.replaced = process.replace;
+		sim_objects_forget();
+		check_changed(&text, "after files changed");
+		process.replaced = 0;
+		process.seq += 2;
+		check_changed(&text, "after other files were mapped");
 	}
-	process.seq += 2;
-	cold = (struct unwind_text) {};
-	after = walk(&cold, process.room);
-	same("after the mappings changed", &after, walk(&text, process.room));
-	drop(after);
+	if (process.remap) {
+		for (int i = 0; i < AREAS; i++) {
+			if (process.remap & BIT(i))
+				process.areas[i].flags ^= AREA_EXEC;
+		}
+		process.seq += 2;
+		check_changed(&text, "after the mappings changed");
+	}
 }
 
-static bool is_stable(void)
+/*
+ * An object that is dropped on the way makes no difference to @trace, which nothing was
+ * dropped of. More of them may make some, but none that stays.
+ */
+static void check_drops(const struct trace *trace)
 {
-	for (int i = 0; i < process.nr_traps; i++) {
-		if (process.traps[i].change)
-			return false;
+	unsigned int nr = process.nr_drops;
+	struct unwind_text text;
+
+	if (nr == 1) {
+		forget(&text);
+		same("with a drop", trace, walk(&text, 1));
+		same("after a drop", trace, walk_again(&text, process.room));
+		forget(&text);
+		same("with a drop, all at once", trace, walk_all(&text));
+		same("with a drop, and nothing to remember in", trace, walk_all(NULL));
+		forget(&text);
+		drop(walk_again(&text, process.room));
+		same("with a drop of what is remembered", trace, walk_all(&text));
 	}
-	/* How much a walk reads depends on what it asks for and remembers. */
-	return !process.kill_read && !process.fail_read;
+	/* Not one at a time: what is expected of those is what a walk finds with one. */
+	forget(&text);
+	drop(walk_again(&text, process.room));
+	sim_objects_drop_other();
+	drop(walk(&text, 2));
+	same("after two drops", trace, walk_again(&text, process.room));
 }
 
 static void __attribute__((destructor)) print_most(void)
@@ -240,17 +522,26 @@ static void __attribute__((destructor)) print_most(void)
 /* Returns what a walk finds, one caller at a time. */
 static struct trace check(const struct record *records, size_t nr)
 {
-	struct unwind_text text = {};
+	struct unwind_text text;
 	struct trace trace;
 
+	forget(&text);
 	input_load(records, nr);
+	if (process.nr_drops && is_constant() && may_load()) {
+		trace = walk_again(&text, 1);
+		check_drops(&trace);
+		drop(trace);
+		forget(&text);
+	}
 	trace = walk(&text, 1);
+	check_stats(&trace);
+	check_hits(&trace, &text);
 	if (is_stable()) {
 		check_walks(&trace);
 	} else {
-		text = (struct unwind_text) {};
+		forget(&text);
 		input_load(records, nr);
-		drop(walk(&text, process.room));
+		drop(walk_all(&text));
 	}
 	return trace;
 }
@@ -328,6 +619,12 @@ static void check_gives(const struct trace *trace, const struct gives *gives)
 		sim_rule(trace->entries[i] == addr, "caller %d is %#lx, not %#lx", i,
 			 trace->entries[i], addr);
 	}
+	for (int i = 0; gives->counted && i < NR_COUNTS; i++) {
+		const char *name;
+		unsigned long nr = trace->stats[input_count(i, &name)];
+
+		sim_rule(nr == gives->counts[i], "%s is %lu, not %lu", name, nr, gives->counts[i]);
+	}
 }
 
 /* Each read fails once: what was found before stays, and what comes keeps the rules. */
@@ -341,12 +638,30 @@ static void fail_each_read(const struct record *records, size_t nr, const struct
 	for (unsigned int nth = 1; nth <= trace->counts.reads; nth++) {
 		input_load(records, nr);
 		process.fail_read = nth;
-		text = (struct unwind_text) {};
+		forget(&text);
 		part = walk(&text, 1);
 		for (int i = 0; i < trace->nr && trace->reads[i] < nth; i++)
 			sim_rule(i < part.nr && part.entries[i] == trace->entries[i],
 				 "read %u fails: entry %d is another", nth, i);
 		drop(part);
+	}
+}
+
+/* An object is dropped at each point of the walk: it is looked for again. */
+static void drop_at_each_event(const struct record *records, size_t nr,
+			       const struct trace *trace)
+{
+	unsigned int events = min(trace->counts.events, MAX_DROP_EVENTS);
+
+	input_load(records, nr);
+	if (!process.nr_funcs || process.nr_drops || !is_constant() || !may_load())
+		return;
+	for (unsigned int i = 0; i < AREAS * events; i++) {
+		if (process.mapped[i % AREAS].kind != TABLE_READ)
+			continue;
+		process.drops[0] = (struct drop) { .area = i % AREAS, .event = i / AREAS };
+		process.nr_drops = 1;
+		check_drops(trace);
 	}
 }
 
@@ -376,6 +691,7 @@ static int replay(const char *name)
 		trace = check(records, nr);
 		check_gives(&trace, &gives);
 		fail_each_read(records, nr, &trace);
+		drop_at_each_event(records, nr, &trace);
 		printf("%u callers, %u reads of %u bytes, %u look-ups\n", trace.nr,
 		       trace.counts.reads, trace.counts.bytes, trace.counts.lookups);
 		for (int i = 0; i < trace.nr; i++)

@@ -1,90 +1,65 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The user stack walker, as a program, on made-up stacks and code.
+# The user stack walker, as a program, on made-up stacks, code and SFrame tables.
 #
 #   fuzz.sh replay LINUX-TREE OUT [TEXT...]	walk each input of corpus/, as TAP
 #   fuzz.sh run LINUX-TREE OUT SECONDS [SEED]	look for new ones, with libFuzzer; as TAP
 #   fuzz.sh merge LINUX-TREE OUT		print what OUT/found adds to corpus/found
 #   fuzz.sh coverage LINUX-TREE OUT		lines that corpus/ and OUT/found reach
 #
+# The same for the SFrame decoder, on made-up sections and those of ../sframe/, in
+# OUT/sframe: sframe-replay, sframe-run, sframe-merge, sframe-coverage. Replay also
+# compares what it says of each address of these with what readelf said. The parser of
+# ELF files is a part of it, on made-up images; replay also compares what that says of
+# the files of ../sframe/ with what readelf says, and then changes each field of these.
+#
 # LINUX-TREE is the source of a kernel with the walker, OUT a directory for what is
 # built. Replay needs any compiler with sanitizers (CC), the others need clang.
-# JOBS fuzzers run side by side. Status 1 when something was found.
+# The decoder needs libelf, python3, readelf. JOBS fuzzers run side by side. Status 1 when
+# something was found.
 set -u -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-under_test=(kernel/unwind/user.c kernel/unwind/text.c arch/x86/kernel/unwind_user_frame.c)
+# shellcheck disable=SC1091	# it is linted by itself
+. "$here/build.sh"
 
-# The headers that are what they are in the kernel: NAME FILE...
-real=(
-	linux/unwind_user.h		include/linux/unwind_user.h
-	linux/unwind_user_types.h	include/linux/unwind_user_types.h
-	linux/unwind_stats.h		include/linux/unwind_stats.h
-	linux/cleanup.h			include/linux/cleanup.h
-	asm/unwind_user.h		arch/x86/include/asm/unwind_user.h
-	asm/sigframe.h			arch/x86/include/asm/sigframe.h
-	asm/ia32.h			arch/x86/include/asm/ia32.h
-	uapi/asm/sigcontext.h		arch/x86/include/uapi/asm/sigcontext.h
-	asm/ucontext.h			arch/x86/include/uapi/asm/ucontext.h
-	asm-generic/ucontext.h		include/uapi/asm-generic/ucontext.h
-	asm/insn.h			tools/arch/x86/include/asm/insn.h
-	asm/inat.h			tools/arch/x86/include/asm/inat.h
-	asm/inat_types.h		tools/arch/x86/include/asm/inat_types.h
-)
+# What is under test, and what makes a program of it.
+# shellcheck disable=SC2034	# build.sh uses them
+walker() {
+	under_test=(kernel/unwind/{user,text,sframe_user,sframe}.c
+		arch/x86/kernel/unwind_user_{frame,sframe}.c)
+	under_test_flags=()
+	harness=(sim sim_object input input_table sframe_plain model fuzz)
+	needs_insn=1
+	libs=()
+	corpus=$here/corpus
+	samples=()
+	max_len=2048
+}
+
+# shellcheck disable=SC2034	# likewise
+sframe() {
+	local packed
+	under_test=(kernel/unwind/{sframe,elf}.c)
+	# Calls are counted.
+	under_test_flags=(-finstrument-functions -include "$here/elf_sim.h")
+	harness=(sframe sframe_plain sframe_input elf elf_plain elf_input)
+	needs_insn=
+	libs=(-lelf)
+	corpus=$here/sframe-corpus
+	max_len=2048
+	out=$out/sframe
+	mkdir -p "$out/samples"
+	samples=()
+	for packed in "${here%/*}"/sframe/*.gz.base64; do
+		samples+=("$out/samples/$(basename "$packed" .gz.base64)")
+		base64 -d "$packed" | gunzip > "${samples[-1]}" || die "$packed is wrong"
+	done
+}
 
 die() {
 	echo "fuzz: $*" >&2
 	exit 2
-}
-
-# Headers for the files under test: the real ones, and empty ones for the rest.
-headers() {
-	local i name sources=()
-	rm -rf "$out/include"
-	for name in "${under_test[@]}" kernel/unwind/text.h kernel/unwind/unwind.h; do
-		sources+=("$linux/$name")
-	done
-	for ((i = 0; i < ${#real[@]}; i += 2)); do
-		name=$out/include/${real[i]}
-		mkdir -p "${name%/*}"
-		ln -s "$linux/${real[i + 1]}" "$name"
-		sources+=("$linux/${real[i + 1]}")
-	done
-	sed -n 's/^#[ \t]*include <\(\(linux\|asm\|asm-generic\|uapi\)\/.*\.h\)>.*/\1/p' \
-		"${sources[@]}" | sort -u | while read -r name; do
-			name=$out/include/$name
-			mkdir -p "${name%/*}"
-			[ -e "$name" ] || : > "$name"
-		done
-}
-
-# build PROGRAM COMPILER FLAG...
-build() {
-	local program=$out/$1 cc=$2 name objects=()
-	shift 2
-	# As the kernel is built: pointers and integers wrap around.
-	# shellcheck disable=SC2054	# the commas are the compiler's
-	local flags=(-std=gnu11 -O1 -g -Wall -Werror=implicit-function-declaration
-		-Wno-sign-compare -Wno-pointer-sign -Wno-unused-variable
-		-fno-strict-aliasing -fno-omit-frame-pointer -fwrapv
-		-fno-sanitize-recover=all "$@" -fno-sanitize=pointer-overflow,alignment)
-	mkdir -p "$program.o"
-	headers
-	awk -f "$linux/tools/arch/x86/tools/gen-insn-attr-x86.awk" \
-		"$linux/tools/arch/x86/lib/x86-opcode-map.txt" > "$out/inat-tables.c" ||
-		die "the tables of the instruction decoder cannot be made"
-	for name in insn inat; do
-		"$cc" "${flags[@]}" -w -I"$out" -I"$linux/tools/arch/x86/include" \
-			-I"$linux/tools/include" -c -o "$program.o/$name.o" \
-			"$linux/tools/arch/x86/lib/$name.c" || exit 2
-		objects+=("$program.o/$name.o")
-	done
-	for name in "${under_test[@]/#/$linux/}" "$here"/{sim,input,fuzz}.c; do
-		"$cc" "${flags[@]}" -I"$out/include" -include "$here/sim.h" \
-			-c -o "$program.o/$(basename "$name" .c).o" "$name" || exit 2
-		objects+=("$program.o/$(basename "$name" .c).o")
-	done
-	"$cc" "${flags[@]}" -o "$program" "${objects[@]}" || exit 2
 }
 
 need_clang() {
@@ -106,7 +81,7 @@ seeds() {
 	local text
 	rm -rf "$out/seeds" "$out/texts"
 	mkdir -p "$out/seeds" "$out/texts" "$out/found"
-	for text in "$here"/corpus/*; do
+	for text in "$corpus"/*; do
 		awk -v name="$out/texts/${text##*/}" '
 			$0 == "next" { nr++; next }
 			{ print > name "." nr + 0 }' "$text"
@@ -114,26 +89,82 @@ seeds() {
 	for text in "$out"/texts/*; do
 		"$out/replay" bytes < "$text" > "$out/seeds/${text##*/}" || die "$text is wrong"
 	done
+	for text in "${samples[@]}"; do
+		"$out/replay" seed "$text" > "$out/seeds/${text##*/}" || die "$text is wrong"
+	done
 }
 
-# Each in its own process, so that a crash is a result like others.
+# What readelf said of a file.
+# shellcheck disable=SC2317	# called by attempt
+compare_rows() {
+	timeout 60 "$out/replay" rows "$1" |
+		python3 "$here/sframe_rows.py" - "${here%/*}/sframe/$(basename "$1" .so).txt"
+}
+
+# The section, by its program header and by itself, and the code, in the words of
+# "replay headers".
+# shellcheck disable=SC2317	# likewise
+readelf_headers() {
+	readelf -lSW "$1" | awk '
+		function hex(s) { sub(/^(0x)?0*/, "", s); return s == "" ? "0" : s }
+		{ sub(/^ *\[ *[0-9]+\]/, "") }
+		$1 == ".sframe" && $3 ~ /^[0-9a-f]+$/ {
+			print "section", hex($4), hex($3), hex($5)
+		}
+		$1 == "LOAD" && /R.?E 0x/ { print "segment", hex($2), hex($3), hex($5) }
+		$1 == "GNU_SFRAME" || $1 ~ /^L.*[+]0x474e554$/ {
+			print "header", hex($2), hex($3), hex($5)
+		}'
+}
+
+# What readelf says now.
+# shellcheck disable=SC2317	# likewise
+compare_headers() {
+	diff <(readelf_headers "$1" | sort) <(timeout 60 "$out/replay" headers "$1" | sort) &&
+		timeout 60 "$out/replay" damage "$1"
+}
+
+# shellcheck disable=SC2317	# likewise
+replay_text() {
+	timeout 60 "$out/replay" replay "$1"
+}
+
+# The last line may have no end.
+comment() {
+	awk '{ print "# " $0 }'
+}
+
+# attempt NUMBER FILE COMMAND [WORD]: in its own process, so that a crash is a result
+# like others
+attempt() {
+	local name=${2##*/}${4:+ $4}
+	if ("$3" "$2"; exit $?) > "$out/replay.log" 2>&1; then
+		echo "ok $1 $name"
+		[ -z "${VERBOSE:-}" ] || comment < "$out/replay.log"
+	else
+		comment < "$out/replay.log"
+		echo "not ok $1 $name"
+		return 1
+	fi
+}
+
 replay() {
-	local text count=0 failed=0
-	[ $# -gt 0 ] || set -- "$here"/corpus/*
+	local file count=0 failed=0
+	if [ $# -gt 0 ]; then
+		samples=()
+	else
+		set -- "$corpus"/*
+	fi
 	build_replay
 	ulimit -c 0
 	echo "TAP version 13"
-	echo "1..$#"
-	for text; do
-		count=$((count + 1))
-		if (timeout 10 "$out/replay" replay "$text"; exit $?) > "$out/replay.log" 2>&1; then
-			echo "ok $count ${text##*/}"
-			[ -z "${VERBOSE:-}" ] || sed 's/^/# /' "$out/replay.log"
-		else
-			failed=1
-			sed 's/^/# /' "$out/replay.log"
-			echo "not ok $count ${text##*/}"
-		fi
+	echo "1..$((2 * ${#samples[@]} + $#))"
+	for file in "${samples[@]}"; do
+		attempt $((++count)) "$file" compare_rows || failed=1
+		attempt $((++count)) "$file" compare_headers headers || failed=1
+	done
+	for file; do
+		attempt $((++count)) "$file" replay_text || failed=1
 	done
 	return "$failed"
 }
@@ -151,9 +182,10 @@ run() {
 	rm -rf "$out/crash"
 	mkdir -p "$out/crash"
 	for ((job = 0; job < jobs; job++)); do
-		"$out/fuzzer" -seed=$((seed + job)) -max_total_time="$seconds" -max_len=1024 \
-			-timeout=10 -reload=10 -print_final_stats=1 -artifact_prefix="$out/crash/" \
-			"$out/found" "$out/seeds" > "$out/fuzz-$job.log" 2>&1 < /dev/null &
+		"$out/fuzzer" -seed=$((seed + job)) -max_total_time="$seconds" \
+			-max_len="$max_len" -timeout=10 -reload=10 -print_final_stats=1 \
+			-artifact_prefix="$out/crash/" "$out/found" "$out/seeds" \
+			> "$out/fuzz-$job.log" 2>&1 < /dev/null &
 	done
 	wait
 	echo "TAP version 13"
@@ -173,7 +205,7 @@ run() {
 		"$out/replay" text < "$crash" > "$crash.txt"
 		echo "# found: $crash.txt"
 		grep -h -m 1 -e '^broken rule' -e 'SUMMARY' "$out"/fuzz-*.log | sed 's/^/# /'
-		echo "# replay it: $0 replay $linux $out $crash.txt"
+		echo "# replay it: $0 $prefix""replay $linux $top $crash.txt"
 	done
 	return "$found"
 }
@@ -184,7 +216,8 @@ summary() {
 	cov=$(sed -n 's/.*\(cov: [0-9]* ft: [0-9]* corp: [0-9]*\).*/\1/p' "$1" | tail -n 1)
 	runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$1")
 	seconds=$(sed -n 's/^Done .* in \([0-9]*\) second.*/\1/p' "$1")
-	walks=$(grep -h '^[0-9]* walks, ' "$1")
+	walks=$(grep -h -e '^[0-9]* walks, ' -e '^[0-9]* sections, ' -e '^[0-9]* images, ' "$1" |
+		paste -sd ';' | sed 's/;/; /')
 	echo "${runs:-?} executions, ${seconds:+in }${seconds:-ended early}${seconds:+ s}, $cov" \
 		"${walks:+($walks)}"
 }
@@ -198,8 +231,8 @@ merge() {
 	seeds
 	rm -rf "$out/merged"
 	cp -r "$out/seeds" "$out/merged"
-	"$out/fuzzer" -merge=1 -use_counters=0 -max_len=1024 "$out/merged" "$out/found" \
-		> "$out/merge.log" 2>&1 || die "merge failed, see $out/merge.log"
+	"$out/fuzzer" -merge=1 -use_counters=0 -max_len="$max_len" "$out/merged" \
+		"$out/found" > "$out/merge.log" 2>&1 || die "merge failed, see $out/merge.log"
 	for input in "$out"/merged/*; do
 		[ ! -e "$out/seeds/${input##*/}" ] || continue
 		echo next
@@ -216,7 +249,7 @@ coverage() {
 	LLVM_PROFILE_FILE=$out/covered.raw "$out/covered" -runs=0 "$out/seeds" "$out/found" \
 		> "$out/coverage.log" 2>&1 || die "an input fails, see $out/coverage.log"
 	llvm-profdata merge -o "$out/covered.profile" "$out/covered.raw" || exit 2
-	name=("${under_test[@]/#/$linux/}" "$linux/tools/arch/x86/lib/insn.c")
+	name=("${under_test[@]/#/$linux/}" ${needs_insn:+"$linux/tools/arch/x86/lib/insn.c"})
 	llvm-cov report "$out/covered" -instr-profile="$out/covered.profile" "${name[@]}"
 	llvm-cov show "$out/covered" -instr-profile="$out/covered.profile" "${name[@]}" \
 		> "$out/coverage.txt"
@@ -224,13 +257,21 @@ coverage() {
 }
 
 main() {
-	local verb=${1:-}
+	local verb=${1:-} prefix=
 	[ $# -ge 3 ] ||
-		die "usage: $0 VERB LINUX-TREE OUT..., with replay, run, merge or coverage as VERB"
+		die "usage: $0 [sframe-]VERB LINUX-TREE OUT..., with replay, run, merge or" \
+			"coverage as VERB"
 	linux=$(cd "$2" && pwd) || exit 2
-	mkdir -p "$3" && out=$(cd "$3" && pwd) || exit 2
+	mkdir -p "$3" && top=$(cd "$3" && pwd) || exit 2
 	shift 3
-	case $verb in
+	out=$top
+	if [ "${verb#sframe-}" != "$verb" ]; then
+		prefix=sframe-
+		sframe
+	else
+		walker
+	fi
+	case ${verb#sframe-} in
 	run)
 		[ $# -ge 1 ] || die "run needs a number of seconds"
 		run "$@"

@@ -7,7 +7,7 @@
  *
  *   OP [@AREA+OFFSET] [.KIND] [*COUNT] [=VALUE | :HEX]		# comment
  *
- *   reg .ip =code+0x10		registers; ax is the number of the system call
+ *   reg .ip =code+0x10		registers; orig_ax is the number of the system call
  *   map @lib .rx *4 =0x7f0000	a mapping of 4 pages, which starts in the page of this
  *				address if that is free; 0 leaves it where it is
  *   word @stack+0x40 =code+8	a word of 8 bytes, or of .4
@@ -22,20 +22,31 @@
  *   segment *3 =0x1000		base of a segment, the first 3 are thread-local
  *   frame @alt .x32.ip =code	a saved register in a signal frame that starts there
  *   set .room *10		see set_names[]
+ *   table @lib .read *2 =0x4000	the area is mapped from this page of a file, whose
+ *				headers say that this is its address; see table_names[]
+ *   func @lib+0x40 *0x20 .signal	a function in the table of that; .blocks of =SIZE bytes
+ *   row *4 .sp =16		a row of the latest function, from its byte 4 on: CFA is
+ *				sp + 16; .(bp) is what bp + n points to; .end for none
+ *   ra .(cfa) =-8		the return address by the latest row
+ *   fp .(cfa) =-16		the frame pointer
+ *   drop @lib *5		the object of the file is dropped at this event of a walk
  *
  * A number that is left out is 0. A last line "gives NUMBER [VALUE...]" says how many
- * callers a walk finds, and the first of them. A line "next" begins another input.
+ * callers a walk finds, and the first of them; "counts NAME NUMBER..." what is counted
+ * of see count_names[], those that are left out not at all. A line "next" begins another
+ * input.
  */
 #include "fuzz.h"
 
 #include <asm/sigframe.h>
 
 enum { OP_REG, OP_MAP, OP_WORD, OP_BYTES, OP_CHAIN, OP_EVICT, OP_BAD, OP_CHANGE,
-	OP_PROBE, OP_SEGMENT, OP_FRAME, OP_SET, OPS };
+	OP_PROBE, OP_SEGMENT, OP_FRAME, OP_SET, OP_TABLE, OP_FUNC, OP_ROW, OP_RA, OP_FP,
+	OP_DROP, OPS };
 
 static const char * const op_names[OPS] = {
 	"reg", "map", "word", "bytes", "chain", "evict", "bad", "change",
-	"probe", "segment", "frame", "set",
+	"probe", "segment", "frame", "set", "table", "func", "row", "ra", "fp", "drop",
 };
 
 /* What values are relative to: an area, or something that may be nowhere. */
@@ -64,16 +75,15 @@ static const struct area default_areas[AREAS] = {
 	{ .base = 0xfffff000, .pages = 1, .flags = AREA_READ | AREA_VMA },
 };
 
-static const char * const reg_names[] = {
-	"ip", "sp", "bp", "r10", "cx", "cs", "ss", "flags", "ax",
-};
+#define REG(name) { #name, offsetof(struct pt_regs, name) }
 
-static const size_t reg_offsets[] = {
-	offsetof(struct pt_regs, ip), offsetof(struct pt_regs, sp),
-	offsetof(struct pt_regs, bp), offsetof(struct pt_regs, r10),
-	offsetof(struct pt_regs, cx), offsetof(struct pt_regs, cs),
-	offsetof(struct pt_regs, ss), offsetof(struct pt_regs, flags),
-	offsetof(struct pt_regs, orig_ax),
+static const struct {
+	const char	*name;
+	size_t		off;
+} regs[] = {
+	REG(ip), REG(sp), REG(bp), REG(r10), REG(cx), REG(cs), REG(ss), REG(flags), REG(orig_ax),
+	REG(ax), REG(bx), REG(dx), REG(si), REG(di), REG(r8), REG(r9), REG(r11), REG(r12),
+	REG(r13), REG(r14), REG(r15),
 };
 
 /* Mappings: the memory, then what the kernel knows about it. */
@@ -95,6 +105,9 @@ static const char * const probe_names[] = { "", "chained" };
 	{ layout ".cs", offsetof(type, context.cs), 2 },			\
 	{ layout ".ss", offsetof(type, context.ss), 2 }
 
+#define FIELD_64(name)								\
+	{ "64." #name, offsetof(struct rt_sigframe, uc.uc_mcontext.name), 8 }
+
 static const struct frame_field {
 	const char	*name;
 	u16		off;
@@ -104,15 +117,48 @@ static const struct frame_field {
 	FIELDS("x32", struct rt_sigframe_x32, uc.uc_mcontext, r10),
 	FIELDS("ia32", struct sigframe_ia32, sc, cx),
 	FIELDS("rt", struct rt_sigframe_ia32, uc.uc_mcontext, cx),
+	FIELD_64(ax), FIELD_64(bx), FIELD_64(cx), FIELD_64(dx), FIELD_64(si), FIELD_64(di),
+	FIELD_64(r8), FIELD_64(r9), FIELD_64(r11), FIELD_64(r12), FIELD_64(r13), FIELD_64(r14),
+	FIELD_64(r15),
 };
 
 enum { SET_ROOM, SET_PIECE, SET_NOFAULT, SET_EXITING, SET_KILL_READ, SET_FAIL_READ,
 	SET_RACED, SET_MMAP_BUSY, SET_NOMASK, SET_ODDSEQ, SET_TRAMPOLINE,
-	SET_UPROBE, SET_REMAP, SETS };
+	SET_UPROBE, SET_REMAP, SET_REPLACE, SET_VMA_BUSY, SETS };
 
 static const char * const set_names[SETS] = {
 	"room", "piece", "nofault", "exiting", "kill-read", "fail-read", "raced",
-	"mmap-busy", "nomask", "oddseq", "trampoline", "uprobe", "remap",
+	"mmap-busy", "nomask", "oddseq", "trampoline", "uprobe", "remap", "replace",
+	"vma-busy",
+};
+
+static const char * const table_names[TABLE_KINDS] = {
+	"none", "empty", "read", "unread", "again", "vdso", "vdso32",
+};
+
+static const char * const func_names[] = { "", "signal", "blocks", "signal-blocks" };
+
+/* Bases of rules: registers, what they point to, the CFA, what that points to, nothing. */
+static const char * const base_names[] = {
+	"ax", "dx", "cx", "bx", "si", "di", "bp", "sp",
+	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+	"(ax)", "(dx)", "(cx)", "(bx)", "(si)", "(di)", "(bp)", "(sp)",
+	"(r8)", "(r9)", "(r10)", "(r11)", "(r12)", "(r13)", "(r14)", "(r15)",
+	"cfa", "(cfa)", "end",
+};
+
+enum { BASE_LOADS = 16, BASE_CFA = 32, BASE_CFA_LOAD, BASE_END };
+
+/* What may be said of a walk, see enum unwind_stat. */
+static const struct {
+	const char		*name;
+	enum unwind_stat	stat;
+} count_names[NR_COUNTS] = {
+	{ "no-code", UNWIND_STAT_NO_CODE },
+	{ "unreadable", UNWIND_STAT_ENDED_UNREADABLE },
+	{ "bad-frame", UNWIND_STAT_ENDED_BAD_FRAME },
+	{ "signals", UNWIND_STAT_ENDED_SIGNALS },
+	{ "sframe", UNWIND_STAT_SFRAME_FRAMES },
 };
 
 /* The names of the kinds of an op. */
@@ -121,7 +167,7 @@ static const char *kind_name(unsigned int op, unsigned int kind)
 #define NAME(names)	(kind < ARRAY_SIZE(names) ? (names)[kind] : NULL)
 	switch (op) {
 	case OP_REG:
-		return NAME(reg_names);
+		return kind < ARRAY_SIZE(regs) ? regs[kind].name : NULL;
 	case OP_MAP:
 		return NAME(map_names);
 	case OP_WORD:
@@ -134,6 +180,14 @@ static const char *kind_name(unsigned int op, unsigned int kind)
 		return kind < ARRAY_SIZE(frame_fields) ? frame_fields[kind].name : NULL;
 	case OP_SET:
 		return NAME(set_names);
+	case OP_TABLE:
+		return NAME(table_names);
+	case OP_FUNC:
+		return NAME(func_names);
+	case OP_ROW:
+	case OP_RA:
+	case OP_FP:
+		return NAME(base_names);
 	default:
 		return kind ? NULL : "";
 	}
@@ -219,6 +273,9 @@ static void set_option(const struct record *r, u64 val)
 	case SET_MMAP_BUSY:
 		process.mmap_busy = true;
 		break;
+	case SET_VMA_BUSY:
+		process.vma_busy = true;
+		break;
 	case SET_NOMASK:
 		process.nomask = true;
 		break;
@@ -234,7 +291,53 @@ static void set_option(const struct record *r, u64 val)
 	case SET_REMAP:
 		process.remap |= BIT(r->area);
 		break;
+	case SET_REPLACE:
+		process.replace |= BIT(r->area);
+		process.shift = val;
+		break;
 	}
+}
+
+static void add_func(const struct record *r)
+{
+	if (process.nr_funcs == MAX_FUNCS)
+		return;
+	process.funcs[process.nr_funcs++] = (struct func) {
+		.area = r->area, .off = r->off, .size = r->n, .first_row = process.nr_rows,
+		.signal = r->kind & 1, .block = r->kind & 2 ? r->val : 0,
+	};
+}
+
+static struct rule rule(const struct record *r, u64 val)
+{
+	struct rule rule = { .set = r->kind < BASE_END, .off = val };
+
+	if (r->kind < BASE_CFA)
+		rule.base = r->kind < BASE_LOADS ? r->kind :
+				(r->kind - BASE_LOADS) | UNWIND_BASE_LOAD;
+	else
+		rule.base = UNWIND_BASE_CFA | (r->kind == BASE_CFA_LOAD ? UNWIND_BASE_LOAD : 0);
+	return rule;
+}
+
+static void add_row(const struct record *r, u64 val)
+{
+	if (process.nr_rows == MAX_ROWS || !process.nr_funcs)
+		return;
+	process.rows[process.nr_rows++] = (struct row) {
+		.start = r->n, .outermost = r->kind == BASE_END, .cfa = rule(r, val),
+	};
+	process.funcs[process.nr_funcs - 1].nr_rows++;
+}
+
+static void add_rule(const struct record *r, u64 val)
+{
+	if (!process.nr_rows)
+		return;
+	if (r->op == OP_RA)
+		process.rows[process.nr_rows - 1].ra = rule(r, val);
+	else
+		process.rows[process.nr_rows - 1].fp = rule(r, val);
 }
 
 static void apply(const struct record *r)
@@ -247,7 +350,7 @@ static void apply(const struct record *r)
 
 	switch (r->op) {
 	case OP_REG:
-		memcpy((void *)&sim_regs + reg_offsets[r->kind], &val, sizeof(val));
+		memcpy((void *)&sim_regs + regs[r->kind].off, &val, sizeof(val));
 		break;
 	case OP_MAP:
 		map_area(area, r);
@@ -291,6 +394,22 @@ static void apply(const struct record *r)
 	case OP_SET:
 		set_option(r, val);
 		break;
+	case OP_TABLE:
+		process.mapped[r->area] = (struct mapped) { r->kind, n, val };
+		break;
+	case OP_FUNC:
+		add_func(r);
+		break;
+	case OP_ROW:
+		add_row(r, val);
+		break;
+	case OP_RA:
+	case OP_FP:
+		add_rule(r, val);
+		break;
+	case OP_DROP:
+		process.drops[process.nr_drops++ % MAX_DROPS] = (struct drop) { r->area, n };
+		break;
 	}
 }
 
@@ -329,6 +448,40 @@ void input_load(const struct record *records, size_t nr)
 	sim_regs.ss = (u16)sim_regs.ss | 3;
 	process.nr_traps = min(process.nr_traps, MAX_TRAPS);
 	process.nr_probes = min(process.nr_probes, MAX_PROBES);
+	process.nr_drops = min(process.nr_drops, MAX_DROPS);
+	input_tables();
+}
+
+/* Of a table: code is in few areas, functions and frames are small. */
+static void random_table(struct record *r)
+{
+	static const u8 code[] = { 0, 0, 1, 5 };
+
+	switch (r->op) {
+	case OP_TABLE:
+		r->kind = random() % 2 ? TABLE_READ : random() % TABLE_KINDS;
+		r->area = code[random() % ARRAY_SIZE(code)];
+		break;
+	case OP_FUNC:
+		r->kind = random() % 2 ? 0 : random();
+		r->area = code[random() % ARRAY_SIZE(code)];
+		r->off = random() % 2 ? r->off : 0x800 + random() % 64;
+		r->n = 1 << random() % 10;
+		break;
+	case OP_ROW:
+	case OP_RA:
+	case OP_FP:
+		r->kind = random() % 2 ? ARCH_SFRAME_SP - random() % 2 : random();
+		if (r->op != OP_ROW && random() % 2)
+			r->kind = BASE_CFA_LOAD;
+		r->tag = random() % 8 ? TAG_NONE : r->tag;
+		r->val = 8 * (random() % 8 - (r->op == OP_ROW ? 0 : 8));
+		r->n = random() % 4 ? 0 : random() % 64;
+		break;
+	case OP_DROP:
+		r->n = random() % 128;
+		break;
+	}
 }
 
 /* A record with numbers that are likely to mean something. */
@@ -356,6 +509,7 @@ struct record input_random(void)
 		r.kind = 1 + random() % 8;
 		memcpy(&r.val, bytes[random() % ARRAY_SIZE(bytes)], sizeof(r.val));
 	}
+	random_table(&r);
 	if (random() % 8 == 0)
 		r.off += random() % AREA_PAGES * PAGE_SIZE - 8;
 	return r;
@@ -482,6 +636,32 @@ static bool parse_gives(struct gives *gives)
 	return !word && i <= gives->nr;
 }
 
+static bool parse_counts(struct gives *gives)
+{
+	char *word, *number, *end;
+	unsigned int i;
+
+	gives->counted = true;
+	while ((word = strtok(NULL, " \t\n"))) {
+		for (i = 0; i < NR_COUNTS && strcmp(word, count_names[i].name); i++)
+			;
+		number = strtok(NULL, " \t\n");
+		if (i == NR_COUNTS || !number)
+			return false;
+		gives->counts[i] = strtoul(number, &end, 0);
+		if (*end)
+			return false;
+	}
+	return true;
+}
+
+/* Which counter it is, and its name. */
+enum unwind_stat input_count(unsigned int i, const char **name)
+{
+	*name = count_names[i].name;
+	return count_names[i].stat;
+}
+
 static bool parse_line(char *line, struct record *r, struct gives *gives)
 {
 	char *word = strtok(line, " \t\n");
@@ -491,6 +671,8 @@ static bool parse_line(char *line, struct record *r, struct gives *gives)
 		return true;
 	if (!strcmp(word, "gives"))
 		return parse_gives(gives);
+	if (!strcmp(word, "counts"))
+		return parse_counts(gives);
 	for (r->op = 0; r->op < OPS && strcmp(word, op_names[r->op]); r->op++)
 		;
 	if (r->op == OPS)

@@ -12,17 +12,22 @@
 
 struct process process;
 struct pt_regs sim_regs;
+struct vdso_image vdso_image_64;
+static const struct vdso_image vdso_image_32;
 static struct mm_struct sim_mm;
 static struct arch_uprobe sim_uprobe;
 static struct uprobe_task sim_utask;
 struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask };
-unsigned long unwind_stats[64];
+unsigned long unwind_stats[UNWIND_NR_STATS];
 
 /*
- * Reads between two looks at pending signals: no step needs more than 64 frames, the
- * last word of which is read again if it looks like a fault.
+ * Reads between two looks at pending signals: no step needs more than 64 frames. Frame
+ * pointers take two for each, and the last word is read again if it looks like a fault.
+ * Tables take three, and five to see whether this is a restorer; what they need behind
+ * frame pointers is less than that of two more.
  */
-#define MAX_READS_UNSEEN	(2 * 64 + 1)
+#define MAX_READS_FP		(2 * 64 + 1)
+#define MAX_READS_UNSEEN	(8 * 66)
 
 /*
  * The state of the kernel during a walk; @told: the walker knows that the task is
@@ -70,8 +75,13 @@ void sim_write(unsigned long addr, const void *src, size_t size)
 	area->high = max(area->high, off + size);
 }
 
+struct counts *sim_counts(void)
+{
+	return &sim.counts;
+}
+
 /* Nothing of the kernel but a read may be called in an access window. */
-static void no_window(const char *who)
+void sim_no_window(const char *who)
 {
 	sim_rule(!sim.window, "%s in an access window", who);
 }
@@ -79,6 +89,22 @@ static void no_window(const char *who)
 static bool is_atomic(void)
 {
 	return sim.pagefaults_off || sim.locks[SIM_RCU] || sim.locks[SIM_IRQ];
+}
+
+bool sim_holds(enum sim_lock lock)
+{
+	return sim.locks[lock];
+}
+
+/* Is this a place for I/O? */
+bool sim_may_wait(void)
+{
+	return !is_atomic() && !sim.told && !sim.locks[SIM_MMAP] && !sim.locks[SIM_VMA];
+}
+
+bool sim_in_rcu(void)
+{
+	return sim.locks[SIM_RCU];
 }
 
 /* Make a page resident, if that is allowed. */
@@ -95,8 +121,8 @@ static bool fault_in(struct area *area, unsigned int page)
 	return true;
 }
 
-/* How many of the bytes from @addr on are there? */
-static size_t readable(unsigned long addr, size_t size)
+/* How many of the bytes from @addr on are there? Not to @peek, they have to be resident. */
+static size_t readable(unsigned long addr, size_t size, bool peek)
 {
 	struct area *area = sim_area(addr);
 	unsigned long off, end;
@@ -104,7 +130,7 @@ static size_t readable(unsigned long addr, size_t size)
 	if (!area || !(area->flags & AREA_READ))
 		return 0;
 	off = addr - area->base;
-	if (!fault_in(area, off / PAGE_SIZE))
+	if (!peek && !fault_in(area, off / PAGE_SIZE))
 		return 0;
 	end = min(addr + size, area->base + (off / PAGE_SIZE + 1) * PAGE_SIZE);
 	for (int i = 0; i < process.nr_traps; i++) {
@@ -134,44 +160,65 @@ static void change_words(unsigned long addr, size_t size)
 	}
 }
 
-size_t sim_read(void *dst, unsigned long addr, size_t size, enum sim_read how)
+/* Returns how many of the bytes at @addr are there, and copies them. */
+static size_t copy(void *dst, unsigned long addr, size_t size, bool peek)
 {
 	size_t done = 0, part;
+
+	for (; done < size; done += part) {
+		part = readable(addr + done, size - done, peek);
+		if (!part)
+			break;
+		memcpy(dst + done, sim_area(addr + done)->mem +
+		       (addr + done - sim_area(addr + done)->base), part);
+	}
+	return done;
+}
+
+/* What a walk would read that may wait for pages; false if that cannot be read. */
+bool sim_peek(void *dst, unsigned long addr, size_t size)
+{
+	return access_ok(addr, size) && copy(dst, addr, size, true) == size;
+}
+
+size_t sim_read(void *dst, unsigned long addr, size_t size, enum sim_read how)
+{
+	size_t done = 0;
 
 	if (how == SIM_WINDOW) {
 		sim_rule(sim.window, "an unsafe read outside of an access window");
 		sim_rule(sim.masked || (addr >= sim.low && addr + size <= sim.high),
 			 "an unsafe read of %#lx, which was not checked", addr);
 	} else {
-		no_window("a user access");
+		sim_no_window("a user access");
 	}
-	sim_rule(addr < TASK_SIZE_MAX + PAGE_SIZE, "a read of %#lx", addr);
-	sim_rule(sim.pagefaults_off || !sim.locks[SIM_MMAP],
+	/* Where one mask serves for many reads, all but the first may be behind it. */
+	sim_rule(addr < TASK_SIZE_MAX + (sim.window && sim.masked ? ARCH_USER_GAP : PAGE_SIZE),
+		 "a read of %#lx", addr);
+	sim_rule(sim.pagefaults_off || (!sim.locks[SIM_MMAP] && !sim.locks[SIM_VMA]),
 		 "a read that may fault, with mappings locked");
+	sim_rule(!sim.locks[SIM_RCU], "a user access in an RCU section");
 	sim_rule(sim.pagefaults_off || !is_atomic(), "a read that may fault in atomic context");
-	sim_rule(sim.told || sim.unseen++ < MAX_READS_UNSEEN,
+	sim_rule(sim.told ||
+		 sim.unseen++ < (process.nr_funcs ? MAX_READS_UNSEEN : MAX_READS_FP),
 		 "%u reads without a look at signals", sim.unseen);
 
 	sim.counts.bytes += size;
 	if (++sim.counts.reads == process.kill_read)
 		sim.killed = true;
 	if (sim.counts.reads != process.fail_read) {
-		for (; done < size; done += part) {
-			part = readable(addr + done, size - done);
-			if (!part)
-				break;
-			memcpy(dst + done, sim_area(addr + done)->mem +
-			       (addr + done - sim_area(addr + done)->base), part);
-		}
+		done = copy(dst, addr, size, false);
 		change_words(addr, size);
 	}
+	sim_event();
 	memset(dst + done, 0, size - done);
 	return size - done;
 }
 
 void sim_window_open(unsigned long addr, size_t size, bool masked)
 {
-	no_window("an access window");
+	sim_no_window("an access window");
+	sim_rule(!masked || !process.nomask, "a mask that does not exist");
 	sim.window = true;
 	sim.masked = masked;
 	sim.low = addr;
@@ -196,7 +243,7 @@ unsigned long sim_mask(unsigned long addr)
 
 void sim_pagefault(int change)
 {
-	no_window("pagefault_disable");
+	sim_no_window("pagefault_disable");
 	sim.pagefaults_off += change;
 	sim_rule(sim.pagefaults_off >= process.nofault, "page faults are enabled twice");
 }
@@ -208,7 +255,7 @@ bool pagefault_disabled(void)
 
 bool sim_fatal_signal(void)
 {
-	no_window("a look at signals");
+	sim_no_window("a look at signals");
 	sim.told |= sim.killed;
 	sim.unseen = 0;
 	return sim.killed;
@@ -216,9 +263,9 @@ bool sim_fatal_signal(void)
 
 void sim_resched(void)
 {
-	no_window("cond_resched");
+	sim_no_window("cond_resched");
 	sim_rule(!is_atomic(), "cond_resched in atomic context");
-	sim_rule(!sim.locks[SIM_MMAP], "cond_resched with a lock held");
+	sim_rule(!sim.locks[SIM_MMAP] && !sim.locks[SIM_VMA], "cond_resched with a lock held");
 }
 
 unsigned long get_segment_base(unsigned int segment)
@@ -240,7 +287,7 @@ unsigned long uprobe_get_trampoline_vaddr(void)
 
 bool sim_lock(enum sim_lock lock, bool may_wait)
 {
-	no_window("a lock");
+	sim_no_window("a lock");
 	sim_rule(!may_wait || !is_atomic(), "a lock is waited for in atomic context");
 	if (lock == SIM_MMAP) {
 		sim_rule(!sim.locks[lock], "the lock of the mappings is taken twice");
@@ -248,15 +295,17 @@ bool sim_lock(enum sim_lock lock, bool may_wait)
 			return false;
 	}
 	sim.locks[lock]++;
+	sim_event();
 	return true;
 }
 
 void sim_unlock(enum sim_lock lock)
 {
-	no_window("an unlock");
+	sim_no_window("an unlock");
 	sim_rule(sim.locks[lock], "lock %d is released and was not taken", lock);
 	sim.locks[lock]--;
-	if (sim.locks[SIM_RCU] || sim.locks[SIM_MMAP])
+	sim_event();
+	if (sim.locks[SIM_RCU] || sim.locks[SIM_MMAP] || sim.locks[SIM_VMA])
 		return;
 	while (sim.nr_vmas)
 		free(sim.vmas[--sim.nr_vmas]);
@@ -271,8 +320,9 @@ struct vm_area_struct *sim_vma(unsigned long addr)
 	const struct area *area = sim_area(addr);
 	struct vm_area_struct *vma;
 
-	no_window("a look-up of a mapping");
-	sim_rule(sim.locks[SIM_RCU] || sim.locks[SIM_MMAP], "a look-up without a lock");
+	sim_no_window("a look-up of a mapping");
+	sim_rule(sim.locks[SIM_RCU] || sim.locks[SIM_MMAP] || sim.locks[SIM_VMA],
+		 "a look-up without a lock");
 	sim.counts.lookups++;
 	if (!area || !(area->flags & AREA_VMA))
 		return NULL;
@@ -283,11 +333,54 @@ struct vm_area_struct *sim_vma(unsigned long addr)
 		.vm_start = area->base,
 		.vm_end = area->base + area->pages * PAGE_SIZE,
 		.vm_flags = VM_READ | (area->flags & AREA_EXEC ? VM_EXEC : VM_WRITE),
+		.vm_pgoff = process.mapped[area - process.areas].pgoff,
 		.vm_mm = &sim_mm,
+		.vm_file = sim_file(area - process.areas),
 	};
 	if (process.raced && !sim.locks[SIM_MMAP])
 		vma->vm_flags ^= VM_EXEC;
 	sim.vmas[sim.nr_vmas++] = vma;
+	return vma;
+}
+
+/* Likewise, and where that is, or the gap that the address is in. */
+struct vm_area_struct *sim_vma_range(unsigned long addr, unsigned long *first,
+				     unsigned long *last)
+{
+	struct vm_area_struct *vma = sim_vma(addr);
+
+	*first = 0;
+	*last = ULONG_MAX;
+	for (int i = 0; i < AREAS; i++) {
+		const struct area *area = &process.areas[i];
+		unsigned long end = area->base + area->pages * PAGE_SIZE;
+
+		if (!(area->flags & AREA_VMA))
+			continue;
+		if (area->base > addr) {
+			*last = min(*last, area->base - 1);
+		} else if (end <= addr) {
+			*first = max(*first, end);
+		} else {
+			*first = area->base;
+			*last = end - 1;
+			break;
+		}
+	}
+	return vma;
+}
+
+/* Likewise, with a lock of its own, which is not to be had while it changes. */
+struct vm_area_struct *sim_lock_vma(unsigned long addr)
+{
+	struct vm_area_struct *vma;
+
+	if (process.raced || process.vma_busy || process.seq & 1)
+		return NULL;
+	sim_lock(SIM_VMA, false);
+	vma = sim_vma(addr);
+	if (!vma)
+		sim_unlock(SIM_VMA);
 	return vma;
 }
 
@@ -297,10 +390,31 @@ bool sim_raced(void)
 	return process.raced;
 }
 
+static void map_vdso(void)
+{
+	sim_mm.context.vdso = NULL;
+	sim_mm.context.vdso_image = NULL;
+	for (int i = 0; i < AREAS; i++) {
+		enum table_kind kind = process.mapped[i].kind;
+
+		if (kind != TABLE_VDSO && kind != TABLE_VDSO_32)
+			continue;
+		vdso_image_64.size = process.areas[i].pages * PAGE_SIZE;
+		sim_mm.context.vdso = (void *)process.areas[i].base;
+		sim_mm.context.vdso_image = kind == TABLE_VDSO ? &vdso_image_64 : &vdso_image_32;
+	}
+}
+
+/* Before a process is made: nobody walks. */
+void sim_reset(void)
+{
+	memset(&sim, 0, sizeof(sim));
+}
+
 /* Before a walk: the kernel as the process finds it. */
 void sim_begin(void)
 {
-	memset(&sim, 0, sizeof(sim));
+	sim_reset();
 	memcpy(sim.traps, process.traps, sizeof(sim.traps));
 	sim.pagefaults_off = process.nofault;
 	sim.told = process.exiting;
@@ -314,20 +428,22 @@ void sim_begin(void)
 
 	sim_mm.mm_lock_seq.sequence = process.seq;
 	sim_mm.flags = process.insn || process.nr_probes ? BIT(MMF_HAS_UPROBES) : 0;
-}
-
-unsigned int sim_reads(void)
-{
-	return sim.counts.reads;
+	map_vdso();
+	sim_objects_begin();
 }
 
 /* After it: as it was. */
 void sim_end(struct counts *counts)
 {
-	no_window("the end of a walk");
+	static const struct unwind_text_code none;
+
+	sim_no_window("the end of a walk");
 	for (int i = 0; i < SIM_LOCKS; i++)
 		sim_rule(!sim.locks[i], "lock %d is held after a walk", i);
 	sim_rule(sim.pagefaults_off == process.nofault, "page faults stay disabled");
+	sim_rule(!memcmp(&unwind_text_none, &none, sizeof(none)),
+		 "what is constant was written to");
+	sim_objects_end();
 	if (counts)
 		*counts = sim.counts;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel that the walker sees when it is built as a program.
+ * The kernel that the walker and the SFrame decoder see when they are programs.
  *
  * fuzz.sh puts this in front of each file under test, with the headers of the
  * kernel that hold types of the walker or layouts of the ABI; every other header
@@ -10,6 +10,7 @@
 #ifndef _UNWIND_FUZZ_SIM_H
 #define _UNWIND_FUZZ_SIM_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #define __KERNEL__			1
 #define CONFIG_X86_64			1
 #define CONFIG_UNWIND_USER		1
+#define CONFIG_UNWIND_USER_SFRAME	1
 #define CONFIG_UPROBES			1
 #define CONFIG_PER_VMA_LOCK		1
 #define CONFIG_IA32_EMULATION		1
@@ -29,12 +31,21 @@ typedef unsigned char u8, __u8;
 typedef unsigned short u16, __u16;
 typedef unsigned int u32, __u32, gfp_t;
 typedef unsigned long long u64, __u64;
+typedef signed char s8;
+typedef short s16;
 typedef int s32, __s32;
 typedef long long s64, __s64;
+typedef u16 __le16;
+typedef u32 __le32;
+typedef u64 __le64;
 
 #define noinline			__attribute__((noinline))
+#undef __always_inline
+#define __always_inline			inline __attribute__((always_inline))
+#define __packed			__attribute__((packed))
 #define __user
 #define __force
+#define __ro_after_init
 #define __counted_by(member)
 #define __must_check			__attribute__((warn_unused_result))
 #define __uninitialized
@@ -53,26 +64,48 @@ typedef long long s64, __s64;
 #define __PASTE(a, b)			__PASTE2(a, b)
 #define __UNIQUE_ID(prefix)		__PASTE(prefix, __COUNTER__)
 #define BITS_PER_LONG			64
+#define BITS_PER_TYPE(type)		(sizeof(type) * 8)
 #define BIT(nr)				(1UL << (nr))
+#define BIT_ULL(nr)			(1ULL << (nr))
+#define GENMASK(high, low)		(~0UL >> (63 - (high)) & ~0UL << (low))
 #define ARRAY_SIZE(a)			(sizeof(a) / sizeof((a)[0]))
 #define IS_ENABLED(CONFIG_any)		1
 #define offset_in_page(p)		((unsigned long)(p) % PAGE_SIZE)
+#define PAGE_SHIFT			12
+#define PAGE_SIZE			BIT(PAGE_SHIFT)
 #define IS_ALIGNED(x, a)		(((x) & ((typeof(x))(a) - 1)) == 0)
 #define min(a, b)			((a) < (b) ? (a) : (b))
+#define offsetofend(type, member)	(offsetof(type, member) + sizeof(((type *)0)->member))
 #define max(a, b)			((a) > (b) ? (a) : (b))
 #define min_t(type, a, b)		min((type)(a), (type)(b))
+#define round_up(x, a)			((((x) - 1) | ((typeof(x))(a) - 1)) + 1)
+#define DIV_ROUND_UP(n, d)		(((n) + (d) - 1) / (d))
+#define struct_size(p, member, n)	offsetof(typeof(*(p)), member[n])
 #define ilog2(n)			(63 - __builtin_clzl(n))
+#define __ffs64(x)			__builtin_ctzll(x)
 #define ror64(x, n)			((u64)(x) >> (n) | (u64)(x) << (-(n) & 63))
 #define rol64(x, n)			((u64)(x) << (n) | (u64)(x) >> (-(n) & 63))
 #define roundup_pow_of_two(n)		(1UL << (64 - __builtin_clzl((n) - 1)))
 #define OPTIMIZER_HIDE_VAR(x)		((void)(x))
 #define hash_long(val, bits)		((val) * 0x61c8864680b583ebUL >> (64 - (bits)))
+#define hash_64(val, bits)		hash_long(val, bits)
 #define U16_MAX				0xffff
+#define U32_MAX				0xffffffffU
+#define U64_MAX				0xffffffffffffffffULL
 #define test_bit(nr, addr)		(*(addr) >> (nr) & 1)
+/* Byte by byte, so that the address sanitizer sees each of them. */
 #define get_unaligned_le16(p)		(((const u8 *)(p))[0] | ((const u8 *)(p))[1] << 8)
+#define get_unaligned_le32(p)						\
+	(get_unaligned_le16(p) | (u32)get_unaligned_le16((const u8 *)(p) + 2) << 16)
+#define get_unaligned_le64(p)						\
+	(get_unaligned_le32(p) | (u64)get_unaligned_le32((const u8 *)(p) + 4) << 32)
+#define sort(base, nr, size, compare, swap) qsort(base, nr, size, compare)
 #define EINTR				4
+#define EAGAIN				11
 #define EFAULT				14
 #define EINVAL				22
+#define ENODATA				61
+#define EOPNOTSUPP			95
 
 #define DECLARE_PER_CPU(type, name)	extern typeof(type) name
 #define this_cpu_add(var, n)		((var) += (n))
@@ -109,12 +142,12 @@ do {									\
 
 /* The task */
 
-#define PAGE_SIZE			4096UL
 #define TASK_SIZE_MAX			0x7ffffffff000UL
 #define PF_EXITING			4
 
 struct pt_regs {
-	unsigned long ip, sp, bp, r10, cx, cs, ss, flags, orig_ax;
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
 
 struct arch_uprobe { u8 insn[16]; };
@@ -141,7 +174,18 @@ struct mm_struct {
 	unsigned long		flags;
 	struct maple_tree	mm_mt;
 	struct sim_seqcount { unsigned int sequence; } mm_lock_seq;
+	struct {
+		void				*vdso;
+		const struct vdso_image		*vdso_image;
+	} context;
 };
+
+struct vdso_image {
+	void			*data;
+	unsigned long		size;
+};
+
+extern struct vdso_image vdso_image_64;
 
 struct task_struct {
 	unsigned int		flags;
@@ -183,9 +227,9 @@ bool pagefault_disabled(void);
 	((void)(size), (unsigned long)(addr) <= TASK_SIZE_MAX)
 #define get_user(x, ptr)						\
 ({									\
-	typeof(*(ptr)) __val = 0;					\
-	bool __bad = !access_ok(ptr, sizeof(__val)) ||			\
-		     sim_read(&__val, (unsigned long)(ptr), sizeof(__val), SIM_CALL); \
+	u64 __val = 0;							\
+	bool __bad = !access_ok(ptr, sizeof(*(ptr))) ||			\
+		     sim_read(&__val, (unsigned long)(ptr), sizeof(*(ptr)), SIM_CALL); \
 	(x) = __bad ? 0 : __val;					\
 	__bad ? -EFAULT : 0;						\
 })
@@ -226,14 +270,19 @@ struct vm_area_struct {
 	unsigned long		vm_start;
 	unsigned long		vm_end;
 	unsigned long		vm_flags;
+	unsigned long		vm_pgoff;
 	struct mm_struct	*vm_mm;
+	struct file		*vm_file;
 };
 
-enum sim_lock { SIM_RCU, SIM_MMAP, SIM_IRQ, SIM_LOCKS };
+enum sim_lock { SIM_RCU, SIM_MMAP, SIM_VMA, SIM_IRQ, SIM_LOCKS };
 
 bool sim_lock(enum sim_lock lock, bool may_wait);
 void sim_unlock(enum sim_lock lock);
 struct vm_area_struct *sim_vma(unsigned long addr);
+struct vm_area_struct *sim_vma_range(unsigned long addr, unsigned long *first,
+				     unsigned long *last);
+struct vm_area_struct *sim_lock_vma(unsigned long addr);
 bool sim_raced(void);
 
 #define rcu_read_lock()			((void)sim_lock(SIM_RCU, false))
@@ -242,6 +291,8 @@ bool sim_raced(void);
 #define mmap_read_lock_killable(mm)	((void)(mm), sim_lock(SIM_MMAP, true) ? 0 : -EINTR)
 #define mmap_read_unlock(mm)		((void)(mm), sim_unlock(SIM_MMAP))
 #define vma_lookup(mm, addr)		((void)(mm), sim_vma(addr))
+#define lock_vma_under_rcu(mm, addr)	((void)(mm), sim_lock_vma(addr))
+#define vma_end_read(vma)		((void)(vma), sim_unlock(SIM_VMA))
 
 struct ma_state {
 	struct maple_tree	*tree;
@@ -254,13 +305,7 @@ struct ma_state {
 
 static inline void *mas_walk(struct ma_state *mas)
 {
-	struct vm_area_struct *vma = sim_vma(mas->index);
-
-	if (vma) {
-		mas->index = vma->vm_start;
-		mas->last = vma->vm_end - 1;
-	}
-	return vma;
+	return sim_vma_range(mas->index, &mas->index, &mas->last);
 }
 
 /* There is nobody to be in order with. */
@@ -268,6 +313,36 @@ static inline void *mas_walk(struct ma_state *mas)
 #define read_seqcount_retry(s, start)	(READ_ONCE((s)->sequence) != (start) || sim_raced())
 
 #include <linux/cleanup.h>
+
+/* Files and their objects */
+
+struct file;
+
+struct file *sim_get_file(struct file *file);
+void sim_put_file(struct file *file);
+bool sim_in_rcu(void);
+long sim_epoch(const long *epoch);
+
+#define get_file(file)			sim_get_file(file)
+#define fput(file)			sim_put_file(file)
+
+#define ERR_PTR(error)			((void *)(long)(error))
+#define IS_ERR(ptr)			((unsigned long)(ptr) >= -4095UL)
+
+DEFINE_FREE(fput, struct file *, !_T || IS_ERR(_T) ? (void)0 : fput(_T))
+
+#define atomic_long_t			struct sim_atomic_long
+struct sim_atomic_long { long counter; };
+typedef struct { int counter; } atomic_t;
+struct hlist_node { struct hlist_node *next, **pprev; };
+struct list_head { struct list_head *next, *prev; };
+struct rcu_head { void *unused; };
+struct timespec64 { s64 tv_sec; long tv_nsec; };
+
+#define atomic_long_read(v)		sim_epoch(&(v)->counter)
+#define atomic_read(v)			READ_ONCE((v)->counter)
+#define rcu_read_lock_held()		sim_in_rcu()
+#define RCU_LOCKDEP_WARN(cond, text)	sim_rule(!(cond), text)
 
 DEFINE_LOCK_GUARD_0(rcu, rcu_read_lock(), rcu_read_unlock())
 DEFINE_LOCK_GUARD_0(irqsave, sim_lock(SIM_IRQ, false), sim_unlock(SIM_IRQ))

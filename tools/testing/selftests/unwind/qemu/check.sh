@@ -78,7 +78,8 @@ build_tool() {
 # What the gate leaves out on the debug kernel: these look at values rather than at locks,
 # contexts and lifetimes, the plain kernel shows the same in a tenth of the time, and each
 # takes one to two minutes there.
-slow=" oracle compat_task user_regs nmi core_probe fault_at bpf_unwind bpf_unwind_load "
+slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
+slow+="bpf_unwind bpf_unwind_load "
 
 # programs KIND...: those of parts of the kselftests. The parts take about as long as each
 # other; more of them would cost more boots, and on the debug kernel searches for leaks.
@@ -88,6 +89,7 @@ programs() {
 		case $name in
 		core_* | storm | fuzz_*) kind=core ;;
 		bpf_*) kind=bpf ;;
+		oracle_s* | sframe_*) kind=sframe ;;
 		depth | fail_nth | fault_at | hostile_stack | paged_out) kind=faults ;;
 		*) kind=tasks ;;
 		esac
@@ -103,8 +105,9 @@ kselftest() {
 }
 
 # queue KERNEL KIND: one part. KIND is one of these:
-parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-intel kunit
-ftrace perf-deferred perf-callchain stackprof corpus harness harness-quick lint"
+parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-sframe
+kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof corpus sframe-corpus
+harness harness-quick lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# What goes on for as long as it is told.
@@ -145,6 +148,9 @@ queue() {
 	corpus)
 		host corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
 		;;
+	sframe-corpus)
+		host sframe-corpus "$fuzz" sframe-replay "$LINUX" "$dir/fuzz"
+		;;
 	lint)
 		# shellcheck disable=SC2086	# its words
 		host lint $LINT
@@ -174,6 +180,7 @@ gate() {
 		with=(duration=10 nmi=5000)
 		kselftest debug core core
 		kselftest debug tasks tasks faults
+		kselftest debug sframe sframe
 		kselftest debug bpf bpf
 		with=(only=exit.tc)
 		vm debug ftrace "$ftrace" "$BUILD/kernel-debug/install"
@@ -181,16 +188,19 @@ gate() {
 		;;
 	plain)
 		each plain kselftest-tasks perf-deferred ftrace kselftest-bpf kselftest-core \
-			kselftest-faults kselftest-intel corpus harness-quick kunit
+			kselftest-sframe kselftest-faults kselftest-intel corpus sframe-corpus \
+			harness-quick kunit
 		[ -z "${LINT-}" ] || queue plain lint
 		;;
 	esac
 }
 
 all() {
-	each "$1" ftrace kselftest-tasks kselftest-bpf kselftest-faults kselftest-core
+	each "$1" ftrace kselftest-tasks kselftest-bpf kselftest-faults kselftest-core \
+		kselftest-sframe
 	if [ "$1" = plain ]; then
-		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus
+		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus \
+			sframe-corpus
 		[ -z "${LINT-}" ] || queue plain lint
 	fi
 	queue "$1" kunit
@@ -211,6 +221,7 @@ long() {
 		vm plain kselftest-singlestep "$install" user_regs compat_task
 		with=()
 		host walker-fuzz "$fuzz" run "$LINUX" "$dir/fuzz" "$third"
+		host sframe-fuzz "$fuzz" sframe-run "$LINUX" "$dir/fuzz" "$third"
 		;;
 	debug)
 		with=(duration=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")
@@ -223,7 +234,8 @@ long() {
 		vm debug kselftest-full "$install" matrix core_probe
 		;;
 	kcsan)
-		each kcsan kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kunit
+		each kcsan kselftest-tasks kselftest-bpf kselftest-faults kselftest-core \
+			kselftest-sframe kunit
 		;;
 	esac
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What SFrame tables need to know of x86: registers by their numbers, frames that they
+ * have no rows for, and the vDSO.
+ *
+ * Contexts: task context of the task that is walked, page faults allowed or disabled; no
+ * locks. Stacks and signal frames are the user's memory.
+ */
+#include <linux/align.h>
+#include <linux/mm_types.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/stddef.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+
+#include <asm/sigcontext.h>
+#include <asm/unwind_user.h>
+#include <asm/vdso.h>
+
+/* Where the kernel has a register, and where a signal frame has it. */
+#define REG(name)	{ offsetof(struct pt_regs, name), offsetof(struct sigcontext_64, name) }
+
+/* By the numbers of DWARF. */
+static const struct {
+	u16	regs;
+	u16	signal;
+} user_regs[ARCH_SFRAME_REGS] = {
+	REG(ax), REG(dx), REG(cx), REG(bx), REG(si), REG(di), REG(bp), REG(sp),
+	REG(r8), REG(r9), REG(r10), REG(r11), REG(r12), REG(r13), REG(r14), REG(r15),
+};
+
+/**
+ * arch_unwind_user_reg - a register of a frame whose ip is exact
+ * @state:	the walk, of 64-bit code
+ * @reg:	its number in DWARF
+ * @value:	set
+ *
+ * Return: true; false when it is not known, or cannot be read.
+ */
+bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int reg,
+			  unsigned long *value)
+{
+	if (reg >= ARCH_SFRAME_REGS)
+		return false;
+	if (state->regs) {
+		*value = *(const unsigned long *)((const void *)state->regs +
+						  user_regs[reg].regs);
+		return true;
+	}
+	return state->signal_regs &&
+	       !get_user(*value, (unsigned long __user *)(state->signal_regs +
+							  user_regs[reg].signal));
+}
+
+/* The largest alignment that functions ask for, and registers that they save first. */
+#define REALIGN_MAX	4096UL
+#define REALIGN_SAVED	6
+
+/*
+ * Both places that have the return address of a function that aligned its stack: the one
+ * is as far below the other as what it is aligned to, at most.
+ */
+static bool is_realigned(const struct unwind_user_state *state, unsigned long cfa)
+{
+	const unsigned long __user *copy = (unsigned long __user *)state->sp;
+	const unsigned long __user *real = (unsigned long __user *)cfa;
+	unsigned long a, b;
+
+	return cfa - state->sp - 1 < min(state->sp & -state->sp, REALIGN_MAX) &&
+	       IS_ALIGNED(cfa, sizeof(cfa)) &&
+	       !get_user(a, copy - 1) && !get_user(b, real - 1) && a == b;
+}
+
+/**
+ * arch_unwind_user_cfa - the CFA of a function that the code or a frame pointer led out of
+ * @state:	the walk, of 64-bit code, after that step; with the DRAP of before
+ * @ip:		where it was before
+ * @sp:		what is below belongs to nobody
+ *
+ * Some tables have no rows for functions that align their stack. Their frame has a copy
+ * of the return address, and their CFA is in the DRAP register, or close below the frame
+ * pointer where they saved that. What other functions have left behind there may look the
+ * same: the register counts where the code is about to use it.
+ *
+ * Return: the CFA, which is @state->sp for all other functions.
+ */
+unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsigned long ip,
+				   unsigned long sp)
+{
+	const unsigned long __user *frame = (unsigned long __user *)state->sp - 2;
+	unsigned long cfa;
+
+	if (is_realigned(state, state->drap) && arch_unwind_user_uses_drap(ip))
+		return state->drap;
+	for (int i = 1; i <= REALIGN_SAVED; i++) {
+		if ((unsigned long)(frame - i) < sp || get_user(cfa, frame - i))
+			break;
+		if (is_realigned(state, cfa))
+			return cfa;
+	}
+	return state->sp;
+}
+
+/**
+ * arch_unwind_user_vdso - where is the vDSO of 64-bit code mapped?
+ * @addr:	an address
+ * @start:	set to its start
+ * @end:	set to its end
+ *
+ * Return: true if @addr is in it.
+ */
+bool arch_unwind_user_vdso(unsigned long addr, unsigned long *start, unsigned long *end)
+{
+	const struct vdso_image *image = current->mm->context.vdso_image;
+
+	if (image != &vdso_image_64)
+		return false;
+	/* No partner: mremap() may move it, and is noticed as any change of mappings. */
+	*start = (unsigned long)READ_ONCE(current->mm->context.vdso);
+	*end = *start + image->size;
+	return addr >= *start && addr < *end;
+}
+
+/**
+ * arch_unwind_user_vdso_image - what is mapped there
+ * @bytes:	set
+ * @size:	set, in bytes
+ *
+ * Return: true.
+ */
+bool arch_unwind_user_vdso_image(const u8 **bytes, u64 *size)
+{
+	*bytes = vdso_image_64.data;
+	*size = vdso_image_64.size;
+	return true;
+}

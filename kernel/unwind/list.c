@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What is known of files, for people: /sys/kernel/debug/unwind/sframe.
+ *
+ * Contexts: unwind_object_show() runs in RCU sections, in which it gets an object that is
+ * immutable but for numbers that are for show.
+ */
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/dcache.h>
+#include <linux/debugfs.h>
+#include <linux/errno.h>
+#include <linux/init.h>
+#include <linux/seq_file.h>
+
+#include "object.h"
+
+static const char *unwind_object_why(const struct unwind_object *object)
+{
+	switch (object->error) {
+	case 0:
+		return "ok";
+	case -ENOEXEC:
+		return "no-elf";
+	case -ENODATA:
+		return "no-section";
+	case -EINVAL:
+		return "damaged";
+	case -EOPNOTSUPP:
+		return "unsupported";
+	case -EFBIG:
+	case -ENOSPC:
+		return "too-large";
+	case -ENOMEM:
+		return "no-memory";
+	default:
+		return "unreadable";
+	}
+}
+
+static void unwind_object_show_table(struct seq_file *m, const struct sframe_table *table)
+{
+	unsigned long versions = table->versions;
+	const char *before = "";
+	unsigned int version;
+
+	for_each_set_bit(version, &versions, BITS_PER_LONG) {
+		seq_printf(m, "%s%u", before, version);
+		before = ",";
+	}
+	seq_printf(m, " %u %u", table->functions, table->bad);
+}
+
+static void unwind_object_show(const struct unwind_object *object, void *data)
+{
+	const struct sframe_table *table = object->table;
+	struct seq_file *m = data;
+
+	seq_printf(m, "%s ", unwind_object_why(object));
+	if (table)
+		unwind_object_show_table(m, table);
+	else
+		seq_puts(m, "- 0 0");
+	seq_printf(m, " %zu %lu ", object->bytes, atomic_long_read(&object->hits));
+	seq_escape(m, object->path ?: "?", " \t\n\\");
+	seq_putc(m, '\n');
+}
+
+static int unwind_objects_show(struct seq_file *m, void *unused)
+{
+	seq_puts(m, "state version functions bad bytes hits path\n");
+	unwind_objects_visit(unwind_object_show, m);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(unwind_objects);
+
+static int __init unwind_objects_init_debugfs(void)
+{
+	struct dentry *dir = debugfs_lookup("unwind", NULL);
+
+	debugfs_create_file("sframe", 0444, dir, NULL, &unwind_objects_fops);
+	/* Not there at all without CONFIG_DEBUG_FS. */
+	if (!IS_ERR(dir))
+		dput(dir);
+	return 0;
+}
+late_initcall_sync(unwind_objects_init_debugfs);

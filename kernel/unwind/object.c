@@ -1,0 +1,792 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files whose SFrame sections are known, or which are known to have none: one object for
+ * a file, whoever maps it.
+ *
+ * Contexts: unwind_object_get() runs in task context and may sleep; with @may_load false
+ * it does not. The shrinker runs in any reclaim. Readers of an object are in RCU
+ * sections, with what unwind_object_get() told them before.
+ *
+ * Invariant: an object in state READY is immutable, but for numbers that are for show. It
+ * leaves the hash once, under unwind_objects_lock, and is freed after a grace period. No
+ * object holds a file, an inode or a mount: it may outlive all of them.
+ *
+ * No lock is held over I/O. Who needs a file that somebody else reads waits for a moment,
+ * and does without it if that takes longer.
+ */
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/cleanup.h>
+#include <linux/dcache.h>
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/init.h>
+#include <linux/jhash.h>
+#include <linux/jiffies.h>
+#include <linux/list_lru.h>
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/rwsem.h>
+#include <linux/sched.h>
+#include <linux/shrinker.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/sysctl.h>
+#include <linux/unwind_user.h>
+#include <linux/vmalloc.h>
+#include <linux/wait_bit.h>
+#include <linux/workqueue.h>
+
+#include "object.h"
+#include "side.h"
+#include "unwind.h"
+
+/* Objects at most, those without a table included; and their share of all memory. */
+#define UNWIND_OBJECTS_MAX	4096
+#define UNWIND_OBJECTS_SHARE	16
+
+/* How long to wait for somebody else who reads the file. */
+#define UNWIND_OBJECT_WAIT	(HZ / 10)
+/* How long after a failure that may pass it is tried again. */
+#define UNWIND_OBJECT_RETRY	HZ
+/* How often files are looked at anew, and after which time objects are unused. */
+#define UNWIND_OBJECT_RECHECK	HZ
+#define UNWIND_OBJECT_UNUSED	(60 * HZ)
+/* How often all of them make room, if none is unused. */
+#define UNWIND_OBJECT_CLEAR	(15 * HZ)
+
+static DEFINE_HASHTABLE(unwind_objects, 10);
+/* Protects the hash, states, and the number of objects. */
+static DEFINE_SPINLOCK(unwind_objects_lock);
+static unsigned int unwind_objects_nr;
+/* All that objects take or are about to, until they are dropped. */
+static atomic_long_t unwind_objects_bytes;
+/* When there was no room, and when all were dropped for it. No partner: it is for speed. */
+static unsigned long unwind_objects_filled;
+static unsigned long unwind_objects_cleared;
+
+static u32 unwind_objects_seed __ro_after_init;
+static struct kmem_cache *unwind_object_cache;
+static struct list_lru unwind_objects_lru;
+static struct shrinker *unwind_objects_shrinker;
+
+atomic_long_t unwind_objects_epoch = ATOMIC_LONG_INIT(1);
+atomic_t unwind_objects_ticks;
+
+/* Somebody asked since the last tick. No partner: a tick more or less does not matter. */
+static bool unwind_objects_asked;
+/* Not before all of this is there. */
+static bool unwind_sframe_enabled;
+
+static struct unwind_object unwind_vdso;
+
+static void unwind_objects_tick(struct work_struct *work);
+static DECLARE_DELAYED_WORK(unwind_objects_work, unwind_objects_tick);
+
+static u32 unwind_object_hash(const struct unwind_object_key *key)
+{
+	/* Many sections of one file are no reason to be slow for others. */
+	return hash_ptr(key->inode, 32) ^ (u32)key->ino ^
+	       jhash(&key->section, sizeof(key->section), unwind_objects_seed);
+}
+
+static struct unwind_object_key unwind_object_key(const struct unwind_object_source *source)
+{
+	const struct inode *inode = file_inode(source->file);
+
+	return (struct unwind_object_key) {
+		.inode		= inode,
+		.ino		= inode->i_ino,
+		.dev		= inode->i_sb->s_dev,
+		.generation	= inode->i_generation,
+		.section	= source->section,
+	};
+}
+
+static struct unwind_object_stamp unwind_object_stamp(const struct file *file)
+{
+	struct inode *inode = file_inode(file);
+
+	return (struct unwind_object_stamp) {
+		.ctime		= inode_get_ctime(inode),
+		.mtime		= inode_get_mtime(inode),
+		.size		= i_size_read(inode),
+	};
+}
+
+static bool unwind_object_is(const struct unwind_object *object,
+			     const struct unwind_object_key *key)
+{
+	return object->key.inode == key->inode && object->key.ino == key->ino &&
+	       object->key.dev == key->dev && object->key.generation == key->generation &&
+	       !memcmp(&object->key.section, &key->section, sizeof(key->section));
+}
+
+static bool unwind_object_unchanged(const struct unwind_object *object,
+				    const struct unwind_object_stamp *stamp)
+{
+	return object->stamp.size == stamp->size &&
+	       timespec64_equal(&object->stamp.ctime, &stamp->ctime) &&
+	       timespec64_equal(&object->stamp.mtime, &stamp->mtime);
+}
+
+/* The object of a file, in an RCU section or with the lock held. */
+static struct unwind_object *unwind_object_find(const struct unwind_object_key *key)
+{
+	struct unwind_object *object;
+
+	hash_for_each_possible_rcu(unwind_objects, object, hash, unwind_object_hash(key),
+				   lockdep_is_held(&unwind_objects_lock)) {
+		if (unwind_object_is(object, key))
+			return object;
+	}
+	return NULL;
+}
+
+static void unwind_object_free(struct rcu_head *rcu)
+{
+	struct unwind_object *object = container_of(rcu, struct unwind_object, rcu);
+
+	kvfree(object->table);
+	kfree(object->path);
+	kmem_cache_free(unwind_object_cache, object);
+}
+
+/* Take it out of the hash. Returns false if somebody else did so. */
+static bool unwind_object_forget(struct unwind_object *object)
+{
+	scoped_guard(spinlock, &unwind_objects_lock) {
+		if (object->state == UNWIND_OBJECT_DROPPED)
+			return false;
+		/* No partner: who finds it may use it until the end of the RCU section. */
+		WRITE_ONCE(object->state, UNWIND_OBJECT_DROPPED);
+		hash_del_rcu(&object->hash);
+		unwind_objects_nr--;
+	}
+	/* There is room for another one, if a grace period early. */
+	atomic_long_sub(object->bytes, &unwind_objects_bytes);
+	/* Pairs with unwind_object_look(): who sees this does not find it any more. */
+	atomic_long_inc_return_release(&unwind_objects_epoch);
+	return true;
+}
+
+static void unwind_object_drop(struct unwind_object *object)
+{
+	if (!unwind_object_forget(object))
+		return;
+	list_lru_del_obj(&unwind_objects_lru, &object->lru);
+	call_rcu(&object->rcu, unwind_object_free);
+}
+
+/* Drop what is on a list of objects, unless somebody looked for it less than @age ago. */
+static enum lru_status unwind_object_isolate(struct list_head *item,
+					     struct list_lru_one *list, spinlock_t *lock,
+					     void *age)
+{
+	struct unwind_object *object = container_of(item, struct unwind_object, lru);
+	/* No partner: an object more or less is dropped. */
+	unsigned long used = READ_ONCE(object->used);
+
+	/* About to be READY: it is not shown to anybody yet. */
+	if (READ_ONCE(object->state) == UNWIND_OBJECT_LOADING)
+		return LRU_SKIP;
+	/* Where it is stays, so that a walk sees each of them, of all lists, once. */
+	if (time_before(jiffies, used + *(unsigned long *)age))
+		return LRU_SKIP;
+	if (!unwind_object_forget(object))
+		return LRU_SKIP;
+
+	list_lru_isolate(list, item);
+	call_rcu(&object->rcu, unwind_object_free);
+	return LRU_REMOVED;
+}
+
+/* The same for the shrinker, which sees a part of one list, and the rest the next time. */
+static enum lru_status unwind_object_shrink(struct list_head *item,
+					    struct list_lru_one *list, spinlock_t *lock,
+					    void *age)
+{
+	enum lru_status status = unwind_object_isolate(item, list, lock, age);
+
+	return status == LRU_SKIP ? LRU_ROTATE : status;
+}
+
+/**
+ * unwind_objects_drop - drop what nobody looked for in a while
+ * @age:	how long that is, in jiffies
+ *
+ * Context: task context; a shrinker may be what waits for it.
+ */
+void unwind_objects_drop(unsigned long age)
+{
+	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &age, ULONG_MAX);
+}
+
+#ifdef CONFIG_UNWIND_TEST_TRACER
+/**
+ * unwind_objects_older - nobody looked for any object for longer than it is
+ * @by:		how much longer, in jiffies
+ *
+ * Context: any.
+ */
+void unwind_objects_older(unsigned long by)
+{
+	struct unwind_object *object;
+	int bucket;
+
+	guard(rcu)();
+	hash_for_each_rcu(unwind_objects, bucket, object, hash)
+		/* No partner, as in unwind_object_isolate(). */
+		WRITE_ONCE(object->used, READ_ONCE(object->used) - by);
+}
+#endif
+
+static unsigned long unwind_objects_count(struct shrinker *shrinker,
+					  struct shrink_control *sc)
+{
+	return list_lru_shrink_count(&unwind_objects_lru, sc);
+}
+
+static unsigned long unwind_objects_scan(struct shrinker *shrinker,
+					 struct shrink_control *sc)
+{
+	unsigned long age = UNWIND_OBJECT_RECHECK;
+
+	return list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &age);
+}
+
+/*
+ * Once a second while anybody walks: all look at their files again, which may have been
+ * written to. Once a minute else, until the last object is dropped.
+ */
+static void unwind_objects_tick(struct work_struct *work)
+{
+	bool asked = xchg(&unwind_objects_asked, false);
+
+	if (asked)
+		atomic_inc(&unwind_objects_ticks);
+	unwind_objects_drop(UNWIND_OBJECT_UNUSED);
+	if (asked || list_lru_count(&unwind_objects_lru))
+		schedule_delayed_work(&unwind_objects_work,
+				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
+}
+
+/* The next tick is soon, if this is the first one who asks since the last. */
+static void unwind_objects_ask(void)
+{
+	if (READ_ONCE(unwind_objects_asked))
+		return;
+	WRITE_ONCE(unwind_objects_asked, true);
+	mod_delayed_work(system_wq, &unwind_objects_work, UNWIND_OBJECT_RECHECK);
+}
+
+static long unwind_objects_max_bytes(void)
+{
+	return totalram_pages() / UNWIND_OBJECTS_SHARE * PAGE_SIZE;
+}
+
+static bool unwind_objects_full(long bytes)
+{
+	/* No partner: a limit that is exceeded by one is none the worse. */
+	return READ_ONCE(unwind_objects_nr) >= UNWIND_OBJECTS_MAX ||
+	       atomic_long_read(&unwind_objects_bytes) + bytes > unwind_objects_max_bytes();
+}
+
+/*
+ * Drop what nobody looked for in a while, and if need be what is not in use right now. If
+ * all is, somebody may just see to that: from time to time, all of it goes, and those who
+ * are first have the room.
+ */
+static bool unwind_objects_make_room(long bytes)
+{
+	unsigned long age = UNWIND_OBJECT_UNUSED / 4;
+
+	if (!unwind_objects_full(bytes))
+		return true;
+	if (bytes > unwind_objects_max_bytes() ||
+	    jiffies - READ_ONCE(unwind_objects_filled) < UNWIND_OBJECT_RETRY)
+		return false;
+
+	for (; unwind_objects_full(bytes) && age > UNWIND_OBJECT_RECHECK; age /= 2)
+		unwind_objects_drop(age);
+	if (!unwind_objects_full(bytes))
+		return true;
+	if (jiffies - READ_ONCE(unwind_objects_cleared) > UNWIND_OBJECT_CLEAR) {
+		WRITE_ONCE(unwind_objects_cleared, jiffies);
+		unwind_objects_drop(0);
+		return !unwind_objects_full(bytes);
+	}
+	WRITE_ONCE(unwind_objects_filled, jiffies);
+	return false;
+}
+
+/**
+ * unwind_object_reserve - have room for what an object is about to take
+ * @object:	an object that is being loaded
+ * @bytes:	how much more
+ *
+ * Context: task context, may sleep.
+ * Return: 0, or -ENOSPC.
+ */
+int unwind_object_reserve(struct unwind_object *object, long bytes)
+{
+	if (!unwind_objects_make_room(bytes))
+		return -ENOSPC;
+	if (atomic_long_add_return(bytes, &unwind_objects_bytes) > unwind_objects_max_bytes()) {
+		atomic_long_sub(bytes, &unwind_objects_bytes);
+		return -ENOSPC;
+	}
+	object->bytes += bytes;
+	return 0;
+}
+
+/**
+ * unwind_object_unreserve - give some of that back
+ * @object:	an object that is being loaded
+ * @bytes:	how much
+ */
+void unwind_object_unreserve(struct unwind_object *object, long bytes)
+{
+	object->bytes -= bytes;
+	atomic_long_sub(bytes, &unwind_objects_bytes);
+}
+
+/*
+ * From addresses that the file names to those of the mapping. Where two segments share
+ * the page that is mapped, it is that one's which is as long as the mapping.
+ */
+static bool unwind_object_bias(const struct unwind_object *object,
+			       const struct unwind_object_place *place, unsigned long *bias)
+{
+	u64 size = place->end - place->start;
+	bool found = false;
+
+	for (unsigned int i = 0; i < object->elf.nr_segments; i++) {
+		const struct unwind_elf_segment *segment = &object->elf.segments[i];
+		u64 first = round_down(segment->offset, PAGE_SIZE);
+		u64 end = round_up(segment->end, PAGE_SIZE);
+
+		if (place->offset < first || place->offset >= end)
+			continue;
+		if (found && (place->offset != first || size != end - first))
+			continue;
+		*bias = place->start - (place->offset - segment->offset + segment->addr);
+		found = true;
+	}
+	return found;
+}
+
+static void unwind_object_refer(const struct unwind_object *mapped,
+				struct unwind_object *told,
+				const struct unwind_object_place *place,
+				struct unwind_object_ref *ref)
+{
+	if (told->table && unwind_object_bias(mapped, place, &ref->bias))
+		ref->object = told;
+}
+
+/*
+ * The object of a file or section, in an RCU section. Returns 0 when it is known, -ENOENT
+ * if it is not, and -EINPROGRESS while somebody reads it.
+ */
+static int unwind_object_known(const struct unwind_object_source *source,
+			       struct unwind_object **found)
+{
+	struct unwind_object_stamp stamp = unwind_object_stamp(source->file);
+	struct unwind_object_key key = unwind_object_key(source);
+	enum unwind_object_state state;
+	unsigned long now = jiffies;
+	struct unwind_object *object;
+
+	object = unwind_object_find(&key);
+	if (!object)
+		return -ENOENT;
+	/* Pairs with unwind_object_publish(). */
+	state = smp_load_acquire(&object->state);
+	if (state != UNWIND_OBJECT_READY)
+		return state == UNWIND_OBJECT_LOADING ? -EINPROGRESS : -ENOENT;
+	if (!unwind_object_unchanged(object, &stamp) ||
+	    (object->retry && time_after(now, object->retry))) {
+		unwind_object_drop(object);
+		return -ENOENT;
+	}
+	/* Most often the same: the line stays shared. No partner, as in the shrinker. */
+	if (READ_ONCE(object->used) != now)
+		WRITE_ONCE(object->used, now);
+	*found = object;
+	return 0;
+}
+
+/*
+ * Find the table of a file, or what was handed in for it, of which @side becomes the
+ * registration. Returns as unwind_object_known(), of that if there is one.
+ */
+static int unwind_object_look(const struct unwind_object_source *source,
+			      const struct unwind_object_place *place,
+			      struct unwind_object_ref *ref, struct unwind_side **side)
+{
+	struct unwind_object *mapped, *told;
+	int ret;
+
+	*ref = (struct unwind_object_ref) {};
+	/* Pairs with unwind_object_forget(): what is found below was not dropped before. */
+	ref->epoch = atomic_long_read_acquire(&unwind_objects_epoch);
+
+	guard(rcu)();
+	ret = unwind_object_known(source, &mapped);
+	if (ret)
+		return ret;
+	told = mapped;
+	if (!mapped->table) {
+		unwind_side_put(*side);
+		*side = unwind_side_get(&mapped->elf.build_id);
+		ret = *side ? unwind_object_known(unwind_side_source(*side), &told) : 0;
+		if (ret)
+			return ret;
+	}
+	unwind_object_refer(mapped, told, place, ref);
+	return 0;
+}
+
+/* Begin an object that nobody has. Returns -EEXIST if somebody has. */
+static struct unwind_object *
+unwind_object_begin(const struct unwind_object_source *source)
+{
+	struct unwind_object *object;
+
+	if (!unwind_objects_make_room(0))
+		return ERR_PTR(-ENOSPC);
+	object = kmem_cache_alloc_lru(unwind_object_cache, &unwind_objects_lru,
+				      unwind_gfp() | __GFP_ZERO);
+	if (!object) {
+		unwind_count(UNWIND_STAT_NOMEM);
+		return ERR_PTR(-ENOMEM);
+	}
+
+	INIT_LIST_HEAD(&object->lru);
+	object->key = unwind_object_key(source);
+	object->stamp = unwind_object_stamp(source->file);
+	object->used = jiffies;
+	object->bytes = sizeof(*object);
+
+	scoped_guard(spinlock, &unwind_objects_lock) {
+		if (!unwind_object_find(&object->key)) {
+			atomic_long_add(object->bytes, &unwind_objects_bytes);
+			hash_add_rcu(unwind_objects, &object->hash,
+				     unwind_object_hash(&object->key));
+			unwind_objects_nr++;
+			return object;
+		}
+	}
+	kmem_cache_free(unwind_object_cache, object);
+	return ERR_PTR(-EEXIST);
+}
+
+/* The name is for show: where there is no room for it, there is none. */
+static void unwind_object_name(struct unwind_object *object, struct file *file)
+{
+	char *buf __free(kfree) = kmalloc(PATH_MAX, unwind_gfp());
+	char *path;
+
+	if (!buf)
+		return;
+	path = d_path(file_user_path(file), buf, PATH_MAX);
+	if (IS_ERR(path) || unwind_object_reserve(object, strlen(path) + 1))
+		return;
+	object->path = kstrdup(path, unwind_gfp());
+	if (!object->path)
+		unwind_object_unreserve(object, strlen(path) + 1);
+}
+
+/* What another attempt may change. */
+static bool unwind_object_may_pass(int error)
+{
+	switch (error) {
+	case 0:
+	case -ENOEXEC:
+	case -ENODATA:
+	case -EINVAL:
+	case -EOPNOTSUPP:
+	case -EFBIG:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Show what was read to everybody. */
+static void unwind_object_publish(struct unwind_object *object)
+{
+	if (unwind_object_may_pass(object->error))
+		object->retry = (jiffies + UNWIND_OBJECT_RETRY) ?: 1;
+
+	list_lru_add_obj(&unwind_objects_lru, &object->lru);
+	/* Not dropped meanwhile: nobody drops what is being loaded. */
+	scoped_guard(spinlock, &unwind_objects_lock)
+		/* Pairs with unwind_object_look(). */
+		smp_store_release(&object->state, UNWIND_OBJECT_READY);
+}
+
+/* Who finds an object that somebody reads waits for changes here. */
+static void *unwind_object_waitq(const struct unwind_object_key *key)
+{
+	return &unwind_objects[hash_min(unwind_object_hash(key), HASH_BITS(unwind_objects))];
+}
+
+static void unwind_object_read(struct unwind_object *object, struct file *file)
+{
+	const struct unwind_elf_source source = { .file = file };
+	void *waitq = unwind_object_waitq(&object->key);
+
+	unwind_object_name(object, file);
+	object->error = unwind_object_load(object, &source);
+	unwind_count(object->table ? UNWIND_STAT_SFRAME_LOADED : UNWIND_STAT_SFRAME_REFUSED);
+
+	/* Who is killed leaves it to others. */
+	if (object->error && fatal_signal_pending(current))
+		unwind_object_drop(object);
+	else
+		unwind_object_publish(object);
+	/*
+	 * Pairs with wait_var_event_timeout(), which looks after it is on the queue, and with
+	 * unwind_sframe_sysctl(): one of the two drops it.
+	 */
+	smp_mb();
+	wake_up_var(waitq);
+	if (!READ_ONCE(unwind_sframe_enabled))
+		unwind_objects_drop(0);
+}
+
+/* Is it worth to wait for it? With @slow it was not. */
+static bool unwind_object_is_loading(const struct unwind_object_key *key, bool slow)
+{
+	struct unwind_object *object;
+
+	guard(rcu)();
+	object = unwind_object_find(key);
+	/* Pairs with unwind_object_publish(). */
+	if (!object || smp_load_acquire(&object->state) != UNWIND_OBJECT_LOADING)
+		return false;
+	/* No partner: somebody waits once more, or not. */
+	if (slow)
+		WRITE_ONCE(object->slow, true);
+	return !READ_ONCE(object->slow);
+}
+
+static void unwind_object_wait(const struct unwind_object_source *source)
+{
+	struct unwind_object_key key = unwind_object_key(source);
+
+	if (!wait_var_event_timeout(unwind_object_waitq(&key),
+				    !unwind_object_is_loading(&key, false),
+				    UNWIND_OBJECT_WAIT))
+		unwind_object_is_loading(&key, true);
+}
+
+/*
+ * A program that asks for the stack may be called with the inode locked, or from inside of
+ * a file system or of reclaim, which might wait for themselves. What can be read of a file
+ * that is open for direct I/O depends on the file system.
+ */
+static bool unwind_object_may_read(const struct file *file)
+{
+	struct inode *inode = file_inode(file);
+
+	return !(file->f_flags & O_DIRECT) && !rwsem_is_locked(&inode->i_rwsem) &&
+	       !current->journal_info &&
+	       !(current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO));
+}
+
+/**
+ * unwind_object_can_be - can a file have a section that is read?
+ * @file:	the file
+ *
+ * Devices might make who reads them wait for ever. A mapped file can be read, but some
+ * have no way to do so in the kernel.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool unwind_object_can_be(const struct file *file)
+{
+	return S_ISREG(file_inode(file)->i_mode) && (file->f_mode & FMODE_READ) &&
+	       (file->f_mode & FMODE_CAN_READ) && file->f_op->read_iter && !file->f_op->read;
+}
+
+/*
+ * Read what is not known, or wait for who does; @why is what unwind_object_look() said.
+ * Returns 0 to look again, -EAGAIN, -ENOSPC or -ENOMEM.
+ */
+static int unwind_object_fetch(const struct unwind_object_source *source, int why)
+{
+	struct unwind_object *object;
+
+	if (!unwind_object_may_read(source->file))
+		return -EAGAIN;
+	object = why == -ENOENT ? unwind_object_begin(source) : ERR_PTR(-EEXIST);
+	if (!IS_ERR(object))
+		unwind_object_read(object, source->file);
+	else if (PTR_ERR(object) == -EEXIST)
+		unwind_object_wait(source);
+	else
+		return PTR_ERR(object);
+	return 0;
+}
+
+/**
+ * unwind_object_get - find the table for a mapping of a file
+ * @file:	the file
+ * @place:	the mapping
+ * @may_load:	read the file if it is not known, and what was handed in for it; may
+ *		sleep then
+ * @ref:	set, to nothing if it is known that the file has no table
+ *
+ * Context: task context; no locks held that a file system may want, if @may_load.
+ * Return: 0; -EAGAIN if it is not known for now.
+ */
+int unwind_object_get(struct file *file, const struct unwind_object_place *place,
+		      bool may_load, struct unwind_object_ref *ref)
+{
+	const struct unwind_object_source own = { .file = file };
+	struct unwind_side *side __free(unwind_side) = NULL;
+	int ret;
+
+	*ref = (struct unwind_object_ref) {};
+	/* No partner: see unwind_sframe_sysctl(). */
+	if (!READ_ONCE(unwind_sframe_enabled) || !unwind_object_can_be(file))
+		return 0;
+
+	unwind_objects_ask();
+	ret = unwind_object_look(&own, place, ref, &side);
+	if (ret && may_load && !side)
+		ret = unwind_object_fetch(&own, ret) ?:
+		      unwind_object_look(&own, place, ref, &side);
+	/* The file is known to have no table, and what was handed in for it is not known. */
+	if (ret && may_load && side)
+		ret = unwind_object_fetch(unwind_side_source(side), ret) ?:
+		      unwind_object_look(&own, place, ref, &side);
+	/* Each walk would try in vain: it has none until it is time to look again. */
+	if (ret == -ENOSPC || ret == -ENOMEM)
+		return 0;
+	return ret ? -EAGAIN : 0;
+}
+
+/**
+ * unwind_object_get_vdso - find the table of the vDSO
+ * @place:	where it is mapped
+ * @ref:	set if there is a table
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool unwind_object_get_vdso(const struct unwind_object_place *place,
+			    struct unwind_object_ref *ref)
+{
+	*ref = (struct unwind_object_ref) {
+		.epoch = atomic_long_read(&unwind_objects_epoch),
+	};
+	/* No partner: see unwind_sframe_sysctl(). */
+	if (READ_ONCE(unwind_sframe_enabled))
+		unwind_object_refer(&unwind_vdso, &unwind_vdso, place, ref);
+	return ref->object;
+}
+
+/**
+ * unwind_object_hit - count frames that a table told of
+ * @ref:	what unwind_object_get() found
+ * @hits:	how many
+ *
+ * Context: any.
+ */
+void unwind_object_hit(const struct unwind_object_ref *ref, unsigned long hits)
+{
+	struct unwind_object *object;
+
+	guard(rcu)();
+	object = unwind_object_of(ref);
+	if (object)
+		atomic_long_add(hits, &object->hits);
+}
+
+/**
+ * unwind_objects_visit - look at each object that was read, and at the vDSO's first
+ * @visit:	called in an RCU section
+ * @data:	for @visit
+ *
+ * Context: any.
+ */
+void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void *data),
+			  void *data)
+{
+	struct unwind_object *object;
+	int bucket;
+
+	visit(&unwind_vdso, data);
+	guard(rcu)();
+	hash_for_each_rcu(unwind_objects, bucket, object, hash) {
+		/* Pairs with unwind_object_publish(). */
+		if (smp_load_acquire(&object->state) == UNWIND_OBJECT_READY)
+			visit(object, data);
+	}
+}
+
+/* Whoever walks finds no table from the next look on; and memory is given back. */
+static int unwind_sframe_sysctl(const struct ctl_table *ctl, int write, void *buffer,
+				size_t *len, loff_t *pos)
+{
+	int ret = proc_dobool(ctl, write, buffer, len, pos);
+
+	if (!ret && write) {
+		atomic_inc(&unwind_objects_ticks);
+		/* Pairs with unwind_object_read(). */
+		smp_mb();
+		if (!READ_ONCE(unwind_sframe_enabled))
+			unwind_objects_drop(0);
+	}
+	return ret;
+}
+
+static struct ctl_table unwind_sysctls[] = {
+	{
+		.procname	= "unwind_user_sframe",
+		.data		= &unwind_sframe_enabled,
+		.maxlen		= sizeof(unwind_sframe_enabled),
+		.mode		= 0644,
+		.proc_handler	= unwind_sframe_sysctl,
+	},
+};
+
+static void __init unwind_vdso_init(void)
+{
+	struct unwind_elf_source source = {};
+
+	unwind_vdso.path = "[vdso]";
+	unwind_vdso.error = -ENODATA;
+	if (arch_unwind_user_vdso_image(&source.bytes, &source.size))
+		unwind_vdso.error = unwind_object_load(&unwind_vdso, &source);
+}
+
+static int __init unwind_objects_init(void)
+{
+	unwind_objects_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
+						 "unwind-objects");
+	if (!unwind_objects_shrinker)
+		return -ENOMEM;
+	if (list_lru_init_memcg(&unwind_objects_lru, unwind_objects_shrinker)) {
+		shrinker_free(unwind_objects_shrinker);
+		return -ENOMEM;
+	}
+
+	unwind_objects_seed = get_random_u32();
+	unwind_object_cache = KMEM_CACHE(unwind_object, SLAB_ACCOUNT | SLAB_PANIC);
+	unwind_objects_shrinker->count_objects = unwind_objects_count;
+	unwind_objects_shrinker->scan_objects = unwind_objects_scan;
+	shrinker_register(unwind_objects_shrinker);
+
+	unwind_vdso_init();
+	register_sysctl("kernel", unwind_sysctls);
+	/* No partner: walks came without it so far, and one more does no harm. */
+	WRITE_ONCE(unwind_sframe_enabled, true);
+	return 0;
+}
+late_initcall_sync(unwind_objects_init);

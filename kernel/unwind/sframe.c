@@ -1,0 +1,708 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame: tables that say for each address of code where its frame is.
+ *
+ * Contexts: sframe_measure() and sframe_build() may sleep, sframe_find() runs in any.
+ * All of it is a function of bytes: no user memory, no locks, no allocation. It is
+ * compiled in user space as well, by tools/testing/selftests/unwind/fuzz.
+ *
+ * A section is whatever somebody wrote to a file. It is checked once, when a table is
+ * built of it, in time that is linear in its size, but for sorting. Invariant: each row
+ * that a table refers to is complete and has a meaning, and rows of a function ascend.
+ * So sframe_find() looks at no more than SFRAME_FUNC_ROWS rows, or one block's, and
+ * checks nothing.
+ *
+ * What makes no sense is left out: a function, if it is its fault alone.
+ */
+#include <linux/bits.h>
+#include <linux/errno.h>
+#include <linux/limits.h>
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <linux/overflow.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sort.h>
+#include <linux/string.h>
+#include <linux/unaligned.h>
+
+#include <asm/unwind_user.h>
+
+#include "sframe.h"
+
+/**
+ * struct sframe_piece - one header and what it describes
+ * @fdes:	the FDE sub-section
+ * @rows:	the FRE sub-section
+ * @end:	the end of both
+ * @fdes_addr:	address of @fdes in the file
+ * @addr:	address of the header in the file
+ * @num_fdes:	FDEs in @fdes
+ * @fde_size:	bytes of each
+ * @rows_size:	bytes of @rows
+ * @rows_left:	how many rows there can be still
+ * @version:	of the format
+ * @pcrel:	functions start relative to where that is said
+ */
+struct sframe_piece {
+	const u8	*fdes;
+	const u8	*rows;
+	const u8	*end;
+	u64		fdes_addr;
+	u64		addr;
+	u32		num_fdes;
+	u32		fde_size;
+	u32		rows_size;
+	u32		rows_left;
+	u8		version;
+	bool		pcrel;
+};
+
+/**
+ * struct sframe_desc - an FDE of any version
+ * @start:	address of the function in the file
+ * @size:	bytes of code
+ * @rows:	offset of the first row in the FRE sub-section
+ * @num_fres:	number of rows
+ * @info:	as in version 3
+ * @info2:	likewise
+ * @rep_size:	as in &struct sframe_func
+ */
+struct sframe_desc {
+	u64	start;
+	u32	size;
+	u32	rows;
+	u32	num_fres;
+	u8	info;
+	u8	info2;
+	u8	rep_size;
+};
+
+/*
+ * GNU ld sorts, and says what starts are relative to. What it has not seen is as the
+ * assembler left it, which has always made them relative to themselves.
+ */
+static bool sframe_is_pcrel(u8 flags)
+{
+	return (flags & SFRAME_F_FDE_FUNC_START_PCREL) || !(flags & SFRAME_F_FDE_SORTED);
+}
+
+/**
+ * sframe_check_header - is this a section at all?
+ * @header:	its first bytes
+ *
+ * Return: 0; -EINVAL if it is not; -EOPNOTSUPP if its version or features are not known.
+ */
+int sframe_check_header(const struct sframe_header *header)
+{
+	static const u8 flags[] = {
+		[SFRAME_VERSION_1] = SFRAME_F_FDE_SORTED | SFRAME_F_FRAME_POINTER,
+		[SFRAME_VERSION_2] = SFRAME_F_FDE_SORTED | SFRAME_F_FRAME_POINTER |
+				     SFRAME_F_FDE_FUNC_START_PCREL,
+		[SFRAME_VERSION_3] = SFRAME_F_FDE_SORTED | SFRAME_F_FDE_FUNC_START_PCREL,
+	};
+
+	if (get_unaligned_le16(&header->magic) != SFRAME_MAGIC)
+		return -EINVAL;
+	if (header->version < SFRAME_VERSION_1 || header->version > SFRAME_VERSION_3)
+		return -EOPNOTSUPP;
+	if (header->flags & ~flags[header->version])
+		return -EOPNOTSUPP;
+	if (header->abi_arch != ARCH_SFRAME_ABI || header->cfa_fixed_fp_offset ||
+	    header->cfa_fixed_ra_offset != ARCH_SFRAME_RA_OFF)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+/* Find the sub-sections of what starts at @offset of a section. */
+static int sframe_open_piece(const struct sframe_section *section, u32 offset,
+			     struct sframe_piece *piece)
+{
+	const struct sframe_header *header = (const void *)section->bytes + offset;
+	u64 left = section->size - offset, fdeoff, freoff, fdes_size;
+	int ret;
+
+	if (left < sizeof(*header))
+		return -EINVAL;
+	ret = sframe_check_header(header);
+	if (ret)
+		return ret;
+
+	piece->version = header->version;
+	piece->pcrel = sframe_is_pcrel(header->flags);
+	piece->fde_size = header->version == SFRAME_VERSION_1 ? SFRAME_FDE_V1_SIZE :
+			  header->version == SFRAME_VERSION_2 ? SFRAME_FDE_V2_SIZE :
+								sizeof(struct sframe_fde_v3);
+	piece->num_fdes = get_unaligned_le32(&header->num_fdes);
+	piece->rows_size = get_unaligned_le32(&header->fre_len);
+
+	fdeoff = sizeof(*header) + header->auxhdr_len +
+		 (u64)get_unaligned_le32(&header->fdeoff);
+	freoff = sizeof(*header) + header->auxhdr_len +
+		 (u64)get_unaligned_le32(&header->freoff);
+	fdes_size = (u64)piece->num_fdes * piece->fde_size;
+	if (fdeoff + fdes_size > freoff || freoff + piece->rows_size > left)
+		return -EINVAL;
+
+	piece->addr = section->addr + offset;
+	piece->fdes_addr = piece->addr + fdeoff;
+	piece->fdes = (const u8 *)header + fdeoff;
+	piece->rows = (const u8 *)header + freoff;
+	piece->end = piece->rows + piece->rows_size;
+	/* The shortest has two bytes. Some may be shared, but checking them has an end. */
+	piece->rows_left = piece->rows_size;
+	return 0;
+}
+
+/*
+ * Some linkers write one section behind the other; others do not, and leave something
+ * else behind the only one. Returns whether there is a next one.
+ */
+static bool sframe_next_piece(const struct sframe_section *section,
+			      const struct sframe_piece *piece, u32 *offset)
+{
+	u64 next = round_up((u64)(piece->end - section->bytes), sizeof(u64));
+
+	if (next + sizeof(struct sframe_header) > section->size ||
+	    get_unaligned_le16(section->bytes + next) != SFRAME_MAGIC)
+		return false;
+	*offset = next;
+	return true;
+}
+
+static bool sframe_in_text(const struct sframe_section *section, u64 start, u32 size)
+{
+	for (unsigned int i = 0; i < section->nr_text; i++) {
+		const struct sframe_range *text = &section->text[i];
+
+		if (start >= text->start && start < text->end && size <= text->end - start)
+			return true;
+	}
+	return false;
+}
+
+/* Versions 1 and 2; false if what it says does not exist. */
+static bool sframe_get_fde(const struct sframe_piece *piece, const u8 *at,
+			   struct sframe_desc *desc)
+{
+	const struct sframe_fde *fde = (const void *)at;
+
+	desc->start += (s32)get_unaligned_le32(&fde->start);
+	desc->size = get_unaligned_le32(&fde->size);
+	desc->rows = get_unaligned_le32(&fde->fre_off);
+	desc->num_fres = get_unaligned_le32(&fde->num_fres);
+	desc->info = fde->info;
+	desc->info2 = SFRAME_FDE_TYPE_DEFAULT;
+	desc->rep_size = SFRAME_V1_REP_SIZE;
+	if (piece->version == SFRAME_VERSION_2) {
+		desc->rep_size = fde->rep_size;
+		if (get_unaligned_le16(&fde->padding))
+			return false;
+	}
+	return !(fde->info & SFRAME_FDE_SIGNAL);
+}
+
+static bool sframe_get_fde_v3(const struct sframe_piece *piece, const u8 *at,
+			      struct sframe_desc *desc)
+{
+	const struct sframe_fde_v3 *fde = (const void *)at;
+	const struct sframe_attr_v3 *attr;
+	u32 offset = get_unaligned_le32(&fde->fre_off);
+
+	if (offset > piece->rows_size || piece->rows_size - offset < sizeof(*attr))
+		return false;
+
+	attr = (const void *)piece->rows + offset;
+	desc->start += get_unaligned_le64(&fde->start);
+	desc->size = get_unaligned_le32(&fde->size);
+	desc->rows = offset + sizeof(*attr);
+	desc->num_fres = get_unaligned_le16(&attr->num_fres);
+	desc->info = attr->info;
+	desc->info2 = attr->info2;
+	desc->rep_size = attr->rep_size;
+	return true;
+}
+
+/*
+ * The next FDE, without a look at its rows. Returns false if there is something wrong
+ * with it, and whenever it is asked again.
+ */
+static bool sframe_get_desc(const struct sframe_section *section,
+			    struct sframe_piece *piece, u32 index,
+			    struct sframe_desc *desc)
+{
+	u64 offset = (u64)index * piece->fde_size;
+	u32 min_row;
+
+	desc->start = piece->pcrel ? piece->fdes_addr + offset : piece->addr;
+	if (piece->version == SFRAME_VERSION_3 ?
+	    !sframe_get_fde_v3(piece, piece->fdes + offset, desc) :
+	    !sframe_get_fde(piece, piece->fdes + offset, desc))
+		return false;
+
+	if (desc->info & SFRAME_FDE_PCMASK) {
+		if (!desc->rep_size || desc->num_fres > desc->rep_size)
+			return false;
+	} else {
+		desc->rep_size = 0;
+	}
+	if (SFRAME_FDE_FRE_TYPE(desc->info) > SFRAME_FRE_TYPE_ADDR4 ||
+	    (desc->info & (SFRAME_FDE_PAUTH | SFRAME_FDE_UNUSED)) ||
+	    SFRAME_FDE_TYPE(desc->info2) > SFRAME_FDE_TYPE_FLEX ||
+	    (desc->info2 & SFRAME_FDE_TYPE_UNUSED) ||
+	    desc->rows > piece->rows_size || desc->num_fres > piece->rows_left ||
+	    !desc->size || !sframe_in_text(section, desc->start, desc->size))
+		return false;
+
+	min_row = (1 << SFRAME_FDE_FRE_TYPE(desc->info)) + 1;
+	if ((u64)desc->num_fres * min_row > piece->rows_size - desc->rows)
+		return false;
+
+	piece->rows_left -= desc->num_fres;
+	return true;
+}
+
+/* How many entries of a table a function takes: one for so many rows. */
+static u32 sframe_nr_entries(const struct sframe_desc *desc)
+{
+	return desc->rep_size || !desc->num_fres ? 1 :
+	       DIV_ROUND_UP(desc->num_fres, SFRAME_FUNC_ROWS);
+}
+
+/* A large section takes a while. */
+static __always_inline bool sframe_interrupted(u32 index)
+{
+	if (likely(index % 256))
+		return false;
+	cond_resched();
+	return fatal_signal_pending(current);
+}
+
+static int sframe_measure_piece(const struct sframe_section *section,
+				struct sframe_piece *piece, struct sframe_table *table)
+{
+	struct sframe_desc desc;
+
+	for (u32 i = 0; i < piece->num_fdes; i++) {
+		if (sframe_interrupted(i))
+			return -EINTR;
+		if (!sframe_get_desc(section, piece, i, &desc))
+			continue;
+		table->nr_funcs += sframe_nr_entries(&desc);
+		table->base = min(table->base, desc.start);
+	}
+	table->rows_size += piece->rows_size;
+	return 0;
+}
+
+/**
+ * sframe_measure - how large the table of a section is
+ * @section:	the section
+ * @table:	gets @base, and @nr_funcs and @rows_size as upper bounds; the rest is
+ *		zeroed
+ *
+ * Context: may sleep.
+ * Return:
+ * * 0		- sframe_build() can build the table
+ * * -EINVAL	- it is damaged
+ * * -EOPNOTSUPP - of a version, or with features, that are not known
+ * * -ENODATA	- it has no function
+ * * -EINTR	- current is being killed
+ */
+int sframe_measure(const struct sframe_section *section, struct sframe_table *table)
+{
+	struct sframe_piece piece;
+	u32 offset = 0, pieces = 0;
+	int ret;
+
+	*table = (struct sframe_table) { .base = U64_MAX };
+	do {
+		if (sframe_interrupted(pieces++))
+			return -EINTR;
+		ret = sframe_open_piece(section, offset, &piece);
+		/* What comes behind a good one does not spoil it. */
+		if (ret && offset)
+			break;
+		if (!ret)
+			ret = sframe_measure_piece(section, &piece, table);
+		if (ret)
+			return ret;
+	} while (sframe_next_piece(section, &piece, &offset));
+
+	return table->nr_funcs ? 0 : -ENODATA;
+}
+
+/* @width is a constant in callers that have many rows to read. */
+static __always_inline u32 sframe_row_start(const u8 *row, unsigned int width)
+{
+	return width == 1 ? *row : width == 2 ? get_unaligned_le16(row) :
+						get_unaligned_le32(row);
+}
+
+static __always_inline u32 sframe_row_size(u8 info, unsigned int width)
+{
+	return width + 1 + (SFRAME_FRE_NR_WORDS(info) << SFRAME_FRE_WORD_SIZE(info));
+}
+
+/* A data word of a row; @word_size is that of its info byte. */
+static s32 sframe_word(const u8 *words, unsigned int index, unsigned int word_size)
+{
+	switch (word_size) {
+	case 0:
+		return (s8)words[index];
+	case 1:
+		return (s16)get_unaligned_le16(words + index * 2);
+	default:
+		return (s32)get_unaligned_le32(words + index * 4);
+	}
+}
+
+static u32 sframe_control(const u8 *words, unsigned int index, unsigned int word_size)
+{
+	/* As a number without a sign. */
+	return (u32)sframe_word(words, index, word_size) &
+	       GENMASK((8 << word_size) - 1, 0);
+}
+
+/* Where a value is, by a pair of words; false if that cannot be. */
+static bool sframe_pair(const u8 *words, unsigned int index, unsigned int word_size,
+			u8 *base, s32 *off)
+{
+	u32 control = sframe_control(words, index, word_size);
+
+	*base = UNWIND_BASE_CFA;
+	if (control & SFRAME_CTRL_REG) {
+		if (SFRAME_CTRL_REGNUM(control) >= ARCH_SFRAME_REGS)
+			return false;
+		*base = SFRAME_CTRL_REGNUM(control);
+	} else if (SFRAME_CTRL_REGNUM(control)) {
+		return false;
+	}
+	if (control & SFRAME_CTRL_DEREF)
+		*base |= UNWIND_BASE_LOAD;
+	*off = sframe_word(words, index + 1, word_size);
+	return !(control & SFRAME_CTRL_UNUSED);
+}
+
+/* CFA, RA, FP; one without a rule is a word of zeros, or not there. */
+static bool sframe_flex_row(const u8 *words, unsigned int nr, unsigned int word_size,
+			    struct unwind_user_frame *frame)
+{
+	unsigned int index = 2;
+
+	if (nr < 2 || !sframe_pair(words, 0, word_size, &frame->cfa, &frame->cfa_off) ||
+	    (frame->cfa & UNWIND_BASE_CFA))
+		return false;
+
+	if (index < nr && !sframe_control(words, index, word_size)) {
+		index++;
+	} else if (index + 1 < nr) {
+		if (!sframe_pair(words, index, word_size, &frame->ra, &frame->ra_off))
+			return false;
+		index += 2;
+	}
+
+	if (index < nr && !sframe_control(words, index, word_size)) {
+		index++;
+	} else if (index + 1 < nr) {
+		if (!sframe_pair(words, index, word_size, &frame->fp, &frame->fp_off))
+			return false;
+		index += 2;
+	}
+	return index == nr;
+}
+
+/* Can a row be like this, whatever its words are? */
+static __always_inline bool sframe_is_row(u8 info, u16 type)
+{
+	if (!SFRAME_FRE_NR_WORDS(info))
+		return !info;
+	return SFRAME_FRE_WORD_SIZE(info) <= 2 && !(info & SFRAME_FRE_MANGLED_RA) &&
+	       (type & SFRAME_FUNC_FLEX ? !SFRAME_FRE_CFA_SP(info) :
+					  SFRAME_FRE_NR_WORDS(info) <= 2);
+}
+
+/* What a row says that can be; false if it says nothing that makes sense. */
+static bool sframe_get_row(const u8 *row, unsigned int width, u16 type,
+			   struct unwind_user_frame *frame)
+{
+	u8 info = row[width];
+	unsigned int nr = SFRAME_FRE_NR_WORDS(info), word_size = SFRAME_FRE_WORD_SIZE(info);
+	const u8 *words = row + width + 1;
+
+	*frame = (struct unwind_user_frame) {
+		.cfa	= SFRAME_FRE_CFA_SP(info) ? ARCH_SFRAME_SP : ARCH_SFRAME_FP,
+		.ra	= UNWIND_BASE_CFA | UNWIND_BASE_LOAD,
+		.ra_off	= ARCH_SFRAME_RA_OFF,
+		.fp	= UNWIND_BASE_SAME,
+		.signal	= !!(type & SFRAME_FUNC_SIGNAL),
+	};
+	if (!nr) {
+		frame->outermost = true;
+		return true;
+	}
+	if (type & SFRAME_FUNC_FLEX)
+		return sframe_flex_row(words, nr, word_size, frame);
+
+	frame->cfa_off = sframe_word(words, 0, word_size);
+	if (nr > 1) {
+		frame->fp = UNWIND_BASE_CFA | UNWIND_BASE_LOAD;
+		frame->fp_off = sframe_word(words, 1, word_size);
+	}
+	return true;
+}
+
+/* Begin a new run of rows, which covers what the one before does not any more. */
+static struct sframe_func *sframe_next_run(struct sframe_func *func, u32 start, u32 rows)
+{
+	struct sframe_func *next = func + 1;
+
+	*next = *func;
+	next->nr = 0;
+	next->rows = rows;
+	next->skip = start;
+	next->start += start - func->skip;
+	next->size -= start - func->skip;
+	func->size = start - func->skip;
+	return next;
+}
+
+/*
+ * Check the rows of a function, and make entries of them; @func is the first one, with
+ * all but @nr and @rows. @rows is offset in the table of what @piece has. Returns the
+ * last one, or NULL.
+ */
+static __always_inline struct sframe_func *
+sframe_check_rows(const struct sframe_piece *piece, const struct sframe_desc *desc,
+		  u32 rows, struct sframe_func *func, const unsigned int width)
+{
+	const u8 *row = piece->rows + desc->rows;
+	u32 limit = desc->rep_size ?: desc->size;
+	const u16 type = func->type;
+	struct unwind_user_frame frame;
+	s64 last = -1;
+
+	func->rows = rows + desc->rows;
+	for (u32 i = 0; i < desc->num_fres; i++) {
+		size_t left = piece->end - row;
+		u32 start;
+
+		if (sframe_interrupted(i + 1) || left < width + 1 ||
+		    left < sframe_row_size(row[width], width))
+			return NULL;
+		start = sframe_row_start(row, width);
+		if (start <= last || start >= limit)
+			return NULL;
+		if (!sframe_is_row(row[width], type) ||
+		    ((type & SFRAME_FUNC_FLEX) && !sframe_get_row(row, width, type, &frame)))
+			return NULL;
+
+		if (func->nr == SFRAME_FUNC_ROWS && !desc->rep_size)
+			func = sframe_next_run(func, start, rows + (row - piece->rows));
+		func->nr++;
+		last = start;
+		row += sframe_row_size(row[width], width);
+	}
+	return func;
+}
+
+static struct sframe_func *
+sframe_add_rows(const struct sframe_piece *piece, const struct sframe_desc *desc,
+		u32 rows, struct sframe_func *func)
+{
+	switch (SFRAME_FDE_FRE_TYPE(desc->info)) {
+	case 0:
+		return sframe_check_rows(piece, desc, rows, func, 1);
+	case 1:
+		return sframe_check_rows(piece, desc, rows, func, 2);
+	default:
+		return sframe_check_rows(piece, desc, rows, func, 4);
+	}
+}
+
+/* Add a function to a table; false if it is bad. */
+static bool sframe_add(struct sframe_table *table, const struct sframe_piece *piece,
+		       const struct sframe_desc *desc, u32 rows)
+{
+	struct sframe_func *func = &table->funcs[table->nr_funcs];
+
+	if (desc->start - table->base > U32_MAX - desc->size)
+		return false;
+
+	*func = (struct sframe_func) {
+		.start	  = desc->start - table->base,
+		.size	  = desc->size,
+		.rep_size = desc->rep_size,
+		.type	  = SFRAME_FDE_FRE_TYPE(desc->info) |
+			    (desc->info2 ? SFRAME_FUNC_FLEX : 0) |
+			    (desc->info & SFRAME_FDE_SIGNAL ? SFRAME_FUNC_SIGNAL : 0),
+	};
+	func = sframe_add_rows(piece, desc, rows, func);
+	if (!func)
+		return false;
+	/* One whose frame cannot be said: its code tells. */
+	if (!func->nr && (func->type & SFRAME_FUNC_SIGNAL))
+		return true;
+
+	table->nr_funcs = func + 1 - table->funcs;
+	return true;
+}
+
+static int sframe_build_piece(const struct sframe_section *section,
+			      struct sframe_piece *piece, struct sframe_table *table)
+{
+	struct sframe_desc desc;
+
+	for (u32 i = 0; i < piece->num_fdes; i++) {
+		if (sframe_interrupted(i))
+			return -EINTR;
+		if (sframe_get_desc(section, piece, i, &desc) &&
+		    sframe_add(table, piece, &desc, table->rows_size))
+			table->functions++;
+		else
+			table->bad++;
+	}
+	memcpy(table->rows + table->rows_size, piece->rows, piece->rows_size);
+	table->rows_size += piece->rows_size;
+	table->versions |= BIT(piece->version);
+	/* What was left out may be so because of that. */
+	return sframe_interrupted(0) ? -EINTR : 0;
+}
+
+static int sframe_compare(const void *a, const void *b)
+{
+	const struct sframe_func *x = a, *y = b;
+
+	/* It cannot be stopped, but its end is near where nothing has to be moved. */
+	if (sframe_interrupted(0))
+		return 0;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static void sframe_sort(struct sframe_table *table)
+{
+	for (u32 i = 1; i < table->nr_funcs; i++) {
+		if (table->funcs[i].start < table->funcs[i - 1].start) {
+			sort(table->funcs, table->nr_funcs, sizeof(*table->funcs),
+			     sframe_compare, NULL);
+			return;
+		}
+	}
+}
+
+/**
+ * sframe_build - build the table of a section
+ * @section:	as it was for sframe_measure(), unchanged
+ * @table:	of sframe_table_size() bytes, with what sframe_measure() found
+ *
+ * Context: may sleep.
+ * Return: 0; -ENODATA if no function is left of it; -EINTR if current is being killed.
+ */
+int sframe_build(const struct sframe_section *section, struct sframe_table *table)
+{
+	struct sframe_piece piece;
+	u32 offset = 0;
+	int ret;
+
+	table->rows = (u8 *)&table->funcs[table->nr_funcs];
+	table->nr_funcs = 0;
+	table->rows_size = 0;
+	do {
+		ret = sframe_open_piece(section, offset, &piece);
+		if (ret) {
+			table->bad++;
+			break;
+		}
+		ret = sframe_build_piece(section, &piece, table);
+		if (ret)
+			return ret;
+	} while (sframe_next_piece(section, &piece, &offset));
+
+	sframe_sort(table);
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return table->nr_funcs ? 0 : -ENODATA;
+}
+
+/* The last function that starts at or below an offset, or NULL. */
+static const struct sframe_func *sframe_find_func(const struct sframe_table *table, u32 off)
+{
+	const struct sframe_func *func = table->funcs;
+	u32 nr = table->nr_funcs;
+
+	if (off < func->start)
+		return NULL;
+	while (nr > 1) {
+		u32 half = nr / 2;
+
+		if (func[half].start <= off)
+			func += half;
+		nr -= half;
+	}
+	return func;
+}
+
+/* The last row that starts at or below an offset, or NULL. */
+static __always_inline const u8 *
+sframe_scan_rows(const u8 *row, unsigned int nr, u32 off, const unsigned int width)
+{
+	const u8 *found = NULL;
+
+	while (nr-- && sframe_row_start(row, width) <= off) {
+		found = row;
+		row += sframe_row_size(row[width], width);
+	}
+	return found;
+}
+
+static const u8 *sframe_find_row(const u8 *rows, const struct sframe_func *func, u32 off)
+{
+	switch (func->type & SFRAME_FUNC_FRE_TYPE) {
+	case 0:
+		return sframe_scan_rows(rows, func->nr, off, 1);
+	case 1:
+		return sframe_scan_rows(rows, func->nr, off, 2);
+	default:
+		return sframe_scan_rows(rows, func->nr, off, 4);
+	}
+}
+
+/**
+ * sframe_find - find the frame that code at an address has
+ * @table:	the table
+ * @addr:	address in the file; of a caller, one inside of the call
+ * @frame:	set if there is one
+ *
+ * Context: any.
+ * Return: true if the table says something about @addr.
+ */
+bool sframe_find(const struct sframe_table *table, u64 addr,
+		 struct unwind_user_frame *frame)
+{
+	const struct sframe_func *func;
+	const u8 *row;
+	bool last;
+	u32 off;
+
+	if (addr - table->base > U32_MAX)
+		return false;
+	off = addr - table->base;
+
+	func = sframe_find_func(table, off);
+	if (!func || off - func->start >= func->size)
+		return false;
+	off -= func->start;
+	last = off == func->size - 1;
+	if (!func->nr) {
+		*frame = (struct unwind_user_frame) { .outermost = true, .last = last };
+		return true;
+	}
+
+	off = func->rep_size ? off % func->rep_size : off + func->skip;
+	row = sframe_find_row(table->rows + func->rows, func, off);
+	if (!row)
+		return false;
+	sframe_get_row(row, 1 << (func->type & SFRAME_FUNC_FRE_TYPE), func->type, frame);
+	frame->last = last;
+	return true;
+}

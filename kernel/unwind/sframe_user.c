@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Steps of a walk by what SFrame tables say.
+ *
+ * Contexts: as the walk: task context of the task that is walked, page faults allowed or
+ * disabled. With page faults disabled no file is read.
+ *
+ * Tables are looked into in RCU sections, in which nothing faults: what they say is
+ * copied, and remembered for as long as what the task knows of its code. Invariant: a
+ * step moves the stack pointer strictly up, but for one from an exact ip, which may leave
+ * it where it is. So there are two steps for each place at most.
+ *
+ * Tables and stacks are the user's, and so each address that comes out of them goes
+ * through the accessors of user memory, and each return address has to be code.
+ */
+#include <linux/bits.h>
+#include <linux/cleanup.h>
+#include <linux/file.h>
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+
+#include "object.h"
+#include "sframe_user.h"
+#include "text.h"
+#include "unwind.h"
+
+/* How many uses of a table are counted at once. */
+#define UNWIND_SFRAME_HITS	256
+
+/**
+ * unwind_sframe_count_slow - tell an object how often it was used
+ * @code:	the mapping, where it was used
+ */
+void unwind_sframe_count_slow(struct unwind_text_code *code)
+{
+	unwind_object_hit(&code->ref, code->hits);
+	code->hits = 0;
+}
+
+/* What there is to know of a mapping under its lock. Returns its file, if it has one. */
+static struct file *unwind_sframe_place(const struct vm_area_struct *vma,
+					struct unwind_object_place *place)
+{
+	*place = (struct unwind_object_place) {
+		.start	= vma->vm_start,
+		.end	= vma->vm_end,
+		.offset	= (u64)vma->vm_pgoff << PAGE_SHIFT,
+	};
+	return vma->vm_file ? get_file(vma->vm_file) : NULL;
+}
+
+/* The file of a mapping, NULL if there is none, an error if that cannot be told now. */
+static struct file *unwind_sframe_file(unsigned long addr, struct unwind_object_place *place)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	struct file *file = NULL;
+
+	*place = (struct unwind_object_place) {};
+	vma = lock_vma_under_rcu(mm, addr);
+	if (vma) {
+		file = unwind_sframe_place(vma, place);
+		vma_end_read(vma);
+		return file;
+	}
+
+	if (pagefault_disabled() ? !mmap_read_trylock(mm) : mmap_read_lock_killable(mm))
+		return ERR_PTR(-EAGAIN);
+	vma = vma_lookup(mm, addr);
+	if (vma)
+		file = unwind_sframe_place(vma, place);
+	mmap_read_unlock(mm);
+	return file;
+}
+
+/**
+ * unwind_sframe_find - find the table of a mapping
+ * @state:	the walk
+ * @code:	an executable mapping; gets the table if there is one
+ */
+void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code *code)
+{
+	bool may_load = !pagefault_disabled() && !state->no_load;
+	struct file *file __free(fput) = NULL;
+	struct unwind_object_place place;
+
+	file = unwind_sframe_file(code->range.start, &place);
+	if (!file) {
+		place.offset = 0;
+		if (arch_unwind_user_vdso(code->range.start, &place.start, &place.end))
+			unwind_object_get_vdso(&place, &code->ref);
+		return;
+	}
+	if (IS_ERR(file) || unwind_object_get(file, &place, may_load, &code->ref)) {
+		/* Not known now, but perhaps for the next walk. */
+		state->no_load = true;
+		if (state->text)
+			state->text->seq = 0;
+	}
+}
+
+/* Ask the table of the mapping, and set @frame if it has it; false if it is gone. */
+static bool unwind_sframe_ask(const struct unwind_user_state *state, bool exact,
+			      struct unwind_user_frame *frame)
+{
+	const struct unwind_object_ref *ref = &state->code->ref;
+	const struct unwind_object *object;
+
+	guard(rcu)();
+	object = unwind_object_of(ref);
+	if (!object)
+		return false;
+	sframe_find(object->table, state->ip - !exact - ref->bias, frame);
+	return true;
+}
+
+/* What the table says for the ip, or that it says nothing. */
+static void unwind_sframe_lookup(struct unwind_user_state *state, bool exact,
+				 struct unwind_user_frame *frame)
+{
+	*frame = (struct unwind_user_frame) { .unknown = true };
+	if (!unwind_text(state, state->ip) || !unwind_text_in(&state->code->range, state->ip))
+		return;
+	if (unwind_sframe_has_table(state) && !unwind_sframe_ask(state, exact, frame)) {
+		/* An object was dropped since this walk began, any object. */
+		unwind_sframe_find(state, state->code);
+		/* And another one: not known now, but perhaps for the next walk. */
+		if (unwind_sframe_has_table(state) && !unwind_sframe_ask(state, exact, frame) &&
+		    state->text)
+			state->text->seq = 0;
+	}
+
+	/* What is before the restorer is another function, whose table is of no use. */
+	if (!exact && (frame->unknown || frame->last) &&
+	    arch_unwind_user_restorer(state, state->ip))
+		*frame = (struct unwind_user_frame) { .unknown = true, .restorer = true };
+}
+
+/* Both places where a frame may be remembered. */
+static __always_inline struct unwind_text_frame *
+unwind_sframe_pair(struct unwind_text *text, unsigned long key)
+{
+	return text->frames[hash_long(key, ilog2(UNWIND_TEXT_FRAMES))];
+}
+
+/* Where it is remembered, or NULL. */
+static __always_inline struct unwind_text_frame *
+unwind_sframe_remembered(struct unwind_text *text, unsigned long key)
+{
+	struct unwind_text_frame *pair = unwind_sframe_pair(text, key);
+
+	return likely(pair[0].key == key) ? &pair[0] :
+	       pair[1].key == key ? &pair[1] : NULL;
+}
+
+/* Returns where it is, or NULL if it is not of the kind that is remembered. */
+static const struct unwind_text_frame *
+unwind_sframe_remember(struct unwind_text *text, unsigned long key,
+		       const struct unwind_user_frame *frame)
+{
+	struct unwind_text_frame *pair = unwind_sframe_pair(text, key), packed = {
+		.key	 = key,
+		.cfa_off = frame->cfa_off,
+		.cfa	 = frame->cfa,
+		.kind	 = frame->restorer ? UNWIND_TEXT_RESTORER :
+			   frame->unknown ? UNWIND_TEXT_UNKNOWN :
+			   frame->outermost ? UNWIND_TEXT_OUTERMOST : UNWIND_TEXT_CALLER,
+	};
+
+	if (packed.kind == UNWIND_TEXT_CALLER) {
+		if (frame->signal || frame->ra != (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) ||
+		    frame->ra_off != ARCH_SFRAME_RA_OFF ||
+		    (frame->cfa != ARCH_SFRAME_SP && frame->cfa != ARCH_SFRAME_FP))
+			return NULL;
+		if (frame->fp != UNWIND_BASE_SAME) {
+			packed.fp_off = frame->fp_off;
+			if (frame->fp != (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) ||
+			    !frame->fp_off || packed.fp_off != frame->fp_off)
+				return NULL;
+		}
+	}
+
+	pair[1] = pair[0];
+	pair[0] = packed;
+	text->frames_used |= BIT_ULL(hash_long(key, ilog2(UNWIND_TEXT_FRAMES)));
+	return &pair[0];
+}
+
+static void unwind_sframe_unpack(const struct unwind_text_frame *packed,
+				 struct unwind_user_frame *frame)
+{
+	*frame = (struct unwind_user_frame) {
+		.cfa	   = packed->cfa,
+		.cfa_off   = packed->cfa_off,
+		.ra	   = UNWIND_BASE_CFA | UNWIND_BASE_LOAD,
+		.ra_off	   = ARCH_SFRAME_RA_OFF,
+		.fp	   = packed->fp_off ? UNWIND_BASE_CFA | UNWIND_BASE_LOAD :
+					      UNWIND_BASE_SAME,
+		.fp_off	   = packed->fp_off,
+		.outermost = packed->kind == UNWIND_TEXT_OUTERMOST,
+		.unknown   = packed->kind >= UNWIND_TEXT_UNKNOWN,
+		.restorer  = packed->kind == UNWIND_TEXT_RESTORER,
+	};
+}
+
+static unsigned long unwind_sframe_key(unsigned long ip, bool exact)
+{
+	/* Not 0: an exact one is code. */
+	return ip << 1 | (exact ? 0 : 1);
+}
+
+/*
+ * What the table says for the ip, which is remembered from here on. Returns it, or sets
+ * @frame, and returns NULL, where that is not so.
+ */
+static const struct unwind_text_frame *
+unwind_sframe_frame(struct unwind_user_state *state, bool exact,
+		    struct unwind_user_frame *frame)
+{
+	unsigned long key = unwind_sframe_key(state->ip, exact);
+	const struct unwind_text_frame *packed = NULL;
+	struct unwind_text *text = state->text;
+
+	if (likely(text))
+		packed = unwind_sframe_remembered(text, key);
+	if (likely(packed))
+		return packed;
+
+	unwind_sframe_lookup(state, exact, frame);
+	/* Code that cannot be read now may be a restorer. */
+	return likely(text) && !pagefault_disabled() ?
+		unwind_sframe_remember(text, key, frame) : NULL;
+}
+
+/**
+ * unwind_sframe_knows - does a table say where the frame of an exact ip is?
+ * @state:	the walk; @state->code is the mapping of the ip, if it is known
+ *
+ * Return: true if so.
+ */
+bool unwind_sframe_knows(struct unwind_user_state *state)
+{
+	const struct unwind_text_frame *packed;
+	struct unwind_user_frame frame;
+
+	if (!unwind_sframe_has_table(state))
+		return false;
+	packed = unwind_sframe_frame(state, true, &frame);
+	return packed ? packed->kind < UNWIND_TEXT_UNKNOWN : !frame.unknown;
+}
+
+/**
+ * unwind_sframe_enter - go on by what tables say
+ * @state:	the walk, after the code or a frame pointer led to the caller
+ * @ip:		where it was before
+ * @sp:		the stack pointer there
+ */
+void unwind_sframe_enter(struct unwind_user_state *state, unsigned long ip, unsigned long sp)
+{
+	state->step = UNWIND_STEP_SFRAME;
+	/* Frame pointers do not need it, and the steps so far may not have had it. */
+	state->sp = arch_unwind_user_cfa(state, ip, sp);
+}
+
+/* A value that the rules of a frame name; false if it cannot be known. */
+static bool unwind_sframe_value(const struct unwind_user_state *state, bool exact,
+				u8 base, s32 off, unsigned long cfa, unsigned long *value)
+{
+	unsigned int reg = base & ~UNWIND_BASE_LOAD;
+	unsigned long addr;
+
+	if (reg == UNWIND_BASE_CFA)
+		addr = cfa;
+	else if (reg == ARCH_SFRAME_SP)
+		addr = state->sp;
+	else if (reg == ARCH_SFRAME_FP)
+		addr = state->fp;
+	/* What others have was lost in the frames above. */
+	else if (!exact || !arch_unwind_user_reg(state, reg, &addr))
+		return false;
+
+	addr += off;
+	if (!(base & UNWIND_BASE_LOAD)) {
+		*value = addr;
+		return true;
+	}
+	return !get_user(*value, (unsigned long __user *)addr);
+}
+
+/*
+ * The caller's frame pointer. Where it is not to be found, that is for those to notice
+ * who need it.
+ */
+static unsigned long unwind_sframe_fp(const struct unwind_user_state *state, bool exact,
+				      const struct unwind_user_frame *frame, unsigned long cfa)
+{
+	unsigned long fp;
+
+	if (frame->fp == UNWIND_BASE_SAME)
+		return state->fp;
+	/*
+	 * At the end of functions that align their stack compilers leave the rule as it
+	 * was when the register is the caller's again.
+	 */
+	if (frame->fp == (ARCH_SFRAME_FP | UNWIND_BASE_LOAD) && exact) {
+		switch (arch_unwind_user_look(state, true)) {
+		case UNWIND_SAYS_TOP:
+		case UNWIND_SAYS_DRAP:
+			return state->fp;
+		default:
+			break;
+		}
+	}
+	return unwind_sframe_value(state, exact, frame->fp, frame->fp_off, cfa, &fp) ? fp : 0;
+}
+
+/* Where the call came from; false if that is no code. */
+static bool unwind_sframe_caller(struct unwind_user_state *state, unsigned long *ra,
+				 unsigned long slot)
+{
+	if (unwind_text(state, *ra) || unwind_uretprobe_address(state, ra, slot))
+		return true;
+
+	unwind_count(UNWIND_STAT_NO_CODE);
+	return false;
+}
+
+/* Go to the caller; false at the end of the walk. */
+static bool unwind_sframe_apply(struct unwind_user_state *state, bool exact,
+				const struct unwind_user_frame *frame, unsigned long *entry)
+{
+	unsigned long cfa, ra, fp;
+
+	if (!unwind_sframe_value(state, exact, frame->cfa, frame->cfa_off, 0, &cfa) ||
+	    (exact && !frame->signal ? cfa < state->sp : cfa <= state->sp) ||
+	    !IS_ALIGNED(cfa, sizeof(long))) {
+		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
+		return false;
+	}
+	if (!unwind_sframe_value(state, exact, frame->ra, frame->ra_off, cfa, &ra)) {
+		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
+		return false;
+	}
+	fp = unwind_sframe_fp(state, exact, frame, cfa);
+	if (!unwind_sframe_caller(state, &ra, cfa + frame->ra_off))
+		return false;
+
+	*entry = ra;
+	state->ip = ra;
+	state->sp = cfa;
+	state->fp = fp;
+	return true;
+}
+
+/* Count for the mapping that the ip is in, which is that of the table that was asked. */
+static void unwind_sframe_used(const struct unwind_user_state *state, unsigned int nr)
+{
+	state->code->hits += nr;
+	if (state->code->hits >= UNWIND_SFRAME_HITS)
+		unwind_sframe_count_slow(state->code);
+}
+
+/* No frame is larger in unwind_sframe_batch(), which need not care for it. */
+#define UNWIND_SFRAME_SIZE	BIT(31)
+
+/* An offset inside of a frame that is fit for being a pointer's; the rest is too large. */
+static __always_inline unsigned long unwind_sframe_words(unsigned long off)
+{
+	/* What is misaligned becomes large. */
+	return ror64(off, ilog2(sizeof(long)));
+}
+
+/* Neither does speculation get further than a frame. */
+static __always_inline unsigned long unwind_sframe_clamp(unsigned long words)
+{
+	OPTIMIZER_HIDE_VAR(words);
+	return (words & (UNWIND_SFRAME_SIZE / sizeof(long) - 1)) * sizeof(long);
+}
+
+/*
+ * Go on for as long as frames are remembered, and callers are in the same mapping. One
+ * window of user access and one mask of the pointer serve all of them: each step is
+ * checked to be less than UNWIND_SFRAME_SIZE, and behind user memory is a gap in which
+ * all of them end. What does not fit, or cannot be read, is left to
+ * unwind_sframe_apply(), and so are the reasons. Returns the number of entries stored.
+ */
+static noinline unsigned int
+unwind_sframe_batch(struct unwind_user_state *state, unsigned long *entries, unsigned int max)
+{
+	const unsigned long start = state->code->range.start, size = state->code->range.size;
+	const unsigned long limit = UNWIND_SFRAME_SIZE / sizeof(long);
+	unsigned long ip = state->ip, fp = state->fp, sp;
+	struct unwind_text *text = state->text;
+	unsigned int nr = 0;
+
+	static_assert(UNWIND_USER_BATCH * 2 * UNWIND_SFRAME_SIZE <= ARCH_USER_GAP);
+	if (!can_do_masked_user_access() || !text)
+		return 0;
+
+	sp = (unsigned long)masked_user_access_begin((void __user *)state->sp);
+	do {
+		const struct unwind_text_frame *frame;
+		unsigned long words, cfa, ra, next;
+
+		frame = unwind_sframe_remembered(text, unwind_sframe_key(ip, false));
+		if (unlikely(!frame) || unlikely(frame->kind != UNWIND_TEXT_CALLER))
+			break;
+
+		cfa = frame->cfa_off;
+		if (frame->cfa == ARCH_SFRAME_FP)
+			cfa += fp - sp;
+		words = unwind_sframe_words(cfa - sizeof(long));
+		if (unlikely(words >= limit))
+			break;
+		cfa = sp + sizeof(long) + unwind_sframe_clamp(words);
+		ra = arch_unwind_user_load(cfa + ARCH_SFRAME_RA_OFF, sizeof(u64));
+		if (unlikely(ra - start >= size))
+			break;
+
+		if (frame->fp_off) {
+			words = unwind_sframe_words(cfa - sp + frame->fp_off);
+			if (unlikely(words >= limit))
+				break;
+			next = arch_unwind_user_load(sp + unwind_sframe_clamp(words), sizeof(u64));
+			if (unlikely(next == (unsigned long)-EFAULT))
+				break;
+			fp = next;
+		}
+		sp = cfa;
+		ip = ra;
+		entries[nr] = ra;
+	} while (++nr < max);
+	user_read_access_end();
+
+	if (nr) {
+		state->ip = ip;
+		state->sp = sp;
+		state->fp = fp;
+		unwind_sframe_used(state, nr);
+	}
+	return nr;
+}
+
+/*
+ * Find callers: those that are remembered, or one. Returns how many; the step that follows
+ * is set.
+ */
+static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exact,
+				       unsigned long *entries, unsigned int max)
+{
+	const struct unwind_text_frame *packed;
+	struct unwind_user_frame frame;
+	unsigned int nr;
+
+	packed = unwind_sframe_frame(state, exact, &frame);
+	if (likely(packed)) {
+		nr = exact || packed->kind ? 0 : unwind_sframe_batch(state, entries, max);
+		if (nr)
+			return nr;
+		unwind_sframe_unpack(packed, &frame);
+	}
+
+	if (frame.unknown) {
+		state->step = frame.restorer ? UNWIND_STEP_SIGNAL : UNWIND_STEP_FP;
+		return 0;
+	}
+	state->step = UNWIND_STEP_DONE;
+	if (frame.outermost)
+		return 0;
+	if (frame.signal && ++state->signals > UNWIND_USER_SIGNALS) {
+		unwind_count(UNWIND_STAT_ENDED_SIGNALS);
+		return 0;
+	}
+
+	unwind_sframe_used(state, 1);
+	if (!unwind_sframe_apply(state, exact, &frame, entries))
+		return 0;
+
+	/* Behind a signal frame it is exact again, but the registers are lost. */
+	state->regs = NULL;
+	state->signal_regs = 0;
+	state->drap = 0;
+	/* Where there is no table, it may be a restorer. */
+	state->step = frame.signal ? UNWIND_STEP_CODE :
+		      unwind_sframe_has_table(state) ? UNWIND_STEP_SFRAME : UNWIND_STEP_SIGNAL;
+	return 1;
+}
+
+/**
+ * unwind_sframe_walk - find callers by what tables say
+ * @state:	the walk, at a step CODE, of which the ip is exact, or SFRAME
+ * @entries:	where to store return addresses
+ * @max:	room in @entries, not 0
+ *
+ * Goes on for as long as tables say something. The step that follows is set.
+ *
+ * Return: number of entries stored.
+ */
+unsigned int unwind_sframe_walk(struct unwind_user_state *state, unsigned long *entries,
+				unsigned int max)
+{
+	unsigned int nr = 0;
+
+	max = min(max, UNWIND_USER_BATCH);
+	if (state->step == UNWIND_STEP_CODE) {
+		/* What the code said may have been remembered, and no mapping been looked for. */
+		unwind_text(state, state->ip);
+		nr = unwind_sframe_step(state, true, entries, max);
+	}
+	while (nr < max && state->step == UNWIND_STEP_SFRAME)
+		nr += unwind_sframe_step(state, false, entries + nr, max - nr);
+	unwind_count_add(UNWIND_STAT_SFRAME_FRAMES, nr);
+	return nr;
+}

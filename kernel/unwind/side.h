@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * SFrame sections that users hand in, see side.c.
+ */
+#ifndef _KERNEL_UNWIND_SIDE_H
+#define _KERNEL_UNWIND_SIDE_H
+
+#include <linux/cleanup.h>
+
+struct unwind_build_id;
+struct unwind_object_source;
+struct unwind_side;
+
+struct unwind_side *unwind_side_get(const struct unwind_build_id *id);
+void unwind_side_put(struct unwind_side *side);
+const struct unwind_object_source *unwind_side_source(const struct unwind_side *side);
+
+DEFINE_FREE(unwind_side, struct unwind_side *, unwind_side_put(_T))
+
+#endif /* _KERNEL_UNWIND_SIDE_H */

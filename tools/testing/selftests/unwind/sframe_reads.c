@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What happens while a file is read for its SFrame section: others want it as well, it
+ * changes, it takes for ever, or cannot be read, or there is no memory, for now. Who is
+ * walked gets the trace without the table then, can be killed, and holds up nobody else;
+ * and once there is nothing in the way, the trace with the table is there.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fuse.h"
+#include "random.h"
+#include "sframe_walk.h"
+#include "harness.h"
+
+FIXTURE(reads) {
+	struct walker walker;
+	char dir[32];
+	struct mapped file;
+};
+
+FIXTURE_SETUP(reads)
+{
+	SETUP_WALKER();
+}
+
+FIXTURE_TEARDOWN(reads)
+{
+	private_unmount(self->dir);
+	walker_exit(&self->walker);
+}
+
+/* Reads of files so far, but for what is known to be there. */
+static long reads(void)
+{
+	return unwind_stat("sframe_loaded") + unwind_stat("sframe_refused");
+}
+
+#define THREADS		4
+
+/* What threads that walk have in common. */
+struct crowd {
+	struct mapped		*file;
+	pthread_barrier_t	barrier;
+	unsigned int		rounds;
+	long			reads;
+	atomic_uint		wrong;
+	atomic_bool		stop;
+};
+
+/* One of many who meet a file that nobody knows, in each round another one. */
+static void *first_walks(void *data)
+{
+	struct crowd *crowd = data;
+	struct walker walker;
+	const char *why;
+
+	if (walker_init(&walker, &why)) {
+		printf("# %s\n", why);
+		exit(1);
+	}
+	for (unsigned int i = 0; i < crowd->rounds; i++) {
+		struct trace right;
+
+		pthread_barrier_wait(&crowd->barrier);
+		right = trace_of_mapped(crowd->file, ALL_FRAMES);
+		/* Who waits for too long does without it. */
+		crowd->wrong += !walk_mapped(&walker, crowd->file) ||
+				(walker.event.nr != 1 && !trace_is(&walker, &right)) ||
+				!trace_begins(&walker, &right);
+		pthread_barrier_wait(&crowd->barrier);
+		crowd->wrong += !walk_mapped(&walker, crowd->file) || !trace_is(&walker, &right);
+		pthread_barrier_wait(&crowd->barrier);
+	}
+	walker_exit(&walker);
+	return NULL;
+}
+
+/* One of them reads it. */
+TEST_F(reads, by_one_of_many)
+{
+	struct crowd crowd = { .file = &self->file, .rounds = 30 };
+	pthread_t threads[THREADS];
+	long loaded;
+
+	ASSERT_EQ(0, pthread_barrier_init(&crowd.barrier, NULL, THREADS + 1));
+	for (int i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, first_walks, &crowd));
+	for (unsigned int i = 0; i < crowd.rounds; i++) {
+		const struct image_spec spec = { .code = i % 2 ? &chain_a : &chain_b };
+
+		ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/%u", self->dir, i));
+		loaded = unwind_stat("sframe_loaded");
+		for (int step = 0; step < 3; step++)
+			pthread_barrier_wait(&crowd.barrier);
+		EXPECT_EQ(1, unwind_stat("sframe_loaded") - loaded);
+		EXPECT_STATE(self->file.path, "ok");
+		mapped_exit(&self->file);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	EXPECT_EQ(0, crowd.wrong);
+}
+
+/* Whatever a table says, there are no other return addresses on the stack. */
+static void *walks_of_changing(void *data)
+{
+	struct crowd *crowd = data;
+	struct trace right = trace_of_mapped(crowd->file, ALL_FRAMES);
+	struct walker walker;
+	const char *why;
+
+	if (walker_init(&walker, &why)) {
+		printf("# %s\n", why);
+		exit(1);
+	}
+	while (reads() < crowd->reads) {
+		for (int i = 0; i < 16; i++) {
+			crowd->wrong += !walk_mapped(&walker, crowd->file) ||
+					!trace_is_of(&walker, &right);
+			walk_anew();
+		}
+	}
+	walker_exit(&walker);
+	return NULL;
+}
+
+static void *change(void *data)
+{
+	struct crowd *crowd = data;
+	const struct image *image = &crowd->file->image;
+	size_t section = image_offset(image, image->sframe);
+
+	while (!crowd->stop) {
+		size_t at = rnd_below(image->sframe_size);
+		__u8 byte = one_in(3) ? image->bytes[section + at] : rnd();
+
+		/*
+		 * As another version, or with rules by registers, it might find an address of
+		 * code that is none of a caller.
+		 */
+		if (at == offsetof(struct sframe_head, version))
+			continue;
+		for (unsigned int i = 0; image->sframe->version == 3 && i < image->functions; i++) {
+			if ((__u8 *)image->sframe + at == &sframe_attr(image->sframe, i)->info2)
+				byte = 0;
+		}
+		if (pwrite(crowd->file->fd, &byte, 1, section + at) != 1)
+			crowd->wrong++;
+		/* The clock of the file system is slow, and nobody reads what is locked. */
+		if (one_in(4))
+			sframe_drop();
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* The section is never all of what it was, and always something else. */
+TEST_F(reads, of_what_changes)
+{
+	struct crowd crowd = { .file = &self->file };
+	pthread_t threads[THREADS], changer;
+
+	fuzz_start();
+	for (int version = 1; version <= 3; version++) {
+		const struct image_spec spec = { .code = &chain_a, .version = version };
+
+		ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/%d", self->dir, version));
+		crowd.reads = reads() + 100;
+		crowd.stop = false;
+		ASSERT_EQ(0, pthread_create(&changer, NULL, change, &crowd));
+		for (int i = 0; i < THREADS; i++)
+			ASSERT_EQ(0, pthread_create(&threads[i], NULL, walks_of_changing, &crowd));
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+		crowd.stop = true;
+		pthread_join(changer, NULL);
+		EXPECT_EQ(0, crowd.wrong);
+
+		ASSERT_EQ(0, rewrite(self->file.fd, &self->file.image, false));
+		walk_anew();
+		EXPECT_CHAIN(&self->file);
+		EXPECT_STATE(self->file.path, "ok");
+	}
+}
+
+/* For want of memory, once: the next attempt is a second later, and not each walk. */
+TEST_F(reads, without_memory)
+{
+	const struct image_spec spec = { .code = &chain_a };
+	const struct image_spec other = { .code = &chain_b };
+	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_CACHE, 1);
+	struct trace right, none;
+	long before, walks = 0;
+
+	/* What is there for traces is there then. */
+	ASSERT_TRUE(mapped_init(&self->file, &other, "%s/other", self->dir));
+	EXPECT_CHAIN(&self->file);
+	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
+	right = trace_of_mapped(&self->file, ALL_FRAMES);
+	none = trace_of_mapped(&self->file, 1);
+
+	before = reads();
+	ASSERT_EQ(0, tracer_op(self->walker.fd, op));
+	EXPECT_FRAMES(&self->file, 1);
+	EXPECT_STATE(self->file.path, "no-memory");
+	do {
+		walks++;
+		walk_anew();
+		ASSERT_TRUE(walk_mapped(&self->walker, &self->file));
+		if (self->walker.event.nr == 1)
+			ASSERT_TRUE(trace_is(&self->walker, &none));
+	} while (self->walker.event.nr == 1);
+	EXPECT_TRUE(trace_is(&self->walker, &right));
+	EXPECT_STATE(self->file.path, "ok");
+	EXPECT_EQ(2, reads() - before)
+		TH_LOG("%ld walks", walks);
+}
+
+/* How the walk of a process was, as its exit status. */
+enum { WITH_TABLE, WITHOUT_TABLE, WRONG };
+
+FIXTURE(slow) {
+	struct walker walker;
+	char dir[32];
+	struct mapped file;
+	struct fuse fuse;
+	char page[SFRAME_PAGE];
+};
+
+FIXTURE_SETUP(slow)
+{
+	int err;
+
+	SETUP_WALKER();
+	err = fuse_mount(&self->fuse, false);
+	if (err == -ENODEV)
+		SKIP(return, "no /dev/fuse");
+	ASSERT_EQ(0, err);
+	image_page(self->page);
+	ASSERT_TRUE(mapped_init(&self->file, &(struct image_spec) { .code = &chain_a }, "%s/file",
+				self->dir));
+}
+
+FIXTURE_TEARDOWN(slow)
+{
+	fuse_unmount(&self->fuse);
+	private_unmount(self->dir);
+	walker_exit(&self->walker);
+}
+
+/*
+ * A stack that frame pointers can walk without the code, and that a table knows better:
+ * it finds two more callers.
+ */
+static int walk_page(struct walker *walker, const void *map)
+{
+	const void **at = walker_words(walker);
+	const void *words[] = {
+		at + 5, map + 100, map + 200, chain_outermost, NULL, NULL, chain_outermost + 1,
+	};
+	struct trace with = {}, without = {};
+
+	if (!walk_words(walker, words, ARRAY_SIZE(words)))
+		return WRONG;
+	trace_add_words(&without);
+	trace_add(&without, words[1]);
+	with = without;
+	trace_add(&with, words[2]);
+	trace_add(&with, words[3]);
+	trace_add(&with, words[6]);
+	trace_add(&without, words[6]);
+	if (walker->event.nr == without.nr)
+		return trace_is(walker, &without) ? WITHOUT_TABLE : WRONG;
+	return trace_is(walker, &with) ? WITH_TABLE : WRONG;
+}
+
+/* A process that has mapped the page, and then walks through it. */
+struct child {
+	pid_t	pid;
+	int	pidfd;
+	int	ready[2];
+	int	go[2];
+};
+
+/* Once, or until the table is found. */
+static int child_main(struct child *child, const char *path, bool until_found)
+{
+	struct walker walker;
+	const char *why;
+	void *map;
+	char c;
+	int how;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (walker_init(&walker, &why))
+		return WRONG;
+	map = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+		   open(path, O_RDONLY | O_CLOEXEC), 0);
+	if (map == MAP_FAILED || write(child->ready[1], "", 1) != 1 ||
+	    read(child->go[0], &c, 1) != 1)
+		return WRONG;
+	do {
+		walk_anew();
+		how = walk_page(&walker, map);
+	} while (how == WITHOUT_TABLE && until_found);
+	return how;
+}
+
+/* This process serves the file system, so nobody may wait for it here. */
+static bool child_start(struct child *child, struct fuse *fuse, bool until_found)
+{
+	if (pipe(child->ready) || pipe(child->go))
+		return false;
+	child->pid = fork();
+	if (!child->pid) {
+		/* The server is gone when its last descriptor is. */
+		close(fuse->fd);
+		_exit(child_main(child, fuse->file, until_found));
+	}
+	child->pidfd = syscall(SYS_pidfd_open, child->pid, 0);
+	return child->pidfd >= 0 && !fuse_wait_for_fault(fuse, child->ready[0]);
+}
+
+static void child_go(struct child *child)
+{
+	if (write(child->go[1], "", 1) != 1)
+		exit(1);
+}
+
+/* Its exit status; @page is what the server gives to those who read, or NULL. */
+static int child_end(struct child *child, struct fuse *fuse, const void *page)
+{
+	int status;
+
+	while (fuse->fd >= 0 && fuse_wait_for_fault(fuse, child->pidfd)) {
+		if (!page)
+			return -1;
+		fuse_resolve(fuse, page);
+	}
+	return waitpid(child->pid, &status, 0) == child->pid ? status : -1;
+}
+
+#define EXITED(how)	((how) << 8)
+
+TEST_F(slow, in_the_end)
+{
+	struct child child;
+
+	ASSERT_TRUE(child_start(&child, &self->fuse, false));
+	child_go(&child);
+	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
+	fuse_resolve(&self->fuse, self->page);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
+	EXPECT_STATE(self->fuse.file, "ok");
+}
+
+/* Nobody else waits for long, and who does wait can be killed. */
+TEST_F(slow, never)
+{
+	struct child stuck, second, third;
+	long before = reads();
+	struct object object;
+
+	ASSERT_TRUE(child_start(&stuck, &self->fuse, false));
+	ASSERT_TRUE(child_start(&second, &self->fuse, false));
+	ASSERT_TRUE(child_start(&third, &self->fuse, false));
+	child_go(&stuck);
+	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, stuck.pidfd));
+
+	EXPECT_EQ(0, object_find(self->fuse.file, &object));
+	child_go(&second);
+	EXPECT_EQ(EXITED(WITHOUT_TABLE), child_end(&second, &self->fuse, NULL));
+	EXPECT_CHAIN(&self->file);
+
+	ASSERT_EQ(0, kill(stuck.pid, SIGKILL));
+	EXPECT_EQ(SIGKILL, child_end(&stuck, &self->fuse, NULL));
+	EXPECT_EQ(0, object_find(self->fuse.file, &object));
+
+	/* The next one begins anew. */
+	fuse_resolve(&self->fuse, self->page);
+	child_go(&third);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&third, &self->fuse, self->page));
+	EXPECT_STATE(self->fuse.file, "ok");
+	/* Of the ordinary file, this program, which was walked there, and both of these. */
+	EXPECT_EQ(4, reads() - before);
+}
+
+TEST_F(slow, server_dies)
+{
+	struct child child;
+
+	ASSERT_TRUE(child_start(&child, &self->fuse, false));
+	child_go(&child);
+	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
+	fuse_die(&self->fuse);
+	EXPECT_EQ(EXITED(WITHOUT_TABLE), child_end(&child, &self->fuse, NULL));
+	EXPECT_STATE(self->fuse.file, "unreadable");
+	EXPECT_CHAIN(&self->file);
+}
+
+static int refuse(struct fuse *fuse, int error)
+{
+	const struct fuse_out_header header = {
+		.len = sizeof(header), .error = error, .unique = fuse->held,
+	};
+
+	fuse->held = 0;
+	return write(fuse->fd, &header, sizeof(header)) == sizeof(header) ? 0 : -errno;
+}
+
+static time_t seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+/* It is read again, but no more than once a second, if walks are as many as can be. */
+TEST_F(slow, errors)
+{
+	long before, failed = 0;
+	struct child child;
+	time_t begin;
+
+	/* What else there is in a trace is known. */
+	EXPECT_CHAIN(&self->file);
+	ASSERT_TRUE(child_start(&child, &self->fuse, true));
+	before = unwind_stat("sframe_refused");
+	begin = seconds();
+	child_go(&child);
+	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
+	while (failed < 3) {
+		/* Who reads ahead asks twice. */
+		ASSERT_EQ(0, refuse(&self->fuse, -EIO));
+		ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
+		failed = unwind_stat("sframe_refused") - before;
+		/* One second may be half over, and clocks may be late. */
+		EXPECT_LE(failed, 2 + seconds() - begin);
+	}
+	fuse_resolve(&self->fuse, self->page);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
+	EXPECT_STATE(self->fuse.file, "ok");
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,725 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame sections that are handed in for files that have none, by /dev/unwind_sframe: for
+ * whom they are used and how long, what is refused and why, and who may have how many.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/unwind_sframe.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sframe_walk.h"
+#include "harness.h"
+
+#define DEVICE		"/dev/unwind_sframe"
+#define SYSCTL_MAX	"/proc/sys/kernel/unwind_user_sframe_max"
+
+/* What a trace has where no table tells of the code. */
+#define WITHOUT_TABLE	1
+
+#define ID_A		"build-id of file a"
+#define ID_B		"build-id of file b"
+
+/* Somebody without privileges, and somebody else. */
+#define SOMEBODY	12345
+#define ELSE		12346
+
+static const struct image_spec bare_a = {
+	.code = &chain_a, .how = BY_NOTHING, .build_id = ID_A,
+};
+
+static const struct image_spec bare_b = {
+	.code = &chain_b, .how = BY_NOTHING, .build_id = ID_B,
+};
+
+/* A file of the section alone; what the kernel knows of it is known by that name. */
+static int section_file(const struct image *image, const char *path)
+{
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) :
+			memfd_create("section", MFD_CLOEXEC);
+
+	if (write(fd, image->sframe, image->sframe_size) != (ssize_t)image->sframe_size) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static struct unwind_sframe_section section_of(const struct image *image, int fd,
+					       const char *id)
+{
+	struct unwind_sframe_section section = {
+		.fd = fd, .size = image->sframe_size,
+		.addr = image_offset(image, image->sframe), .build_id_size = strlen(id),
+	};
+
+	memcpy(section.build_id, id, section.build_id_size);
+	return section;
+}
+
+static int device(void)
+{
+	return open(DEVICE, O_RDWR | O_CLOEXEC);
+}
+
+static int add_section(int fd, const struct unwind_sframe_section *section)
+{
+	return ioctl(fd, UNWIND_SFRAME_ADD, section) ? errno : 0;
+}
+
+/* 0, or an error of errno.h. The file is not kept open. */
+static int add_path(int fd, const struct image *image, const char *id, const char *path)
+{
+	int file = section_file(image, path), error;
+	struct unwind_sframe_section section = section_of(image, file, id);
+
+	error = add_section(fd, &section);
+	close(file);
+	return error;
+}
+
+static int add(int fd, const struct image *image, const char *id)
+{
+	return add_path(fd, image, id, NULL);
+}
+
+FIXTURE(side) {
+	struct walker walker;
+	char dir[32];
+	struct mapped a, b;
+	int fd;
+};
+
+FIXTURE_SETUP(side)
+{
+	self->fd = device();
+	if (self->fd < 0 && errno == ENOENT)
+		SKIP(return, "needs " DEVICE " of CONFIG_UNWIND_USER_SFRAME");
+	ASSERT_LE(0, self->fd);
+	SETUP_WALKER();
+	ASSERT_TRUE(mapped_init(&self->a, &bare_a, "%s/a", self->dir));
+	ASSERT_TRUE(mapped_init(&self->b, &bare_b, "%s/b", self->dir));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	EXPECT_STATE(self->a.path, "no-section");
+}
+
+FIXTURE_TEARDOWN(side)
+{
+	close(self->fd);
+	private_unmount(self->dir);
+	walker_exit(&self->walker);
+}
+
+/* From one walk to the next, and no longer than the file is open. */
+TEST_F(side, as_long_as_open)
+{
+	for (int i = 0; i < 20; i++) {
+		int fd = device();
+
+		ASSERT_EQ(0, add(fd, &self->a.image, ID_A));
+		EXPECT_CHAIN(&self->a);
+		EXPECT_FRAMES(&self->b, WITHOUT_TABLE);
+		ASSERT_EQ(0, add(fd, &self->b.image, ID_B));
+		EXPECT_CHAIN(&self->b);
+		EXPECT_CHAIN(&self->a);
+		close(fd);
+		EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+		EXPECT_FRAMES(&self->b, WITHOUT_TABLE);
+	}
+}
+
+/* The last one who has it open counts. */
+TEST_F(side, inherited)
+{
+	int status, end[2];
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(end));
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(end[1]);
+		_exit(read(end[0], &status, 1));
+	}
+	close(self->fd);
+	EXPECT_CHAIN(&self->a);
+	close(end[1]);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	self->fd = device();
+}
+
+FIXTURE(version) {
+	struct walker walker;
+	char dir[32];
+};
+
+FIXTURE_VARIANT(version) {
+	unsigned int version;
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(version, 1) { .version = 1 };
+FIXTURE_VARIANT_ADD(version, 2) { .version = 2 };
+FIXTURE_VARIANT_ADD(version, 2_pcrel) { .version = 2, .flags = SFRAME_F_SORTED | SFRAME_F_PCREL };
+FIXTURE_VARIANT_ADD(version, 2_unsorted) { .version = 2, .flags = SFRAME_F_NONE };
+FIXTURE_VARIANT_ADD(version, 3) { .version = 3 };
+
+FIXTURE_SETUP(version)
+{
+	if (access(DEVICE, F_OK))
+		SKIP(return, "needs " DEVICE " of CONFIG_UNWIND_USER_SFRAME");
+	SETUP_WALKER();
+}
+
+FIXTURE_TEARDOWN(version)
+{
+	private_unmount(self->dir);
+	walker_exit(&self->walker);
+}
+
+/* All that a file may have itself, for programs that have one address, too. */
+TEST_F(version, of_the_format)
+{
+	struct image_spec spec = bare_a;
+	struct mapped file;
+	int fd = device();
+
+	spec.version = variant->version;
+	spec.flags = variant->flags;
+	for (int i = 0; i < 2; i++) {
+		spec.bias = i * 0x400000;
+		ASSERT_TRUE(mapped_init(&file, &spec, "%s/%d", self->dir, i));
+		EXPECT_FRAMES(&file, WITHOUT_TABLE);
+		mapped_exit(&file);
+	}
+	ASSERT_LE(0, fd);
+	ASSERT_TRUE(mapped_init(&file, &spec, "%s/file", self->dir));
+	struct unwind_sframe_section section =
+		section_of(&file.image, section_file(&file.image, NULL), ID_A);
+
+	section.addr += spec.bias;
+	ASSERT_EQ(0, add_section(fd, &section));
+	EXPECT_CHAIN(&file);
+	mapped_exit(&file);
+	close(fd);
+}
+
+/* Only if there is no other one. */
+TEST_F(side, own_section_first)
+{
+	struct image_spec spec = { .code = &chain_a, .build_id = ID_A };
+	struct mapped own;
+	struct image bad;
+
+	image_init(&bad, &spec);
+	sframe_spoil(bad.sframe, chain_index(bad.sframe, CHAIN_FN_INNER));
+	ASSERT_EQ(0, add(self->fd, &bad, ID_A));
+	ASSERT_TRUE(mapped_init(&own, &spec, "%s/own", self->dir));
+	EXPECT_CHAIN(&own);
+	EXPECT_FRAMES(&self->a, CHAIN_INNER + 1);
+	mapped_exit(&own);
+	image_free(&bad);
+}
+
+/* Each of several is enough, and each only once. */
+TEST_F(side, several)
+{
+	int other = device();
+
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_EQ(EEXIST, add(self->fd, &self->a.image, ID_A));
+	ASSERT_EQ(0, add(other, &self->a.image, ID_A));
+	close(self->fd);
+	EXPECT_CHAIN(&self->a);
+	self->fd = device();
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	close(other);
+	EXPECT_CHAIN(&self->a);
+}
+
+/* Another file that has the name, or the number, is not the file any more. */
+TEST_F(side, replaced)
+{
+	struct mapped next;
+	char path[256];
+
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_CHAIN(&self->a);
+	ASSERT_TRUE(mapped_init(&next, &bare_b, "%s/next", self->dir));
+	snprintf(path, sizeof(path), "%s/a", self->dir);
+	ASSERT_EQ(0, rename(next.path, path));
+	EXPECT_FRAMES(&next, WITHOUT_TABLE);
+	ASSERT_EQ(0, add(self->fd, &self->b.image, ID_B));
+	EXPECT_CHAIN(&next);
+	EXPECT_CHAIN(&self->a);
+
+	ASSERT_EQ(0, rewrite(self->a.fd, &self->b.image, false));
+	self->a.image = self->b.image;
+	walk_anew();
+	EXPECT_CHAIN(&self->a);
+	mapped_exit(&next);
+}
+
+/* Write to a file, whose times tell so. */
+static bool change(int fd, const void *bytes, size_t size, off_t offset)
+{
+	struct stat before, after;
+
+	if (fstat(fd, &before))
+		return false;
+	do {
+		if (pwrite(fd, bytes, size, offset) != (ssize_t)size || fstat(fd, &after))
+			return false;
+	} while (before.st_ctim.tv_sec == after.st_ctim.tv_sec &&
+		 before.st_ctim.tv_nsec == after.st_ctim.tv_nsec);
+	return true;
+}
+
+/*
+ * What was handed in is read when a walk needs it, once for all, and is known as other
+ * files are: it goes when nobody asks for it, comes back, and is read again if changed.
+ */
+TEST_F(side, object)
+{
+	long loaded = unwind_stat("sframe_loaded");
+	struct object object;
+	char path[64];
+	int other = device(), fd;
+
+	snprintf(path, sizeof(path), "%s/section", self->dir);
+	ASSERT_EQ(0, add_path(self->fd, &self->a.image, ID_A, path));
+	EXPECT_EQ(0, object_find(path, &object));
+	for (int i = 1; i <= 3; i++) {
+		EXPECT_CHAIN(&self->a);
+		EXPECT_STATE(path, "ok");
+		EXPECT_EQ(i, unwind_stat("sframe_loaded") - loaded);
+		do {
+			ASSERT_EQ(0, file_put("/proc/sys/vm/drop_caches", "2"));
+		} while (object_find(path, &object));
+		walk_anew();
+	}
+
+	/* The same section of the same file is the same object, for another build-id as well. */
+	EXPECT_CHAIN(&self->a);
+	loaded = unwind_stat("sframe_loaded");
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	struct unwind_sframe_section section = section_of(&self->a.image, fd, ID_A);
+
+	ASSERT_EQ(0, add_section(other, &section));
+	EXPECT_CHAIN(&self->a);
+	EXPECT_EQ(1, object_find(path, &object));
+	EXPECT_LT(CHAIN_INNER, object.hits);
+	EXPECT_EQ(0, unwind_stat("sframe_loaded") - loaded);
+
+	/* Damage that only who reads all of it sees. */
+	ASSERT_TRUE(change(fd, "\xff\xff\xff\xff", 4,
+			   offsetof(struct sframe_head, nr_functions)));
+	walk_anew();
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	EXPECT_STATE(path, "damaged");
+	ASSERT_TRUE(change(fd, self->a.image.sframe, self->a.image.sframe_size, 0));
+	walk_anew();
+	EXPECT_CHAIN(&self->a);
+	ASSERT_EQ(0, ftruncate(fd, 40));
+	walk_anew();
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	EXPECT_STATE(path, "damaged");
+	close(fd);
+	close(other);
+}
+
+/* Anywhere in a file, and several in one. */
+TEST_F(side, offsets)
+{
+	struct unwind_sframe_section section = section_of(&self->a.image, self->a.fd, ID_A);
+	int fd = memfd_create("both", MFD_CLOEXEC);
+	size_t size = self->a.image.sframe_size;
+
+	ASSERT_EQ(size, pwrite(fd, self->a.image.sframe, size, 12345));
+	ASSERT_EQ(self->b.image.sframe_size,
+		  pwrite(fd, self->b.image.sframe, self->b.image.sframe_size, 12345 + size));
+	section.fd = fd;
+	section.offset = 12345;
+	ASSERT_EQ(0, add_section(self->fd, &section));
+	section = section_of(&self->b.image, fd, ID_B);
+	section.offset = 12345 + size;
+	ASSERT_EQ(0, add_section(self->fd, &section));
+	close(fd);
+	EXPECT_CHAIN(&self->a);
+	EXPECT_CHAIN(&self->b);
+}
+
+/* The file of the section keeps its file system busy, and no longer than it is needed. */
+TEST_F(side, unmounted)
+{
+	char dir[64], path[80];
+
+	snprintf(dir, sizeof(dir), "%s/mount", self->dir);
+	snprintf(path, sizeof(path), "%s/section", dir);
+	for (int i = 0; i < 10; i++) {
+		mkdir(dir, 0755);
+		ASSERT_EQ(0, mount("none", dir, "tmpfs", 0, NULL));
+		ASSERT_EQ(0, add_path(self->fd, &self->a.image, ID_A, path));
+		EXPECT_CHAIN(&self->a);
+		EXPECT_EQ(-1, umount(dir));
+		EXPECT_EQ(EBUSY, errno);
+		close(self->fd);
+		EXPECT_EQ(0, umount(dir));
+		EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+		self->fd = device();
+	}
+}
+
+/* While registrations come and go, all that is seen is a chain or that there is none. */
+TEST_F(side, storm)
+{
+	struct trace whole = trace_of_mapped(&self->a, ALL_FRAMES);
+	unsigned int with = 0, without = 0;
+	int end[2], status;
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(end));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct pollfd poll_end = { .fd = end[0] };
+
+		close(end[1]);
+		do {
+			int fd = device();
+
+			if (add(fd, &self->a.image, ID_A))
+				_exit(1);
+			sched_yield();
+			close(fd);
+		} while (!poll(&poll_end, 1, 0));
+		_exit(0);
+	}
+	for (int i = 0; !with || !without || i < 500; i++) {
+		walk_anew();
+		ASSERT_TRUE(walk_mapped(&self->walker, &self->a));
+		ASSERT_TRUE(trace_begins(&self->walker, &whole));
+		if (self->walker.event.nr == whole.nr)
+			with++;
+		else
+			without++;
+	}
+	close(end[1]);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+}
+
+TEST_F(side, refused)
+{
+	int file = section_file(&self->a.image, NULL), other = device();
+	const struct unwind_sframe_section good = section_of(&self->a.image, file, ID_A);
+	struct sframe_head *head = self->a.image.sframe;
+	struct unwind_sframe_section bad;
+	struct {
+		struct unwind_sframe_section	section;
+		__u64				more;
+	} later = { .section = good };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+#define EXPECT_REFUSED(error, field, value) do {				\
+	bad = good;								\
+	bad.field = value;							\
+	EXPECT_EQ(error, add_section(self->fd, &bad))				\
+		TH_LOG("for " #field " = " #value);				\
+} while (0)
+	EXPECT_REFUSED(EINVAL, flags, 1);
+	EXPECT_REFUSED(EINVAL, build_id_size, 0);
+	EXPECT_REFUSED(EINVAL, build_id_size, 21);
+	EXPECT_REFUSED(EINVAL, build_id_size, 3);
+	EXPECT_REFUSED(EINVAL, size, 0);
+	EXPECT_REFUSED(EINVAL, size, sizeof(*head) - 1);
+	EXPECT_REFUSED(EINVAL, size, good.size + 1);
+	EXPECT_REFUSED(EINVAL, offset, 1);
+	EXPECT_REFUSED(EINVAL, offset, -1);
+	EXPECT_REFUSED(EINVAL, offset, 1ULL << 62);
+	EXPECT_REFUSED(EFBIG, size, (64 << 20) + 1);
+	EXPECT_REFUSED(EFBIG, size, -1);
+	EXPECT_REFUSED(EINVAL, addr, -1);
+	EXPECT_REFUSED(EBADF, fd, -1);
+	EXPECT_REFUSED(EBADF, fd, 9999);
+	EXPECT_REFUSED(EBADF, fd, open(path, O_WRONLY | O_CLOEXEC));
+	EXPECT_REFUSED(EBADF, fd, open(path, O_PATH | O_CLOEXEC));
+	EXPECT_REFUSED(EINVAL, fd, other);
+	EXPECT_REFUSED(EINVAL, fd, self->fd);
+	EXPECT_REFUSED(EINVAL, fd, open("/dev/zero", O_RDONLY | O_CLOEXEC));
+	EXPECT_REFUSED(EINVAL, fd, open("/", O_RDONLY | O_CLOEXEC));
+	EXPECT_REFUSED(EINVAL, fd, open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+	EXPECT_EQ(-1, ioctl(self->fd, UNWIND_SFRAME_ADD, NULL));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, ioctl(self->fd, UNWIND_SFRAME_ADD + 1, &good));
+	EXPECT_EQ(ENOTTY, errno);
+
+	/* A structure that is larger, as later kernels may have it, if the rest is 0. */
+	later.more = 1;
+	EXPECT_EQ(-1, ioctl(self->fd, _IOC(_IOC_WRITE, 0xde, 0, sizeof(later)), &later));
+	EXPECT_EQ(E2BIG, errno);
+	EXPECT_EQ(-1, ioctl(self->fd, _IOC(_IOC_WRITE, 0xde, 0, 16), &later));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	later.more = 0;
+	EXPECT_EQ(0, ioctl(self->fd, _IOC(_IOC_WRITE, 0xde, 0, sizeof(later)), &later));
+	EXPECT_CHAIN(&self->a);
+	close(self->fd);
+	close(other);
+	self->fd = device();
+
+	head->version = 9;
+	EXPECT_EQ(EOPNOTSUPP, add(self->fd, &self->a.image, ID_A));
+	head->version = 3;
+	head->abi = 1;
+	EXPECT_EQ(EOPNOTSUPP, add(self->fd, &self->a.image, ID_A));
+	head->abi = 3;
+	head->magic++;
+	EXPECT_EQ(EINVAL, add(self->fd, &self->a.image, ID_A));
+	head->magic--;
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+
+	/* Which is seen when it is read. */
+	snprintf(path, sizeof(path), "%s/section", self->dir);
+	for (int i = 0; i < CHAIN_FUNCTIONS; i++)
+		sframe_spoil(head, i);
+	EXPECT_EQ(0, add_path(self->fd, &self->a.image, ID_A, path));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	EXPECT_STATE(path, "no-section");
+}
+
+/* A process of somebody, which does as ptrace wants it. */
+static int become(uid_t uid, bool dumpable)
+{
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		return -1;
+	return prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0);
+}
+
+/* Do this in a process of its own; its result is true. */
+#define EXPECT_CHILD(expression) do {						\
+	pid_t _child = fork();							\
+	int _status;								\
+										\
+	if (!_child)								\
+		_exit(!(expression));						\
+	ASSERT_EQ(_child, waitpid(_child, &_status, 0));			\
+	EXPECT_EQ(0, _status)							\
+		TH_LOG("%s", #expression);					\
+} while (0)
+
+/* Does a walk of somebody have so many frames? */
+static bool walks(struct walker *walker, const struct mapped *mapped, uid_t uid, bool dumpable,
+		  unsigned int frames)
+{
+	struct trace right = trace_of_mapped(mapped, frames);
+
+	if (uid && become(uid, dumpable))
+		return false;
+	return walk_mapped(walker, mapped) && trace_is(walker, &right);
+}
+
+/* Add it as somebody, and wait until told to go. */
+static pid_t add_as(uid_t uid, const struct image *image, const char *id, int *go, int *error)
+{
+	int orders[2], answers[2];
+	pid_t child;
+	char done;
+
+	if (pipe(orders) || pipe(answers))
+		return -1;
+	child = fork();
+	if (!child) {
+		close(orders[1]);
+		if (become(uid, true))
+			_exit(1);
+		done = add(device(), image, id);
+		if (write(answers[1], &done, 1) != 1)
+			_exit(1);
+		_exit(read(orders[0], &done, 1));
+	}
+	close(orders[0]);
+	close(answers[1]);
+	*go = orders[1];
+	*error = read(answers[0], &done, 1) == 1 ? done : -1;
+	close(answers[0]);
+	return child;
+}
+
+/* What somebody hands in is for processes which they could ptrace. */
+TEST_F(side, of_somebody)
+{
+	int status, error, go;
+	pid_t child;
+
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, false, WITHOUT_TABLE));
+	EXPECT_CHILD(walks(&self->walker, &self->a, ELSE, true, WITHOUT_TABLE));
+	EXPECT_CHILD(walks(&self->walker, &self->a, 0, true, WITHOUT_TABLE));
+
+	/* Root's is for all, and preferred. */
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_CHILD(walks(&self->walker, &self->a, ELSE, true, ALL_FRAMES));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, false, ALL_FRAMES));
+	EXPECT_CHILD(walks(&self->walker, &self->a, 0, true, ALL_FRAMES));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_CHAIN(&self->a);
+}
+
+/* A capability that somebody has not is one more thing to be careful with. */
+static bool walks_with_capability(struct walker *walker, const struct mapped *mapped,
+				  unsigned int frames)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = {
+		{ .permitted = 1 << CAP_NET_RAW, .effective = 1 << CAP_NET_RAW },
+	};
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || become(SOMEBODY, true) ||
+	    syscall(SYS_capset, &head, caps) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+		return false;
+	return walks(walker, mapped, 0, true, frames);
+}
+
+TEST_F(side, of_somebody_with_less)
+{
+	int status, error, go;
+	pid_t child;
+
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks_with_capability(&self->walker, &self->a, WITHOUT_TABLE));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+}
+
+/* CAP_PERFMON is what it takes to be believed by all. */
+static bool add_as_perfmon(const struct image *image, struct walker *walker,
+			   const struct mapped *mapped)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = {};
+	int fd;
+
+	caps[CAP_TO_INDEX(CAP_PERFMON)].permitted = CAP_TO_MASK(CAP_PERFMON);
+	caps[CAP_TO_INDEX(CAP_PERFMON)].effective = CAP_TO_MASK(CAP_PERFMON);
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || become(SOMEBODY, true) ||
+	    syscall(SYS_capset, &head, caps))
+		return false;
+	fd = device();
+	return fd >= 0 && !add(fd, image, ID_A) && walks(walker, mapped, 0, false, ALL_FRAMES) &&
+	       !prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) &&
+	       walks(walker, mapped, 0, false, ALL_FRAMES);
+}
+
+TEST_F(side, of_perfmon)
+{
+	EXPECT_CHILD(add_as_perfmon(&self->a.image, &self->walker, &self->a));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+}
+
+/* Sections until there may be no more; how many, and the error then. */
+static int fill(const struct image *image, bool same, int *error)
+{
+	int fds[1000], nr = 0, file = section_file(image, NULL);
+	struct unwind_sframe_section section;
+
+	fds[0] = device();
+	do {
+		char id[16];
+
+		snprintf(id, sizeof(id), "id %d", nr);
+		section = section_of(image, file, same ? ID_A : id);
+		*error = add_section(fds[same ? nr : 0], &section);
+		if (*error)
+			break;
+		if (same)
+			fds[nr + 1] = device();
+	} while (++nr < 900);
+	for (int i = 0; i <= (same ? nr : 0); i++)
+		close(fds[i]);
+	close(file);
+	return nr;
+}
+
+static bool fills(const struct image *image, uid_t uid, bool same, int nr, int error)
+{
+	int got, had;
+
+	if (uid && become(uid, true))
+		return false;
+	/* And all of it is given back. */
+	for (int i = 0; i < 2; i++) {
+		had = fill(image, same, &got);
+		if (had != nr || got != error) {
+			printf("# %d sections, and then %s\n", had, strerror(got));
+			return false;
+		}
+	}
+	return true;
+}
+
+TEST_F(side, limit)
+{
+	char before[32];
+
+	ASSERT_EQ(0, file_get(SYSCTL_MAX, before, sizeof(before)));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, "64"));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, false, 64, EDQUOT));
+	EXPECT_CHILD(fills(&self->a.image, 0, false, 900, 0));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, "0"));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, false, 0, EDQUOT));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, before));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, false, 900, 0));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, true, 900, 0));
+	EXPECT_CHILD(fills(&self->a.image, 0, true, 900, 0));
+}
+
+/* Many of others, for the same files, are nothing that one has to look at. */
+TEST_F(side, of_others)
+{
+	int error, go[20], status;
+	pid_t children[20];
+
+	for (int i = 0; i < 20; i++) {
+		children[i] = add_as(SOMEBODY + i, &self->b.image, ID_A, &go[i], &error);
+		ASSERT_EQ(0, error);
+	}
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_CHAIN(&self->a);
+	/* Each has the pipes of those before. */
+	for (int i = 0; i < 20; i++)
+		close(go[i]);
+	for (int i = 0; i < 20; i++)
+		ASSERT_EQ(children[i], waitpid(children[i], &status, 0));
+	EXPECT_CHAIN(&self->a);
+}
+
+TEST_HARNESS_MAIN

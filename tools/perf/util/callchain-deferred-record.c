@@ -191,7 +191,8 @@ char *cut_callchain_deferred(char *arg)
 	return pos;
 }
 
-static bool evlist__has_callchain(struct evlist *evlist)
+/* Is the user part of any callchain deferred? */
+bool evlist__defers_callchains(struct evlist *evlist)
 {
 	struct evsel *evsel;
 
@@ -216,7 +217,7 @@ static bool evlist__has_user_state(struct evlist *evlist)
 /* Is anything deferred: callchains, or registers and stack? */
 bool evlist__has_callchain_deferred(struct evlist *evlist)
 {
-	return evlist__has_callchain(evlist) || evlist__has_user_state(evlist);
+	return evlist__defers_callchains(evlist) || evlist__has_user_state(evlist);
 }
 
 /* From here on it is as if nothing had been deferred. */
@@ -371,7 +372,7 @@ static void evlist__config_callchain(struct evlist *evlist)
  */
 void evlist__config_callchain_deferred(struct evlist *evlist)
 {
-	if (evlist__has_callchain(evlist))
+	if (evlist__defers_callchains(evlist))
 		evlist__config_callchain(evlist);
 	if (evlist__has_user_state(evlist))
 		evlist__config_user_state(evlist);

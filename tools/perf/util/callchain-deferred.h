@@ -23,6 +23,7 @@ struct thread;
 int parse_callchain_deferred(const char *arg, struct callchain_param *param);
 char *cut_callchain_deferred(char *arg);
 void evlist__config_callchain_deferred(struct evlist *evlist);
+bool evlist__defers_callchains(struct evlist *evlist);
 bool evlist__has_callchain_deferred(struct evlist *evlist);
 u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample);
 unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample);

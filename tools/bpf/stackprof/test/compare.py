@@ -12,7 +12,9 @@ Poisson's. A stack of either top ten must have a share in the other that is the 
 4 standard deviations, and must be among the other's top ten, or tie with its tenth, which is
 to be within 4 standard deviations of it. So stacks of the same share may swap places, and
 one that is missing, cut short or wrong is found. Functions with two names at one address
-count as one.
+count as one. What a profiler does for a sample, at the end of its timer's interrupt, is
+seen by the other alone, all the more on a busy machine, where the other's timer has expired
+meanwhile: such a sample counts for what was interrupted.
 
 pprof: both are of the same samples, so all stacks and counts must be the same.
 """
@@ -24,6 +26,7 @@ import sys
 
 TOP = 10
 SIGMAS = 4
+TIMER = ("asm_sysvec_apic_timer_interrupt", True)
 
 
 def read_folded(path):
@@ -101,7 +104,10 @@ def read_script(path, comm, names):
 
 
 def known(stack, names):
-    """Names for those of both; what has none in either is one thing."""
+    """What was interrupted, with names for those of both; what has none in either is one
+    thing."""
+    if TIMER in stack:
+        stack = stack[:stack.index(TIMER)]
     return tuple(("[unknown]" if name.startswith("[") else names.one(name, kernel))
                  + ("_[k]" if kernel else "") for name, kernel in stack)
 
@@ -155,8 +161,9 @@ def compare_perf(folded, script, comm):
 
 
 def read_raw(path):
-    """Fold what go tool pprof -raw prints."""
-    samples, locations, part = [], {}, None
+    """Fold what go tool pprof -raw prints, and name mappings that say of themselves
+    wrongly that all addresses in them have functions, or that not all have."""
+    samples, locations, part, unnamed, wrong = [], {}, None, set(), []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             line = line.rstrip("\n")
@@ -169,14 +176,19 @@ def read_raw(path):
                 elif samples and "comm:[" in line:
                     samples[-1][2] = re.search(r"comm:\[(.*?)\]", line).group(1)
             elif part == "Locations":
-                match = re.match(r"\s*(\d+): 0x[0-9a-f]+ (?:M=\d+ )?(.*?)"
+                match = re.match(r"\s*(\d+): 0x[0-9a-f]+ (?:M=(\d+) )?(.*?)"
                                  r"(?: \S*:\d+(?::\d+)? s=\d+(?:\(.*\))?)?$", line)
                 if match:
-                    locations[match.group(1)] = match.group(2)
+                    locations[match.group(1)] = match.group(3)
+                    if not match.group(3):
+                        unnamed.add(match.group(2))
+            elif part == "Mappings" and ":" in line:
+                if line.endswith("[FN]") == (line.split(":")[0].strip() in unnamed):
+                    wrong.append(line)
     stacks = collections.Counter()
     for count, ids, comm in samples:
         stacks[(comm, *(plain(locations[i]) for i in reversed(ids)))] += count
-    return stacks
+    return stacks, wrong
 
 
 def plain(name):
@@ -185,7 +197,7 @@ def plain(name):
 
 
 def compare_pprof(folded, raw):
-    ours, theirs = collections.Counter(), read_raw(raw)
+    ours, (theirs, mappings) = collections.Counter(), read_raw(raw)
     for stack, count in read_folded(folded).items():
         ours[(stack[0], *(plain(name.removesuffix("_[k]")) for name in stack[1:]))] += count
     wrong = [stack for stack in ours | theirs if ours[stack] != theirs[stack]]
@@ -193,7 +205,9 @@ def compare_pprof(folded, raw):
         print(f"# {ours[stack]} in folded, {theirs[stack]} in pprof: {';'.join(stack)}")
     print(f"# {sum(ours.values())} samples in {len(ours)} folded stacks, "
           f"{sum(theirs.values())} in {len(theirs)} of pprof")
-    return bool(ours) and not wrong
+    for line in mappings:
+        print(f"# has functions for all or not: {line}")
+    return bool(ours) and not wrong and not mappings
 
 
 def main():

@@ -2,10 +2,11 @@
 /*
  * Fixed work for make bench: how long it takes is what its profiler costs.
  *
- *   bench-load read|bulk|cold|user|getppid DEPTH COUNT
+ *   bench-load read|bulk|cold|user|getppid|reload DEPTH COUNT [SPREAD]
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
- * the nanoseconds of it: instructions, where the machine counts time in these.
+ * the nanoseconds of it: instructions, where the machine counts time in these. With
+ * SPREAD they are that many functions of bench-chain.S by turns, if it is linked.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,6 +64,21 @@ static __attribute__((noinline)) void getppid_once(void)
 	syscall(SYS_getppid);
 }
 
+/* What is known about files is not true any more, and there are samples. */
+static __attribute__((noinline)) void reload_once(void)
+{
+	static const char * const values[] = { "0\n", "1\n" };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(values); i++) {
+		int fd = open("/proc/sys/kernel/unwind_user_sframe", O_WRONLY);
+
+		if (fd < 0 || write(fd, values[i], 2) != 2 || close(fd))
+			exit(1);
+	}
+	for (unsigned int i = 0; i < 50000; i++)
+		sink = sink * 3 + i;
+}
+
 static unsigned long now(void)
 {
 	struct timespec ts;
@@ -96,11 +112,42 @@ static __attribute__((noinline)) unsigned long below(int depth, void (*once)(voi
 	return ns;
 }
 
+/* bench-chain.S */
+extern const char chain_code[];
+extern const unsigned int chain_funcs;
+extern const unsigned int chain_size;
+
+typedef unsigned long (*chain_t)(void **list);
+
+static void (*chain_once)(void);
+static long chain_count;
+
+static unsigned long chain_work(void **list)
+{
+	(void)list;
+	return work(chain_once, chain_count);
+}
+
+/* Neighbours in the list are none in the table. */
+static unsigned long below_chain(int depth, unsigned int spread, void (*once)(void), long count)
+{
+	void **list = calloc(depth + 1, sizeof(*list));
+
+	if (!spread || spread > chain_funcs || !list)
+		exit(2);
+	for (int i = 0; i < depth; i++)
+		list[i] = (void *)&chain_code[i % spread * 1009 % chain_funcs * chain_size];
+	list[depth] = (void *)chain_work;
+	chain_once = once;
+	chain_count = count;
+	return ((chain_t)list[0])(list + 1);
+}
+
 int main(int argc, char **argv)
 {
 	void (*once)(void);
 
-	if (argc != 4)
+	if (argc < 4 || argc > 5)
 		return 2;
 	zero = open("/dev/zero", O_RDONLY);
 	if (!strcmp(argv[1], "read"))
@@ -111,8 +158,11 @@ int main(int argc, char **argv)
 		once = cold_once;
 	else if (!strcmp(argv[1], "user"))
 		once = compute_once;
+	else if (!strcmp(argv[1], "reload"))
+		once = reload_once;
 	else
 		once = getppid_once;
-	printf("%lu\n", below(atoi(argv[2]), once, atol(argv[3])));
+	printf("%lu\n", argc == 4 ? below(atoi(argv[2]), once, atol(argv[3])) :
+	       below_chain(atoi(argv[2]), atoi(argv[4]), once, atol(argv[3])));
 	return 0;
 }

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table of make bench: bench-table.py DIRECTORY
 
-Reads "times", "chains" and the recordings that guest-bench.sh left. The cost of a
-sample is what the work took longer than without a profiler, divided by the
-samples. Each figure is the median of the rounds; behind it is half the range.
+Reads "times", "chains", "start", "stock" and the recordings that guest-bench.sh left,
+and "complete" of bench.sh. The cost of a sample is what the work took longer than without
+a profiler, divided by the samples. Each figure is the median of the rounds; behind it is
+half the range.
 """
 
 import os
@@ -23,6 +24,15 @@ SHOOTINGS = 7
 CALLS = 100000
 # What a record, a task work and a look at the code may cost.
 ALONE = 1600
+# SFrame: times what a frame costs in place, instructions for one that was not seen
+# before and for a section of the size of a C library's, and memory per byte of that.
+WARM, COLD, LOAD, MEMORY = 3, 800, 2000000, 1.15
+# Programs of a distribution: instructions of perf record for sections of its cache; times
+# fp for a sample, which is to be cheaper than dwarf's, too; its bytes, but for 8 for each
+# user frame; and the share of stacks that are complete, since what is not walked costs
+# nothing.
+START, STOCK, BYTES, COMPLETE = 30000000, 3, 130, 0.99
+STOCK_WAYS = WAYS[:3]
 
 
 def figure(values, digits=0):
@@ -112,16 +122,63 @@ def frames(bench):
     same at any depth.
     """
     for work, label in (("read", "in a system call"), ("user", "in user mode")):
-        cells = []
-        for way in WAYS:
-            cost = {depth: bench.costs(work, depth, way, bench.data(work, depth, way))
-                    for depth in (5, 100)}
-            cells.append(figure([(deep - flat) / 95
-                                 for flat, deep in zip(cost[5], cost[100])], 1))
+        cells = [figure(per_frame(bench, work, way, (5, 100)), 1) for way in WAYS]
         row("a frame", label, cells)
     row("mappings changed, 5 below", "", [figure(bench.costs("cold", 5, way,
                                                              bench.data("cold", 5, way)))
                                           for way in WAYS[:2]])
+
+
+def per_frame(bench, work, way, depths):
+    """What a frame more costs, in each round."""
+    flat, deep = (bench.costs(work, depth, way, bench.data(work, depth, way))
+                  for depth in depths)
+    return [(b - a) / (depths[1] - depths[0]) for a, b in zip(flat, deep)]
+
+
+def sframe(bench):
+    """
+    Frames that only SFrame tells of, the section of bench-chain, and the programs that
+    three assemblers made. Returns whether all of it is within its limits.
+    """
+    good = True
+    for work, label in (("read", "in a system call"), ("user", "in user mode")):
+        place, deferred = (per_frame(bench, work, "fp", (5, 100)),
+                           per_frame(bench, work + "-1", "deferred", (5, 100)))
+        row("a frame seen before", label, [figure(place, 1), figure(deferred, 1)])
+        good &= median(deferred) <= WARM * median(place)
+    deep = per_frame(bench, "read-1", "deferred", (100, 500))
+    row("", "100 to 500 below", ["", figure(deep, 1)])
+    good &= median(deep) <= WARM * median(per_frame(bench, "read", "fp", (5, 100)))
+    cold = per_frame(bench, "read-3700", "deferred", (300, 700))
+    row("a frame not seen before", "in a system call", ["", figure(cold, 1)])
+
+    # Samples while it is read cost as much as others.
+    data = bench.data("reload-1", 5, "deferred")
+    sample = median(bench.costs("read-1", 5, "deferred", bench.data("read-1", 5, "deferred")))
+    base = median(bench.times[("reload-1", 5, "none")])
+    with open(os.path.join(bench.out, "loads"), encoding="ascii") as file:
+        loads = [int(line.split()[1]) for line in file]
+    load = [(ns - base - sample * len(d.samples)) / n
+            for ns, d, n in zip(bench.times[("reload-1", 5, "deferred")], data, loads)]
+    with open(os.path.join(bench.out, "section"), encoding="ascii") as file:
+        size = int(file.read())
+    with open(os.path.join(bench.out, "sframe"), encoding="ascii") as file:
+        listed = [line.split() for line in file if line.endswith("/bench-chain\n")]
+    memory = int(listed[0][4])
+    row(f"a section of {size:,} bytes", f"{listed[0][2]} functions", ["", figure(load)])
+    row("", "bytes of memory", ["", f"{memory:,}", f"x {memory / size:.3f}"])
+    good &= median(cold) <= COLD and median(load) <= LOAD and memory <= MEMORY * size
+
+    for version in (1, 2, 3):
+        cells = []
+        for way in WAYS:
+            samples, _, start = bench.chains[f"frames.v{version}-{way}"]
+            cells.append(f"{100 * start / samples:.1f} %")
+            if way == "deferred":
+                good &= start >= samples * (1 if version == 3 else 0.99)
+        row(f"version {version}, user mode", "chain reaches _start", cells)
+    return good
 
 
 def interrupts(bench):
@@ -193,12 +250,109 @@ def registers(bench):
     return costs[1] < costs[0], seen and wrong["series"] == SHOOTINGS * [(0, 0)]
 
 
+def rounds_of(path):
+    """Figures of rounds, by what was done and the way."""
+    figures = {}
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            name, way, _, ns = line.split()
+            figures.setdefault((name, way), []).append(int(ns))
+    return figures
+
+
+def starts(bench):
+    """
+    What perf record costs when there is next to nothing to record, and how much more with
+    sections of its cache. Returns whether that is within its limit.
+    """
+    costs = rounds_of(os.path.join(bench.out, "start"))
+    with open(os.path.join(bench.out, "sections"), encoding="ascii") as file:
+        cached = dict(map(str.split, file))
+    good = True
+    print(f"{'':48}" + "".join(f"{head:>17}" for head in ("fp", "deferred", "more")))
+    for name, label in (("true", f"{cached['true']} in the cache"),
+                        ("big", f"{cached['big']} in the cache"),
+                        ("perl", ""), ("python3", "")):
+        if (name, "deferred") not in costs:
+            continue
+        command = "true" if name == "big" else name
+        place = costs[command, "fp"]
+        more = [ns - median(place) for ns in costs[name, "deferred"]]
+        row(command, label, [figure([ns / 1e6 for ns in cell], 2)
+                             for cell in (place, costs[name, "deferred"], more)])
+        good &= median(more) <= START
+    return good
+
+
+class Stock:
+    """What recordings of programs of a distribution cost and tell."""
+
+    def __init__(self, bench):
+        times = rounds_of(os.path.join(bench.out, "stock"))
+        self.names = list(dict.fromkeys(name for name, _ in times))
+        self.more, self.samples, self.bytes, self.room = {}, {}, {}, {}
+        for name, way in ((n, w) for n in self.names for w in STOCK_WAYS):
+            key = name, way
+            none = median(times[name, "none"])
+            self.more[key] = [ns - none for ns in times[key]]
+            data = [PerfData(os.path.join(bench.out, f"stock-{name}-{way}-{r}.data"))
+                    for r in range(1, bench.rounds + 1)]
+            self.samples[key] = [len(d.samples) for d in data]
+            self.bytes[key] = [d.bytes for d in data]
+            self.room[key] = [BYTES * len(d.samples)
+                              + 8 * sum(d.records.get(s.cookie, 0) for s in d.samples)
+                              for d in data]
+        with open(os.path.join(bench.out, "complete"), encoding="ascii") as file:
+            self.complete = {f[0]: tuple(map(float, f[1:4])) for f in map(str.split, file)}
+
+    def per_sample(self, what, way, names):
+        """Of these programs together, in each round."""
+        rounds = zip(*(what[name, way] for name in names))
+        samples = zip(*(self.samples[name, way] for name in names))
+        return [sum(a) / sum(b) for a, b in zip(rounds, samples)]
+
+    def rows(self, label, names):
+        """Returns what a sample costs, of each way."""
+        costs = {way: self.per_sample(self.more, way, names) for way in STOCK_WAYS}
+        row(label, "instructions", [figure(costs[way]) for way in STOCK_WAYS])
+        row("", "bytes", [figure(self.per_sample(self.bytes, way, names))
+                          for way in STOCK_WAYS])
+        return {way: median(costs[way]) for way in STOCK_WAYS}
+
+
+def stock(bench):
+    """
+    Programs of a distribution, from their exec to their end. Returns whether a deferred
+    sample is cheap enough, whether it is small enough, and whether stacks are complete.
+    """
+    all_of = Stock(bench)
+    small = complete = True
+    for name in all_of.names:
+        all_of.rows(name, [name])
+        size, room = (median(all_of.per_sample(what, "deferred", [name]))
+                      for what in (all_of.bytes, all_of.room))
+        row("", "bytes allowed", ["", f"{room:,.0f}"])
+        small &= size <= room
+        stacks = [all_of.complete[f"stock-{name}-{way}"] for way in STOCK_WAYS]
+        row("", "complete", [f"{100 * part / n:.1f} %" for n, part, _ in stacks])
+        row("", "user frames", [f"{depth:.1f}" for _, _, depth in stacks])
+        complete &= stacks[1][1] >= COMPLETE * stacks[1][0]
+    costs = all_of.rows("all of them", all_of.names)
+    row("", "times fp", [f"{costs[way] / costs['fp']:.2f}" for way in STOCK_WAYS])
+    cheap = costs["deferred"] <= STOCK * costs["fp"]
+    cheap &= costs["deferred"] < costs["dwarf,8192"]
+    return cheap, small, complete
+
+
 def main(out):
     bench = Bench(out)
     row("per sample", "", WAYS)
     cheaper, small = totals(bench)
     print()
     frames(bench)
+    print()
+    print("without frame pointers, by SFrame:")
+    tables = sframe(bench)
     print()
     print("in interrupt and NMI, per sample:")
     constant, smaller = interrupts(bench)
@@ -208,12 +362,21 @@ def main(out):
     print()
     print("in NMI, per sample with 3 user registers:")
     cheap_regs, right = registers(bench)
+    print("\nperf record of what does next to nothing, millions of instructions in all:")
+    started = starts(bench)
+    print("\nprograms of a distribution, per sample:")
+    print(f"{'':48}" + "".join(f"{way:>17}" for way in STOCK_WAYS))
+    cheap, short, complete = stock(bench)
     print("\ngetppid() when nobody profiles, instructions a round trip:")
     for name, way in (("unpatched base", "base"), ("this kernel", "none")):
         print(f"  {name:16}"
               + figure([ns / CALLS for ns in bench.times[("getppid", 5, way)]], 2))
     print(f"\nA figure is the median of {bench.rounds} rounds, and half of the range "
           "between them.")
+    if not tables:
+        print(f"bench: SFrame costs more than {WARM} times a frame in place, {COLD} for one "
+              f"that is new, {LOAD} for a section or {MEMORY} times its size, or loses callers",
+              file=sys.stderr)
     if not constant:
         print("bench: a deferred sample costs more the deeper the stack is", file=sys.stderr)
     if not cheaper:
@@ -232,7 +395,20 @@ def main(out):
     if not right:
         print("bench: there are samples with wrong user registers, or none on the base",
               file=sys.stderr)
-    return 0 if constant and cheaper and small and smaller and half and cheap_regs and right else 1
+    if not started:
+        print(f"bench: perf record needs more than {START} instructions for sections of its "
+              "cache", file=sys.stderr)
+    if not cheap:
+        print(f"bench: deferred costs more than {STOCK} times fp, or no less than dwarf, "
+              "with programs of a distribution", file=sys.stderr)
+    if not short:
+        print(f"bench: deferred takes more than {BYTES} bytes and 8 a frame with programs of "
+              "a distribution", file=sys.stderr)
+    if not complete:
+        print(f"bench: less than {100 * COMPLETE:.0f} % of deferred stacks are complete",
+              file=sys.stderr)
+    return 0 if all((constant, cheaper, small, smaller, half, cheap_regs, right, tables,
+                     started, cheap, short, complete)) else 1
 
 
 if __name__ == "__main__":

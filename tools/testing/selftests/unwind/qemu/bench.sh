@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # make bench: what a sample costs in instructions and bytes, for each way to get
 # user callchains, side by side in one boot; and what a system call costs when
-# nobody samples, on the base and with the series.
+# nobody samples, on the base and with the series. Where the assembler can write SFrame
+# sections, also what frames cost that only these tell of, and a section of the size of
+# a C library's. And programs as a distribution has them, without either: what perf
+# record's start costs that finds sections for these in its cache, and what recordings of
+# them cost and tell.
 #
 #   bench.sh BASE-BUILD-DIR KERNEL-BUILD-DIR OUTPUT-DIR
 #
@@ -12,7 +16,8 @@
 # Then NMIs hit both kernels wherever they are, and the user registers of the samples
 # are looked at: the base's are known to be wrong.
 #
-# Environment: LINUX, the source tree; ROUNDS, 3 if not set.
+# Environment: LINUX, the source tree; ROUNDS, 3 if not set; GUEST_PATH, where perf is, if
+# that is not on PATH.
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,15 +30,24 @@ begin=$SECONDS
 guest() {
 	ICOUNT=1 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-2400} \
 		"$here/vm.sh" run "$1" \
-		"'$here/guest-bench.sh' $2 '$out/bench-load' '$out/bench-bpf' ${ROUNDS:-3}"
+		"'$here/guest-bench.sh' $2 '$out' ${ROUNDS:-3}"
 }
 
 rm -rf "$out"
 mkdir -p "$out"
 gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -static \
-	-o "$out/bench-load" "$here/bench-load.c"
+	-o "$out/bench-load" "$here/bench-load.c" "$here/bench-chain.S"
 gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
 	-o "$out/bench-bpf" "$here/bench-bpf.c"
+gcc -Wall -Wextra -O2 -fomit-frame-pointer -static -Wa,--gsframe \
+	-o "$out/bench-chain" "$here/bench-load.c" "$here/bench-chain.S" ||
+	{ echo "bench: SFrame needs an assembler that can write it (binutils 2.40)" >&2; exit 1; }
+size -A "$out/bench-chain" | awk '$1 == ".sframe" { print $2 }' > "$out/section"
+for packed in "${here%/*}"/sframe/frames.*.gz.base64; do
+	program=$out/$(basename "$packed" .gz.base64)
+	base64 -d "$packed" | gunzip > "$program"
+	chmod +x "$program"
+done
 
 # What user_regs says of a kernel; that it fails on the base is what it is for. The stack
 # pointers would set off a WARN there.
@@ -58,6 +72,17 @@ shoot series "$kernel"
 
 guest "$base" base
 guest "$kernel" all
+
+# How many user stacks are complete. It is the same here, and faster: the files of the guest
+# have the same names.
+mkdir "$out/home"
+for file in "$out"/stock-*-1.data; do
+	name=$(basename "$file" -1.data)
+	figures=$(HOME=$out/home PATH=${GUEST_PATH:+$GUEST_PATH:}$PATH \
+		perf script --no-inline -f -i "$file" -F ip,sym,dso,dsoff 2> "$out/log.script" |
+		"$here/../../../../sframe/test/complete.py")
+	echo "$name ${figures%%$'\n'*}" >> "$out/complete"
+done
 echo
 "$here/bench-table.py" "$out"
 echo

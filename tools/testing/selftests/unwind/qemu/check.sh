@@ -106,8 +106,8 @@ kselftest() {
 
 # queue KERNEL KIND: one part. KIND is one of these:
 parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-sframe
-kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof corpus sframe-corpus
-harness harness-quick lint"
+kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
+corpus sframe-corpus harness harness-quick lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# What goes on for as long as it is told.
@@ -138,6 +138,13 @@ queue() {
 	stackprof)
 		build_tool bpf/stackprof VMLINUX_BTF="$BUILD/kernel-$kernel/vmlinux" test &&
 			vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
+		;;
+	convert)
+		with=(PERF="$PERF_BIN/perf")
+		host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
+		;;
+	record | sframe)
+		vm "$kernel" "$kind" "$LINUX/tools/sframe" "$dir/sframe"
 		;;
 	harness)
 		host harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
@@ -201,6 +208,7 @@ all() {
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus \
 			sframe-corpus
+		! build_tool sframe all test || each plain convert record sframe
 		[ -z "${LINT-}" ] || queue plain lint
 	fi
 	queue "$1" kunit
@@ -256,6 +264,9 @@ one() {
 		vm "$kernel" kselftest-one "$install" "$what"
 		return
 	fi
+	case $what in
+	convert | record | sframe) build_tool sframe all test || return ;;
+	esac
 	queue "$kernel" "$what" && return
 	echo "check: there is no '$what'. PROGRAM or PROGRAM.TEST, with one of these programs:"
 	sed 's/^unwind://' "$install/kselftest-list.txt" | fmt -w 90 | sed 's/^/  /'

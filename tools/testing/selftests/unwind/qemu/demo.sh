@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# make demo: record a kernel-bound and a user-bound program in the VM, with each
-# way to get user callchains; show the merged report, then the table.
+# make demo: record perf bench sched messaging and stock programs in the VM, with each way
+# to get user callchains; show what the first recording missed, the merged report, and the
+# tables.
 #
 #   demo.sh KERNEL-BUILD-DIR OUTPUT-DIR
+#
+# perf of the tree is on GUEST_PATH, here as in the guest.
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,16 +16,13 @@ begin=$SECONDS
 
 rm -rf "$out"
 mkdir -p "$out"
-gcc -Wall -Wextra -O2 -g -fno-omit-frame-pointer \
-	-fno-optimize-sibling-calls -fno-inline \
-	-o "$out/demo-workload" "$here/demo-workload.c"
-
-echo "demo: booting, then six recordings of a few seconds each"
-OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-300} \
-	"$here/vm.sh" run "$kernel" "'$here/guest-demo.sh' '$out/demo-workload'"
+echo "demo: booting, then about twenty recordings of a few seconds each"
+OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-1200} \
+	"$here/vm.sh" run "$kernel" "'$here/guest-demo.sh'" ||
+	{ echo "demo: stopped; the log is in $out/log" >&2; exit 1; }
 echo
 status=0
-"$here/demo-table.py" "$out" || status=1
+"$here/demo-table.py" "$out" "$GUEST_PATH/perf" || status=1
 echo
 echo "demo: $((SECONDS - begin)) s; the recordings are in $out"
 exit "$status"

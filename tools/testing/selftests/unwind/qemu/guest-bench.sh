@@ -1,18 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # In the guest: the measurements of make bench, see bench.sh. To /out go recordings
-# and three files: "times" (work, depth, way, round, nanoseconds) and "chains"
-# (recording, samples, those that reach main, those that reach _start), and "bpf"
-# (program, depth, round, nanoseconds, samples).
+# and files: "times" (work, depth, way, round, nanoseconds), "chains" (recording,
+# samples, those that reach main, those that reach _start), "bpf" (program, depth,
+# round, nanoseconds, samples), "loads" (round, SFrame sections read in it), and what
+# the kernel says of itself, "stats" and "sframe". Of programs as a distribution has them:
+# "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
+# way, round, nanoseconds), and the recordings of these.
 #
-#   guest-bench.sh base|all LOAD BENCH-BPF ROUNDS
+#   guest-bench.sh base|all DIRECTORY ROUNDS
 set -u
 
 cd /tmp || exit 1
+# What perf keeps of files is nothing of the host's.
+HOME=$(mktemp -d)
+export HOME
 what=$1
-load=$2
-bpf=$3
-rounds=$4
+load=$2/bench-load
+chain=$2/bench-chain
+bpf=$2/bench-bpf
+rounds=$3
+period=200000
+spread=
 
 die() { echo "bench: $*" >&2; exit 1; }
 
@@ -23,29 +32,68 @@ idle() {
 	echo "getppid 5 $1 $2 $ns" >> /out/times
 }
 
+# call_graph WAY: sets "how", the options of perf record. The programs of the bench have all
+# that the kernel reads; who looks for more, beside perf, would be measured too.
+call_graph() {
+	case $1 in
+	regs) how=("--user-regs=ip,sp,bp") ;;
+	deferred | *,defer) how=(--call-graph "$1" --no-sframe) ;;
+	*) how=(--call-graph "$1") ;;
+	esac
+}
+
 # record EVENT WAY FILE LOAD-ARGUMENTS: prints nanoseconds
 record() {
-	local event=$1 way=$2 file=$3 how=(--call-graph "$2")
+	local event=$1 file=$3 how
+	call_graph "$2"
 	shift 3
-	[ "$way" != regs ] || how=("--user-regs=ip,sp,bp")
-	perf record -B -N --no-bpf-event -e "$event" -c 200000 "${how[@]}" \
+	perf record -B --no-bpf-event -e "$event" -c "$period" "${how[@]}" \
 		-o "$file" -- "$load" "$@" 2> log < /dev/null ||
 		{ cat log >&2; die "perf record failed"; }
 }
 
 # measure EVENT WORK DEPTH COUNT WAY ROUND [NAME-OF-WAY]
 measure() {
-	local name=$2-$3-${7:-$5}-$6 ns
+	local work=$2${spread:+-$spread} args=("$2" "$3" "$4" ${spread:+"$spread"}) name ns
+	name=$work-$3-${7:-$5}-$6
 	case $5 in
 	none)
-		ns=$("$load" "$2" "$3" "$4") || die "$load failed"
+		ns=$("$load" "${args[@]}") || die "$load failed"
 		;;
 	*)
-		ns=$(record "$1" "$5" "$name.data" "$2" "$3" "$4") || exit
+		ns=$(record "$1" "$5" "$name.data" "${args[@]}") || exit
 		mv "$name.data" /out/ || die "no room for $name.data"
 		;;
 	esac
-	echo "$2 $3 ${7:-$5} $6 $ns" >> /out/times
+	echo "$work $3 ${7:-$5} $6 $ns" >> /out/times
+}
+
+loaded() { awk '$1 == "sframe_loaded" { print $2 }' /sys/kernel/debug/unwind/stats; }
+
+# sframe WAY ROUND: frames that only SFrame tells of, seen before (one function) or not
+# (more than are remembered), and sections that are read
+sframe() {
+	local load=$chain spread=1 before depth
+	for depth in 5 100; do
+		measure cpu-clock read $depth 150000 "$1" "$2"
+		measure cpu-clock user $depth 150000 "$1" "$2"
+	done
+	# More than what is kept of a trace.
+	measure cpu-clock read 500 150000 "$1" "$2"
+	before=$(loaded)
+	measure cpu-clock reload 5 100 "$1" "$2"
+	if [ "$1" != none ]; then
+		echo "$2 $(($(loaded) - before))" >> /out/loads
+		# It is dropped when nobody uses it for a while.
+		cp /sys/kernel/debug/unwind/sframe /out/
+	fi
+	# No sample while another's stack is walked.
+	period=2000000
+	spread=3700
+	for depth in 300 700; do
+		measure cpu-clock read $depth 300000 "$1" "$2"
+	done
+	period=200000
 }
 
 # program WHAT DEPTH ROUND: samples that a BPF program sees
@@ -54,16 +102,177 @@ program() {
 	echo "$1 $2 $3 $(paste -sd ' ' figures)" >> /out/bpf
 }
 
-# chains NAME: how far up they reach
+# behind_entry PROGRAM: the last digits of addresses in its _start, behind the first one;
+# where it is mapped changes the others
+behind_entry() {
+	local entry off
+	entry=$(readelf -hW "$1" | awk '/Entry point address:/ { print $NF }')
+	[ -n "$entry" ] || die "readelf finds no entry point of $1"
+	for off in {1..31}; do
+		printf ' %03x' $(((entry + off) & 0xfff))
+	done
+}
+
+# chains NAME [PROGRAM]: how far up they reach. PROGRAM is one of the sample programs:
+# _start, which calls start_c, has no symbol there
 chains() {
-	perf script -F ip,sym -i "/out/$1.data" 2> /dev/null | awk -v name="$1" '
+	local behind=
+	[ -z "${2:-}" ] || behind=$(behind_entry "$2") || exit
+	perf script -F ip,sym -i "/out/$1.data" 2> /dev/null |
+		awk -v name="$1" -v behind="$behind " '
+		function outermost() {
+			return last == "_start" || (before == "start_c" &&
+				index(behind, " " substr("00" ip, length(ip)) " "))
+		}
 		function sample() {
-			if (lines) { n++; m += main; s += last == "_start" }
+			if (lines) { n++; m += main; s += outermost() }
 			lines = main = 0
+			last = ""
 		}
 		NF == 0 { sample(); next }
-		{ lines++; last = $2; main = main || $2 == "main" }
+		{ lines++; before = last; last = $2; ip = $1; main = main || $2 == "main" }
 		END { sample(); print name, n + 0, m + 0, s + 0 }' >> /out/chains
+}
+
+# What a shell in the cgroup runs to print the microseconds of CPU time that it used. What
+# runs is counted up to when it was scheduled, so let it wait for a child before.
+# shellcheck disable=SC2016	# for that shell
+used='( : ); read -r _ usec < /tmp/cgroup/bench/cpu.stat; echo $usec'
+
+# counted COMMAND...: run it in a cgroup of its own
+counted() {
+	mkdir cgroup/bench || die "no cgroup for what is measured"
+	(
+		echo 0 > cgroup/bench/cgroup.procs
+		exec "$@"
+	) > output 2> log < /dev/null || { cat log >&2; die "$* failed"; }
+}
+
+# finished: prints the nanoseconds that the cgroup used, and removes it
+finished() {
+	local tries
+	awk '$1 == "usage_usec" { print $2 "000" }' cgroup/bench/cpu.stat
+	# Who has ended is in it until the scheduler drops the task.
+	for tries in {1..100}; do
+		! rmdir cgroup/bench 2> /dev/null || return 0
+		sleep 0.01
+	done
+	die "tasks are left after $tries looks"
+}
+
+# start NAME WAY ROUND COMMAND...: all that perf record costs with next to nothing to record
+start() {
+	local name=$1 way=$2 round=$3 ns
+	shift 3
+	counted perf record -B --no-bpf-event -e cpu-clock -c 10000000 -o start.data \
+		--call-graph "$way" -- "$@"
+	ns=$(finished) || exit
+	[ "$round" = warm ] || echo "$name $way $round $ns" >> /out/start
+}
+
+# stock NAME WAY ROUND COMMAND...: from before its exec until it has ended, with what perf
+# does meanwhile; neither perf's start nor its end
+stock() {
+	local name=$1 way=$2 round=$3 file=stock-$1-$2-$3.data how=()
+	shift 3
+	[ "$way" = none ] || how=(perf record -B --no-bpf-event -e cpu-clock -c "$period"
+		--call-graph "$way" -o "$file" --)
+	counted "${how[@]}" bash -c "$used; \"\$@\" > /dev/null || exit; $used" bash "$@"
+	finished > /dev/null || exit
+	[ "$round" != warm ] || return 0
+	echo "$name $way $round $(paste -sd ' ' output | awk '{ print $2 - $1 "000" }')" \
+		>> /out/stock
+	[ "$way" = none ] || mv "$file" /out/ || die "no room for $file"
+}
+
+# big_cache FROM: 1000 sections in the cache of HOME, copies of one of FROM that is of
+# middle size
+big_cache() {
+	local sections names=() i
+	mapfile -t sections < <(find "$1/.debug/.sframe" -type f -printf '%s %p\n' | sort -n)
+	[ ${#sections[@]} != 0 ] || die "perf record left no sections in its cache"
+	for i in {0..999}; do
+		printf -v "names[$i]" '%02d/%038d' $((i % 40)) "$i"
+	done
+	mkdir -p "$HOME"/.debug/.sframe/1/{0,1,2,3}{0..9}
+	# One process each for as many files as it can open.
+	for i in 0 250 500 750; do
+		(cd "$HOME/.debug/.sframe/1" && tee "${names[@]:i:250}" > /dev/null) \
+			< "${sections[${#sections[@]} / 2]#* }" || die "no room for a cache"
+	done
+}
+
+# sections: how many the cache has, all of which the kernel takes: perf record removes others
+sections() {
+	! grep '^sframe:' log >&2 || die "perf record complains of its cache"
+	find "$HOME/.debug/.sframe" -type f | wc -l
+}
+
+# others ROUND: programs as distributions have them: what perf record does for them before
+# and after, and recordings of fixed work
+others() {
+	local name way ways="none fp deferred dwarf,8192"
+	# No names of its own in a hash, but the same ones.
+	local -x PERL_HASH_SEED=0 PYTHONHASHSEED=0
+	local -A empty=([perl]="-e 1" [python3]="-c 1")
+	# shellcheck disable=SC2016	# the dollar signs are of perl
+	local hash='my %h; $h{$_ % 1000 . "k"} += $_ for 1 .. 300000; print scalar keys %h'
+	local dict='d = {}
+for i in range(100000):
+    d["k%d" % (i % 1000)] = d.get("k%d" % (i % 500), 0) + i
+print(len(d))'
+
+	if [ "$1" = warm ]; then
+		ways=deferred
+		start true deferred warm "$true"
+	else
+		for way in fp deferred; do
+			start true $way "$1" "$true"
+		done
+		HOME=$big start big deferred "$1" "$true"
+	fi
+	for name in perl python3 xz; do
+		type -P $name > /dev/null || continue
+		for way in $ways; do
+			# shellcheck disable=SC2086	# two words
+			[ $way = none ] || [ $way = dwarf,8192 ] || [ -z "${empty[$name]-}" ] ||
+				start $name $way "$1" $name ${empty[$name]}
+			case $name in
+			perl) stock $name "$way" "$1" perl -e "$hash" ;;
+			python3) stock $name "$way" "$1" python3 -S -c "$dict" ;;
+			xz) stock $name "$way" "$1" xz -0 -T1 -c numbers ;;
+			esac
+		done
+	done
+}
+
+# others_all: the same with caches that have what is needed
+others_all() {
+	local round home=$HOME name number random
+	true=$(type -P true) big=$(mktemp -d) || die "no program true"
+	[ -c /dev/unwind_sframe ] || die "this kernel takes no sections"
+	{ mkdir cgroup && mount -t cgroup2 none cgroup; } || die "no cgroups"
+	for name in perl python3 xz; do
+		type -P $name > /dev/null || echo "bench: there is no $name, so it is left out"
+	done
+	# Where things are must not decide how long a list in a hash is.
+	random=$(< /proc/sys/kernel/randomize_va_space)
+	echo 0 > /proc/sys/kernel/randomize_va_space
+	seq 150000 > numbers
+	others warm
+	HOME=$big
+	big_cache "$home"
+	start true deferred warm "$true"
+	number=$(sections) || exit
+	echo "big $number" > /out/sections
+	HOME=$home
+	start true deferred warm "$true"
+	number=$(sections) || exit
+	echo "true $number" >> /out/sections
+	for round in $(seq "$rounds"); do
+		others "$round"
+	done
+	echo "$random" > /proc/sys/kernel/randomize_va_space
 }
 
 if [ "$what" = base ]; then
@@ -90,6 +299,9 @@ for round in $(seq "$rounds"); do
 			measure cpu-clock user $depth 150000 $way "$round"
 		done
 		[ ${way%%,*} = dwarf ] || measure cpu-clock cold 5 40000 $way "$round"
+		case $way in
+		none | deferred) sframe $way "$round" ;;
+		esac
 		for depth in 5 30 120 500; do
 			measure perf_test/self/ bulk $depth 6 $way "$round"
 		done
@@ -105,5 +317,16 @@ for way in fp deferred dwarf,8192 dwarf,8192,defer; do
 		chains read-$depth-$way-1
 		chains user-$depth-$way-1
 	done
+	for program in "$2"/frames.v?; do
+		name=$(basename "$program")-$way
+		call_graph $way
+		perf record -q -B --no-bpf-event -e cpu-clock:u -c "$period" "${how[@]}" \
+			-o "$name.data" -- "$program" 3000 > log 2>&1 ||
+			{ cat log >&2; die "$name failed"; }
+		mv "$name.data" /out/ || die "no room for $name.data"
+		chains "$name" "$program"
+	done
 done
+echo "bench: programs of a distribution"
+others_all
 cp /sys/kernel/debug/unwind/stats /out/

@@ -4,7 +4,8 @@
 # that perf skips has tested nothing here, which is a failure.
 #
 #   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST | ftrace DIR |
-#	stackprof SOURCE PROGRAMS
+#	stackprof SOURCE PROGRAMS | sframe SOURCE PROGRAMS |
+#	record SOURCE PROGRAMS
 set -u
 
 status_file=${TMPDIR:-/tmp}/status
@@ -68,6 +69,12 @@ ftrace)
 	;;
 stackprof)
 	"$2/test/test.sh" "$3"
+	;;
+sframe)
+	"$2/test/run.sh" "$3"
+	;;
+record)
+	"$2/test/perf.sh" "$3"
 	;;
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do

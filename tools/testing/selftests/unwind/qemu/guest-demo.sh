@@ -2,40 +2,66 @@
 # SPDX-License-Identifier: GPL-2.0
 # In the guest: the recordings and the report of make demo, see demo.sh.
 #
-#   guest-demo.sh USER-BOUND-PROGRAM
+#   guest-demo.sh
 #
 # Results go to /out. Without a PMU in the machine, a timer takes the samples.
 set -u
 
-cd /tmp || exit 1
-program=$1
+work=$(cd "$(dirname "$0")" && pwd)/demo-work.sh
+# The cache of sections is below HOME: empty, and gone with the VM.
+HOME=$(mktemp -d) || exit 1
+export HOME
+cd "$HOME" || exit 1
 
 die() { echo "demo: $*" >&2; exit 1; }
 
-# record WORKLOAD METHOD COMMAND...
+# record NAME HERTZ METHOD COMMAND...: to /out/NAME-METHOD.data; sets seconds
 record() {
-	local begin=$EPOCHREALTIME name=$1-${2%,*} method=$2 file
+	local begin=$EPOCHREALTIME name=$1-${3%,*} hertz=$2 method=$3 file
 	file=$name.data
-	shift 2
+	shift 3
 	# Build ids would cost a look at every mapped file of the host.
-	perf record -B -N -F 1000 -e cpu-clock --call-graph "$method" \
-		-o "$file" -- "$@" > "$name.log" 2>&1 < /dev/null ||
-		{ cat "$name.log"; die "perf record failed"; }
+	perf record -B -F "$hertz" -e cpu-clock --call-graph "$method" \
+		-o "$file" -- "$@" > /dev/null 2> "$name.err" < /dev/null ||
+		{ cat "$name.err" >&2; die "perf record failed"; }
 	cp "$file" /out/ || die "no room for $file"
-	awk -v name="$name" -v size="$(stat -c %s "$file")" \
-		-v begin="$begin" -v end="$EPOCHREALTIME" 'BEGIN {
-		printf "demo: recorded %-22s %6.1f MB, %.1f s\n",
-			name, size / 1048576, end - begin
+	seconds=$(awk -v b="$begin" -v e="$EPOCHREALTIME" 'BEGIN { printf "%.1f", e - b }')
+	awk -v name="$name" -v size="$(stat -c %s "$file")" -v seconds="$seconds" 'BEGIN {
+		printf "demo: recorded %-22s %6.1f MB, %.1f s\n", name, size / 1048576, seconds
 	}'
 	rm "$file"
 }
 
-# The first run reads the program from the host; it is not to be measured.
-perf bench sched messaging -g 1 -l 1 > /dev/null 2>&1
+[ -e /dev/unwind_sframe ] || die "the kernel takes no SFrame sections: make kernel builds one"
+"$work" prepare || die "no input for programs"
+"$work" list > /out/programs
+mapfile -t programs < /out/programs
 
+# What a program reads for the first time comes from the host, slowly; that is not to be
+# measured.
+for program in "${programs[@]}"; do
+	"$work" "$program" > /dev/null || die "$program failed"
+done
+# The first run. To make a section for the compiler, of 30 MB, takes 5 to 10 s here, in an
+# emulator, and until then its stacks end early. So that this does not decide, the run is
+# more than ten times that of what the compiler does meanwhile.
+echo "demo: the first run, with an empty cache, takes a minute or two: $work all"
+record cold 99 deferred "$work" all
+echo "$seconds" > /out/cold-seconds
+echo "demo: what perf record said:"
+sed -n '/^\[ perf record: Captured/,$s/^/    /p' cold-deferred.err
+
+# The second time perf is there, too. Its first run reads it from the host, and is not to
+# be measured.
+perf record -B -q -e cpu-clock --call-graph deferred -o first.data -- \
+	perf bench sched messaging -g 1 -l 1 > /dev/null 2>&1
 for method in fp deferred dwarf,8192; do
-	record kernel-bound "$method" perf bench sched messaging -g 1 -l 300
-	record user-bound "$method" "$program" 4000
+	record messaging 1000 "$method" perf bench sched messaging -g 1 -l 300
+done
+for program in "${programs[@]}"; do
+	for method in fp deferred dwarf,8192; do
+		record "$program" 997 "$method" "$work" "$program"
+	done
 done
 cp /proc/kallsyms /out/kallsyms
 
@@ -45,6 +71,6 @@ echo
 options="--stdio --no-children --comm sched-messaging --sort comm -g flat,0.5,4,callee"
 echo "\$ perf report $options"
 # shellcheck disable=SC2086	# several words
-perf report -i /out/kernel-bound-deferred.data $options > chains 2> chains.err ||
-	{ cat chains.err; die "perf report failed"; }
+perf report -i /out/messaging-deferred.data $options > chains 2> chains.err ||
+	{ cat chains.err >&2; die "perf report failed"; }
 sed 's/ *$//; /^#/d' chains | cat -s

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame sections for what is recorded: files that have none get theirs from .eh_frame.
+ *
+ * A process beside perf record converts files and hands sections to the kernel, see
+ * tools/sframe/server.c. It starts when the events are open and before anything runs, and
+ * what it has lasts until the recording is over. Without the kernel's interface, or if
+ * anything fails, stacks are what they are without.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/zalloc.h>
+#include <perf/threadmap.h>
+
+#include "../../sframe/server.h"
+#include "build-id.h"
+#include "callchain-deferred.h"
+#include "data.h"
+#include "debug.h"
+#include "evlist.h"
+#include "record-sframe.h"
+#include "thread_map.h"
+
+/**
+ * struct record_sframe - sections for a recording
+ * @server: who has them
+ * @given_up: who waited for them did not want to any longer, or in vain
+ */
+struct record_sframe {
+	struct sframe_server	server;
+	bool			given_up;
+};
+
+static pid_t process_of(pid_t tid)
+{
+	char path[32], line[64];
+	pid_t pid = tid;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	status = fopen(path, "re");
+	if (!status)
+		return tid;
+	while (fgets(line, sizeof(line), status) && sscanf(line, "Tgid: %d", &pid) != 1)
+		;
+	fclose(status);
+	return pid;
+}
+
+/* The processes of the threads that are recorded, each once; none if that is all. */
+static int find_processes(struct perf_thread_map *threads, pid_t **pids)
+{
+	int nr = perf_thread_map__nr(threads), found = 0;
+
+	*pids = NULL;
+	if (nr <= 0 || perf_thread_map__pid(threads, 0) == -1)
+		return 0;
+	*pids = calloc(nr, sizeof(**pids));
+	if (!*pids)
+		return -1;
+	for (int i = 0; i < nr; i++) {
+		pid_t pid = process_of(perf_thread_map__pid(threads, i));
+
+		/* Threads of a process are next to each other. */
+		if (!found || (*pids)[found - 1] != pid)
+			(*pids)[found++] = pid;
+	}
+	return found;
+}
+
+/**
+ * record_sframe__start - begin to have sections
+ * @evlist: events, open, with the threads that they are of
+ * @program: what is about to run, NULL if nothing
+ * @keep: what is made in the build-id cache, for the next time
+ *
+ * The caller has no threads yet.
+ *
+ * Return: what record_sframe__end() takes, or NULL.
+ */
+struct record_sframe *record_sframe__start(struct evlist *evlist, const char *program,
+					   bool keep)
+{
+	struct sframe_session_options options = {
+		.cache = buildid_dir, .read_only = !keep, .program = program,
+		.running = !program || evlist->workload.pid !=
+			perf_thread_map__pid(evlist->core.threads, 0),
+		.verbose = verbose > 0, .quiet = quiet,
+	};
+	struct record_sframe *sframe;
+	pid_t *pids;
+	int nr, ret;
+
+	/* Registers and stacks are no walk. */
+	if (!evlist__defers_callchains(evlist))
+		return NULL;
+	sframe = zalloc(sizeof(*sframe));
+	nr = find_processes(evlist->core.threads, &pids);
+	if (!sframe || nr < 0) {
+		free(pids);
+		free(sframe);
+		return NULL;
+	}
+	options.pids = pids;
+	options.nr_pids = nr;
+	ret = sframe_server_start(&sframe->server, &options);
+	free(pids);
+	if (!ret)
+		return sframe;
+	/* A kernel that does not take sections is no reason to complain. */
+	pr_debug("no SFrame sections for files that have none: %s\n", strerror(-ret));
+	free(sframe);
+	return NULL;
+}
+
+/**
+ * record_sframe__wait - wait until all is there that is known to be needed
+ * @sframe: what was started, or NULL
+ * @stop: has a signal handler ended the recording?
+ *
+ * Return: 0, also after an error, as there are only fewer stacks then; -EINTR if @stop said
+ * so, and nothing is to be recorded.
+ */
+int record_sframe__wait(struct record_sframe *sframe, bool (*stop)(void))
+{
+	char message[SFRAME_MESSAGE];
+	int ret;
+
+	if (!sframe)
+		return 0;
+	ret = sframe_server_wait(&sframe->server, stop, message);
+	if (ret < 0)
+		pr_warning("WARNING: no SFrame sections for files that have none: %s\n", message);
+	sframe->given_up = ret;
+	return ret > 0 ? -EINTR : 0;
+}
+
+/**
+ * record_sframe__stop - say that the recording is over
+ * @sframe: what was started, or NULL
+ */
+void record_sframe__stop(struct record_sframe *sframe)
+{
+	if (sframe)
+		sframe_server_stop(&sframe->server);
+}
+
+static void add_missed(void *data, const char *path, bool late, const char *why)
+{
+	sframe_missed__add(data, path, late, why);
+}
+
+/**
+ * record_sframe__end - list what had no section
+ * @sframe: what was started, or NULL; it is freed
+ * @failed: nothing was recorded
+ * @data: what was recorded, complete; NULL if it cannot be read
+ */
+void record_sframe__end(struct record_sframe *sframe, bool failed, const struct perf_data *data)
+{
+	struct sframe_missed_list list = {};
+	int ret;
+
+	if (!sframe)
+		return;
+	failed |= sframe->given_up;
+	ret = sframe_server_end(&sframe->server, failed ? NULL : add_missed, &list);
+	if (ret < 0)
+		pr_warning("WARNING: the process that makes SFrame sections has ended too early\n");
+	if (list.nr && !quiet) {
+		if (data)
+			sframe_missed__count(&list, data);
+		sframe_missed__print(&list);
+	}
+	sframe_missed__exit(&list);
+	free(sframe);
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files without SFrame section, and what that has cost: the share of samples whose user
+ * stacks go through them, and of those that end there.
+ *
+ * What was recorded is read for that once more, if there is such a file.
+ */
+#include <errno.h>
+#include <gelf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/err.h>
+#include <linux/zalloc.h>
+
+#include "../../sframe/server.h"
+#include "addr_location.h"
+#include "callchain-deferred.h"
+#include "data.h"
+#include "debug.h"
+#include "dso.h"
+#include "event.h"
+#include "machine.h"
+#include "map.h"
+#include "record-sframe.h"
+#include "sample.h"
+#include "session.h"
+#include "symbol.h"
+#include "thread.h"
+#include "tool.h"
+
+/* No start of a program is longer. */
+#define START_SIZE	64
+
+/* Lines, unless perf is verbose. */
+#define MAX_LINES	20
+
+struct counting {
+	struct perf_tool		tool;
+	struct sframe_missed_list	*list;
+};
+
+/**
+ * sframe_missed__add - add a file
+ * @list: the list
+ * @path: of the file
+ * @late: it had a section in the end
+ * @why: the reason
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int sframe_missed__add(struct sframe_missed_list *list, const char *path, bool late,
+		       const char *why)
+{
+	struct sframe_missed *files, *file;
+
+	files = reallocarray(list->files, list->nr + 1, sizeof(*files));
+	if (!files)
+		return -ENOMEM;
+	list->files = files;
+	file = &files[list->nr];
+	*file = (struct sframe_missed) {
+		.path = strdup(path), .why = strdup(why), .late = late, .entry = -1,
+	};
+	if (!file->path || !file->why) {
+		free(file->path);
+		free(file->why);
+		return -ENOMEM;
+	}
+	list->nr++;
+	return 0;
+}
+
+void sframe_missed__exit(struct sframe_missed_list *list)
+{
+	for (unsigned int i = 0; i < list->nr; i++) {
+		free(list->files[i].path);
+		free(list->files[i].why);
+	}
+	zfree(&list->files);
+	list->nr = 0;
+}
+
+static int cmp_path(const void *a, const void *b)
+{
+	return strcmp(((const struct sframe_missed *)a)->path,
+		      ((const struct sframe_missed *)b)->path);
+}
+
+static struct sframe_missed *find(struct sframe_missed_list *list, struct map *map)
+{
+	struct sframe_missed key = { .path = (char *)dso__long_name(map__dso(map)) };
+
+	return key.path ? bsearch(&key, list->files, list->nr, sizeof(key), cmp_path) : NULL;
+}
+
+/* Where in a file its entry point is; 0 if it has none. */
+static s64 read_entry(const char *path)
+{
+	int fd = sframe_open_in("/", path);
+	Elf *elf = NULL;
+	s64 entry = 0;
+	size_t nr = 0;
+	GElf_Ehdr ehdr;
+	GElf_Phdr phdr;
+
+	if (fd < 0)
+		return 0;
+	if (elf_version(EV_CURRENT) != EV_NONE)
+		elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (elf && gelf_getehdr(elf, &ehdr) && !elf_getphdrnum(elf, &nr)) {
+		for (size_t i = 0; i < nr; i++) {
+			if (gelf_getphdr(elf, i, &phdr) && phdr.p_type == PT_LOAD &&
+			    ehdr.e_entry - phdr.p_vaddr < phdr.p_filesz)
+				entry = ehdr.e_entry - phdr.p_vaddr + phdr.p_offset;
+		}
+	}
+	elf_end(elf);
+	close(fd);
+	return entry;
+}
+
+/* Does a task start here, so that nothing is missing? */
+static bool is_start(struct sframe_missed *file, struct map *map, u64 ip)
+{
+	u64 offset = map__map_ip(map, ip);
+	struct symbol *sym;
+
+	if (file->entry == -1)
+		file->entry = read_entry(file->path);
+	if (file->entry && offset - file->entry < START_SIZE)
+		return true;
+	sym = map__find_symbol(map, offset);
+	return sym && (!strcmp(sym->name, "clone") || !strcmp(sym->name, "clone3") ||
+		       !strcmp(sym->name, "__clone") || !strcmp(sym->name, "__clone3"));
+}
+
+static void count_frame(struct sframe_missed_list *list, struct thread *thread, u64 ip,
+			bool is_last)
+{
+	struct sframe_missed *file;
+	struct addr_location al;
+
+	addr_location__init(&al);
+	if (thread__find_map(thread, PERF_RECORD_MISC_USER, ip, &al)) {
+		file = find(list, al.map);
+		if (file && file->last != list->samples) {
+			file->last = list->samples;
+			file->in++;
+		}
+		if (file && is_last && !is_start(file, al.map, ip))
+			file->cut++;
+	}
+	addr_location__exit(&al);
+}
+
+static int count_sample(const struct perf_tool *tool, union perf_event *event __maybe_unused,
+			struct perf_sample *sample, struct evsel *evsel __maybe_unused,
+			struct machine *machine)
+{
+	struct counting *counting = container_of(tool, struct counting, tool);
+	const struct ip_callchain *chain = sample->callchain;
+	struct thread *thread;
+	u64 first = 0;
+
+	while (chain && first < chain->nr && chain->ips[first] != PERF_CONTEXT_USER)
+		first++;
+	if (!chain || ++first >= chain->nr || chain->ips[first] >= CALLCHAIN_USER_DEFERRED)
+		return 0;
+	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
+	if (!thread)
+		return -ENOMEM;
+	counting->list->samples++;
+	/* What returns somewhere was called by what is before that. */
+	for (u64 i = first; i < chain->nr; i++)
+		count_frame(counting->list, thread, chain->ips[i] - (i > first),
+			    i == chain->nr - 1);
+	thread__put(thread);
+	return 0;
+}
+
+static void stop_counting(int sig __maybe_unused)
+{
+	session_done = 1;
+}
+
+/**
+ * sframe_missed__count - see what it has cost
+ * @list: what had no section
+ * @data: what was recorded
+ *
+ * Return: 0, or a negative number if it cannot be read, or the user stops that.
+ */
+int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data)
+{
+	struct perf_data input = {
+		.path = data->path, .mode = PERF_DATA_MODE_READ, .force = true,
+	};
+	struct counting counting = { .list = list };
+	struct perf_session *session;
+	sighandler_t former;
+	int err;
+
+	qsort(list->files, list->nr, sizeof(*list->files), cmp_path);
+	perf_tool__init(&counting.tool, /*ordered_events=*/true);
+	counting.tool.sample = count_sample;
+	counting.tool.mmap = perf_event__process_mmap;
+	counting.tool.mmap2 = perf_event__process_mmap2;
+	counting.tool.comm = perf_event__process_comm;
+	counting.tool.fork = perf_event__process_fork;
+	counting.tool.exit = perf_event__process_exit;
+	counting.tool.namespaces = perf_event__process_namespaces;
+	counting.tool.ordering_requires_timestamps = true;
+	counting.tool.no_warn = true;
+	session = perf_session__new(&input, &counting.tool);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	/* Whoever does not want to wait for this has it without. */
+	session_done = 0;
+	former = signal(SIGINT, stop_counting);
+	err = perf_session__process_events(session);
+	signal(SIGINT, former);
+	if (session_done)
+		err = -EINTR;
+	if (err)
+		list->samples = 0;
+	session_done = 0;
+	perf_session__delete(session);
+	return err;
+}
+
+static int cmp_cost(const void *va, const void *vb)
+{
+	const struct sframe_missed *a = va, *b = vb;
+
+	if (a->cut != b->cut)
+		return a->cut < b->cut ? 1 : -1;
+	if (a->in != b->in)
+		return a->in < b->in ? 1 : -1;
+	return strcmp(a->path, b->path);
+}
+
+/* Who was late for nothing is not worth a line, nor is what no stack goes through. */
+static bool is_worth(const struct sframe_missed_list *list, const struct sframe_missed *file)
+{
+	if (!list->samples)
+		return !file->late;
+	return file->late ? file->cut : file->in;
+}
+
+static void print_head(const struct sframe_missed_list *list)
+{
+	fputs("[ perf record: User stacks may be incomplete where these files are in them ]\n",
+	      stderr);
+	if (list->samples)
+		fputs("in samples  end there  file\n", stderr);
+}
+
+static void print_file(const struct sframe_missed_list *list, struct sframe_missed *file)
+{
+	if (list->samples)
+		fprintf(stderr, "%9.2f%% %9.2f%%  ", file->in * 100.0 / list->samples,
+			file->cut * 100.0 / list->samples);
+	/* Who named it may want to say something to the terminal. */
+	sframe_printable(file->path);
+	sframe_printable(file->why);
+	fprintf(stderr, "%s: it %s\n", file->path, file->why);
+}
+
+/**
+ * sframe_missed__print - list what is worth it on stderr, what costs most first
+ * @list: what had no section
+ */
+void sframe_missed__print(struct sframe_missed_list *list)
+{
+	unsigned int lines = 0, more = 0;
+
+	qsort(list->files, list->nr, sizeof(*list->files), cmp_cost);
+	for (unsigned int i = 0; i < list->nr; i++) {
+		struct sframe_missed *file = &list->files[i];
+
+		if (!is_worth(list, file))
+			continue;
+		if (lines == MAX_LINES && verbose <= 0) {
+			more++;
+			continue;
+		}
+		if (!lines++)
+			print_head(list);
+		print_file(list, file);
+	}
+	if (more)
+		fprintf(stderr, "and %u more, see -v\n", more);
+}

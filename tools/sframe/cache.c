@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sections that were made once, by build-id: DIR/.sframe/1/ab/cdef..., where DIR is the
+ * cache that perf has for files.
+ *
+ * The number is raised when sections of files that are the same become better ones. A
+ * file is believed only if nobody else could have written it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "session.h"
+
+#define CACHE_VERSION	"1"
+
+/* Real files have a hundred bytes of notes. */
+#define NOTES_MAX	(1 << 16)
+
+/* "ab/cdef..." */
+#define NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 2)
+
+/* What a file begins with that is not complete, and when it will not be any more, in s. */
+#define TEMP		".tmp."
+#define STALE		3600
+
+static void cache_name(const struct build_id *id, char *name)
+{
+	for (u32 i = 0; i < id->size; i++)
+		name += sprintf(name, i == 1 ? "/%02x" : "%02x", id->bytes[i]);
+}
+
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Returns false if this is no name of the cache. There may be thousands to look at. */
+static bool cache_parse(const char *dir, const char *file, struct build_id *id)
+{
+	size_t len = strlen(dir) + strlen(file);
+
+	if (strlen(dir) != 2 || len > 2 * UNWIND_SFRAME_BUILD_ID_MAX || len % 2)
+		return false;
+	*id = (struct build_id) { .size = len / 2 };
+	for (u32 i = 0; i < id->size; i++) {
+		const char *at = i ? file + 2 * (i - 1) : dir;
+		int high = digit(at[0]), low = digit(at[1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		id->bytes[i] = high << 4 | low;
+	}
+	return true;
+}
+
+/* Could nobody else have written this? */
+static bool is_ours(int fd, mode_t type)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (st.st_mode & S_IFMT) == type &&
+	       (st.st_uid == geteuid() || !st.st_uid) && !(st.st_mode & 022);
+}
+
+/* A directory where nobody else can put anything; it is made if it is not there. */
+static int open_dir(int at, const char *name, int flags, bool make)
+{
+	int fd;
+
+	if (make && mkdirat(at, name, 0755) && errno != EEXIST)
+		return -1;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+	if (fd < 0 || is_ours(fd, S_IFDIR))
+		return fd;
+	close(fd);
+	errno = EACCES;
+	return -1;
+}
+
+/**
+ * cache_open - open the cache
+ * @dir:	of perf's cache
+ * @make:	make it if it is not there
+ *
+ * Return: a directory; -1 if there can be none, with errno.
+ */
+int cache_open(const char *dir, bool make)
+{
+	int fd = open_dir(AT_FDCWD, dir, 0, make), next;
+
+	for (const char *const *name = (const char *[]) { ".sframe", CACHE_VERSION, NULL };
+	     fd >= 0 && *name; name++) {
+		next = open_dir(fd, *name, O_NOFOLLOW, make);
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
+/* A section that nobody else has written. */
+static int cache_open_file(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 || is_ours(fd, S_IFREG))
+		return fd;
+	close(fd);
+	errno = EACCES;
+	return -1;
+}
+
+/**
+ * cache_find - find the section of a file
+ * @cache:	the cache
+ * @id:		the file's build-id
+ *
+ * Return: the section, a file that is open for reading; -1 if there is none.
+ */
+int cache_find(int cache, const struct build_id *id)
+{
+	char name[NAME_SIZE], *file = name + 3;
+	int dir, fd;
+
+	cache_name(id, name);
+	name[2] = '\0';
+	dir = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_file(dir, file) : -1;
+	if (dir >= 0)
+		close(dir);
+	return fd;
+}
+
+/**
+ * cache_remove - remove a section that is no use
+ * @cache:	the cache
+ * @id:		of the file
+ */
+void cache_remove(int cache, const struct build_id *id)
+{
+	char name[NAME_SIZE];
+
+	cache_name(id, name);
+	unlinkat(cache, name, 0);
+}
+
+/**
+ * copy_file - copy a file
+ * @to:		file that gets it
+ * @from:	file, from its start to its end
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int copy_file(int to, int from)
+{
+	off_t at = 0;
+	ssize_t done;
+
+	do {
+		done = sendfile(to, from, &at, 1 << 30);
+	} while (done > 0);
+	return done < 0 ? -errno : 0;
+}
+
+/**
+ * cache_save - put a section into the cache
+ * @cache:	the cache
+ * @id:		the build-id of the file that it is for
+ * @from:	a file that holds it, and nothing else
+ *
+ * Who reads the cache meanwhile finds all of it, or nothing.
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int cache_save(int cache, const struct build_id *id, int from)
+{
+	char name[NAME_SIZE], temp[32], *file = name + 3;
+	struct timespec now;
+	int dir, fd, ret;
+
+	if (id->size < BUILD_ID_MIN)
+		return -EINVAL;
+	cache_name(id, name);
+	name[2] = '\0';
+	dir = open_dir(cache, name, O_NOFOLLOW, true);
+	if (dir < 0)
+		return -errno;
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(temp, sizeof(temp), TEMP "%d.%ld", getpid(), now.tv_nsec);
+	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0) {
+		ret = -errno;
+		close(dir);
+		return ret;
+	}
+	ret = copy_file(fd, from);
+	if (!ret && fchmod(fd, 0644))
+		ret = -errno;
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (!ret && renameat(dir, temp, dir, file))
+		ret = -errno;
+	if (ret)
+		unlinkat(dir, temp, 0);
+	close(dir);
+	return ret;
+}
+
+/* Whoever was killed while it wrote has left this. */
+static void remove_stale(int dir, const char *name)
+{
+	struct stat st;
+
+	if (!strncmp(name, TEMP, strlen(TEMP)) && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	    time(NULL) - st.st_mtime > STALE)
+		unlinkat(dir, name, 0);
+}
+
+static int cache_each_of(int cache, const char *dir,
+			 int (*found)(void *data, const struct build_id *id, int fd), void *data)
+{
+	int at = openat(cache, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), ret = 0;
+	DIR *files = at >= 0 && is_ours(at, S_IFDIR) ? fdopendir(at) : NULL;
+	struct dirent *file;
+	struct build_id id;
+
+	if (!files) {
+		if (at >= 0)
+			close(at);
+		return 0;
+	}
+	while (!ret && (file = readdir(files))) {
+		int fd = cache_parse(dir, file->d_name, &id) ?
+				cache_open_file(at, file->d_name) : -1;
+
+		if (fd < 0) {
+			remove_stale(at, file->d_name);
+			continue;
+		}
+		ret = found(data, &id, fd);
+		close(fd);
+	}
+	closedir(files);
+	return ret;
+}
+
+/**
+ * cache_each - go through all sections
+ * @cache:	the cache
+ * @found:	called for each, which is closed then; ends with what is not 0
+ * @data:	for @found
+ *
+ * Return: what @found returned last.
+ */
+int cache_each(int cache, int (*found)(void *data, const struct build_id *id, int fd),
+	       void *data)
+{
+	int at = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+	DIR *dirs = at < 0 ? NULL : fdopendir(at);
+	struct dirent *dir;
+
+	if (!dirs)
+		return 0;
+	while (!ret && (dir = readdir(dirs))) {
+		if (strlen(dir->d_name) == 2 && dir->d_name[0] != '.')
+			ret = cache_each_of(cache, dir->d_name, found, data);
+	}
+	closedir(dirs);
+	return ret;
+}
+
+/* A note of a build-id that the kernel knows, too. */
+static bool is_build_id(const GElf_Nhdr *note, const char *name)
+{
+	return note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(ELF_NOTE_GNU) &&
+	       !memcmp(name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) &&
+	       note->n_descsz >= BUILD_ID_MIN && note->n_descsz <= UNWIND_SFRAME_BUILD_ID_MAX;
+}
+
+/* As the kernel does it: by program headers, so that both find the same. */
+static void find_build_id(const struct image *image, struct build_id *id)
+{
+	GElf_Phdr phdr;
+	size_t nr;
+
+	if (elf_getphdrnum(image->elf, &nr))
+		return;
+	for (size_t i = 0; i < nr && !id->size; i++) {
+		size_t at = 0, name, desc;
+		GElf_Nhdr note;
+		Elf_Data *data;
+
+		if (!gelf_getphdr(image->elf, i, &phdr) || phdr.p_type != PT_NOTE ||
+		    phdr.p_filesz > NOTES_MAX)
+			continue;
+		data = elf_getdata_rawchunk(image->elf, phdr.p_offset, phdr.p_filesz,
+					    ELF_T_NHDR);
+		while (data && !id->size && (at = gelf_getnote(data, at, &note, &name, &desc))) {
+			if (!is_build_id(&note, (const char *)data->d_buf + name))
+				continue;
+			id->size = note.n_descsz;
+			memcpy(id->bytes, (const char *)data->d_buf + desc, id->size);
+		}
+	}
+}
+
+/**
+ * file_build_id - what is the build-id of a file?
+ * @fd:		the file
+ * @id:		set, of size 0 if it has none that the kernel knows
+ * @has_sframe:	set: it has a section itself
+ * @message:	gets why it is no file to convert, of SFRAME_MESSAGE bytes
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
+{
+	u64 addr, offset, size;
+	struct image image;
+	int ret;
+
+	*id = (struct build_id) {};
+	*has_sframe = false;
+	ret = image_open_fd(&image, fd, message);
+	if (ret)
+		return ret;
+	find_build_id(&image, id);
+	*has_sframe = !image_sframe(&image, &addr, &offset, &size);
+	image_close(&image);
+	return 0;
+}

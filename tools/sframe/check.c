@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Does a section say what .eh_frame says? Asked at each address where either changes.
+ *
+ * The section is read as any section, and what it says is compared as what it comes to,
+ * see evaluate.c. It may say nothing where it cannot, and more of PLTs.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* Of the differences, so many are printed. */
+#define CHECK_PRINT	20
+#define CHECK_MACHINES	2
+
+/**
+ * struct check - what was found out
+ * @image:	the file
+ * @name:	its name
+ * @version:	of the section
+ * @table:	what the section says; functions without rows are not in it
+ * @functions:	of .eh_frame
+ * @covered:	bytes that it describes
+ * @same:	of these, bytes of which the section says the same
+ * @plt:	other bytes, of PLTs, that the section describes
+ * @lost:	bytes of which the section says nothing, as it cannot
+ * @missing:	likewise, though it could
+ * @bad:	bytes of which it says something else
+ * @printed:	differences that were printed
+ */
+struct check {
+	struct image	*image;
+	const char	*name;
+	unsigned int	version;
+	struct table	table;
+	u64	functions;
+	u64	covered;
+	u64	same;
+	u64	plt;
+	u64	lost[SFRAME_LOSS_NR];
+	u64	missing;
+	u64	bad;
+	unsigned int	printed;
+};
+
+static void check_print(struct check *check, u64 addr, u64 bytes, const char *what)
+{
+	if (check->printed++ < CHECK_PRINT)
+		printf("0x%" PRIx64 ", %" PRIu64 " bytes: %s\n", addr, bytes, what);
+}
+
+static bool is_same(const struct caller *a, const struct caller *b)
+{
+	if (a->outermost || b->outermost)
+		return a->outermost == b->outermost;
+	return a->cfa == b->cfa && a->ra == b->ra && a->fp == b->fp;
+}
+
+/* What is different, or NULL. */
+static const char *check_row(const struct check *check, const struct cfi_cursor *cursor,
+			     u64 addr, const struct row *row,
+			     const struct function *function)
+{
+	struct caller wanted, found;
+	struct machine machine;
+
+	if (!cursor->frame)
+		return "a row where .eh_frame is damaged";
+	for (unsigned int i = 0; i < CHECK_MACHINES; i++) {
+		machine_init(&machine, i, addr);
+		if (!machine_run_cfi(&machine, cursor->frame, &wanted))
+			return "a row where the rules of .eh_frame are no row";
+		machine_run_row(&machine, row, &found);
+		if (wanted.outermost != found.outermost)
+			return wanted.outermost ? "a caller where there is none" :
+						  "no caller where there is one";
+		if (!is_same(&wanted, &found))
+			return wanted.cfa != found.cfa ? "another CFA" :
+			       wanted.ra != found.ra ? "another return address" :
+						       "another frame pointer";
+	}
+	if (check->version > 2 && function->signal != cursor->signal)
+		return cursor->signal ? "no signal frame where there is one" :
+					"a signal frame where there is none";
+	return NULL;
+}
+
+static bool is_plt(const struct check *check, u64 start, u64 end)
+{
+	static const char * const names[] = { ".plt", ".plt.sec", ".plt.got", ".plt.bnd" };
+	GElf_Shdr shdr;
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (image_section(check->image, names[i], &shdr) && start >= shdr.sh_addr &&
+		    end - shdr.sh_addr <= shdr.sh_size)
+			return true;
+	}
+	return false;
+}
+
+/* A row of .eh_frame, or a part of it that one row of the section is about. */
+static void check_span(struct check *check, const struct cfi_cursor *cursor, u64 addr,
+		       u64 bytes, const struct row *row, const struct function *function)
+{
+	enum sframe_loss loss;
+	const char *wrong;
+	struct row unused;
+
+	/* Rows of PLTs are from their code, whatever .eh_frame has. */
+	if (row && !cursor->frame && is_plt(check, addr, addr + bytes)) {
+		check->plt += bytes;
+		return;
+	}
+	if (row) {
+		wrong = check_row(check, cursor, addr, row, function);
+		if (!wrong) {
+			check->same += bytes;
+			return;
+		}
+		check->bad += bytes;
+		check_print(check, addr, bytes, wrong);
+		return;
+	}
+	loss = row_from_cursor(cursor, check->version, &unused);
+	if (loss != SFRAME_LOSS_NONE) {
+		check->lost[loss] += bytes;
+		return;
+	}
+	check->missing += bytes;
+	check_print(check, addr, bytes, "no row");
+}
+
+static int check_function(struct check *check, struct cfi_cursor *cursor,
+			  const struct cfi_function *cfi)
+{
+	check->functions++;
+	check->covered += cfi->end - cfi->start;
+	for (u64 addr = cfi->start; addr < cfi->end; addr = cursor->end) {
+		u64 end;
+
+		if (!cfi_row(cursor, cfi, addr))
+			return image_error(check->image, EFBIG,
+					   "has an .eh_frame of too many rows");
+		for (u64 at = addr; at < cursor->end; at = end) {
+			const struct function *function;
+			const struct row *row;
+
+			end = cursor->end;
+			if (cursor->frame && cfi_needs_addr(cursor->frame))
+				end = at + 1;
+			row = table_at(&check->table, at, &end, &function);
+			check_span(check, cursor, at, end - at, row, function);
+		}
+	}
+	return 0;
+}
+
+/* What the section says between functions of .eh_frame. */
+static void check_hole(struct check *check, u64 start, u64 end)
+{
+	u64 next;
+
+	for (; start < end; start = next) {
+		const struct function *function;
+		const struct row *row;
+
+		next = end;
+		row = table_at(&check->table, start, &next, &function);
+		if (!row)
+			continue;
+		if (is_plt(check, start, next)) {
+			check->plt += next - start;
+			continue;
+		}
+		check->bad += next - start;
+		check_print(check, start, next - start, "a row without .eh_frame");
+	}
+}
+
+static int check_compare(struct check *check)
+{
+	struct cfi_cursor cursor;
+	struct cfi_list list;
+	u64 end = 0;
+	int ret;
+
+	ret = cfi_list(check->image, &list);
+	if (ret)
+		return ret;
+	ret = cfi_open(check->image, &cursor);
+	if (ret)
+		goto out;
+	for (size_t i = 0; !ret && i < list.nr; i++) {
+		check_hole(check, end, list.functions[i].start);
+		ret = check_function(check, &cursor, &list.functions[i]);
+		end = list.functions[i].end;
+	}
+	check_hole(check, end, UINT64_MAX);
+	cfi_close(&cursor);
+out:
+	cfi_list_free(&list);
+	return ret;
+}
+
+static double percent(u64 part, u64 all)
+{
+	return all ? 100.0 * part / all : 0;
+}
+
+static void check_report(const struct check *check)
+{
+	printf("%s: version %u, %" PRIu64 " functions, %zu FDEs, %zu rows\n", check->name,
+	       check->version, check->functions, check->table.nr, check->table.nr_rows);
+	printf("%12" PRIu64 " bytes have .eh_frame\n", check->covered);
+	printf("%12" PRIu64 " bytes %8.4f %%  said: the same\n", check->same,
+	       percent(check->same, check->covered));
+	for (unsigned int i = 0; i < SFRAME_LOSS_NR; i++) {
+		if (check->lost[i])
+			printf("%12" PRIu64 " bytes %8.4f %%  cannot be said: %s\n",
+			       check->lost[i], percent(check->lost[i], check->covered),
+			       sframe_loss_name(i));
+	}
+	if (check->plt)
+		printf("%12" PRIu64 " bytes of PLTs without .eh_frame\n", check->plt);
+	printf("%12" PRIu64 " bytes are missing\n%12" PRIu64 " bytes differ\n", check->missing,
+	       check->bad);
+	if (check->printed > CHECK_PRINT)
+		printf("%u more differences\n", check->printed - CHECK_PRINT);
+}
+
+/**
+ * check_section - compare a section with .eh_frame, and print what comes of that
+ * @image:	the file, with its .eh_frame
+ * @from:	the section: its bytes, their size and address
+ * @name:	of the file
+ * @partial:	the section need not say all that it could
+ *
+ * Return: 0; 1 if they differ; or an error of errno.h, negative.
+ */
+int check_section(struct image *image, const struct section *from, const char *name,
+		  bool partial)
+{
+	struct check check = { .image = image, .name = name };
+	int ret;
+
+	ret = table_read(image, from, &check.table, &check.version);
+	if (!ret)
+		ret = check_compare(&check);
+	if (!ret) {
+		check_report(&check);
+		ret = check.bad || (check.missing && !partial);
+	}
+	table_free(&check.table);
+	return ret;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The SFrame format, versions 1 to 3, of x86-64: what is in a section, byte by byte.
+ */
+#ifndef _SFRAME_FORMAT_H
+#define _SFRAME_FORMAT_H
+
+#define SFRAME_MAGIC		0xdee2
+#define SFRAME_ABI_AMD64	3
+#define SFRAME_RA_OFF		(-8)
+
+#ifndef SHT_GNU_SFRAME
+#define SHT_GNU_SFRAME		0x6ffffff4
+#endif
+#ifndef PT_GNU_SFRAME
+#define PT_GNU_SFRAME		0x6474e554
+#endif
+
+/*
+ * The header: u16 magic, u8 version, u8 flags, u8 ABI, s8 fixed FP offset, s8 fixed RA
+ * offset, u8 length of what follows the header, u32 number of FDEs, u32 of rows, u32
+ * bytes of rows, u32 offset of FDEs, u32 of rows.
+ */
+#define SFRAME_HEADER_SIZE	28
+
+#define SFRAME_F_SORTED		0x1
+#define SFRAME_F_FP		0x2	/* not in version 3 */
+#define SFRAME_F_PCREL		0x4	/* not in version 1 */
+
+/*
+ * FDE: start, of 8 bytes in version 3 and else of 4, u32 size, u32 offset of rows. In
+ * versions 1 and 2, then: u32 number of rows, u8 info; in version 2, u8 block size, u16
+ * of zeros.
+ */
+#define SFRAME_FDE_V1_SIZE	17
+#define SFRAME_FDE_V2_SIZE	20
+#define SFRAME_FDE_V3_SIZE	16
+/* In front of the rows in version 3: u16 number of these, u8 info, u8 type, u8 block size. */
+#define SFRAME_ATTR_SIZE	5
+
+#define SFRAME_FDE_WIDTH(info)	((info) & 0xf)
+#define SFRAME_FDE_PCMASK	0x10
+#define SFRAME_FDE_UNUSED	0x60	/* the first is of another architecture */
+#define SFRAME_FDE_SIGNAL	0x80	/* version 3 */
+#define SFRAME_FDE_FLEX		1
+
+/* Row: start of 1, 2 or 4 bytes, u8 info, words. */
+#define SFRAME_ROW_SP		0x01
+#define SFRAME_ROW_NR(info)	((info) >> 1 & 0xf)
+#define SFRAME_ROW_SIZE(info)	((info) >> 5 & 0x3)
+#define SFRAME_ROW_MANGLED	0x80	/* another architecture's */
+
+/* Control words of flexible rows. */
+#define SFRAME_CTRL_REG		0x1
+#define SFRAME_CTRL_LOAD	0x2
+#define SFRAME_CTRL_UNUSED	0x4
+#define SFRAME_CTRL_SHIFT	3
+
+/* What version 1 does not say: the size of blocks. */
+#define SFRAME_V1_BLOCK		16
+/* So many rows a function can have in version 3. */
+#define SFRAME_ROWS_MAX		0xffff
+
+#endif /* _SFRAME_FORMAT_H */

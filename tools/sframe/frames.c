@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What .eh_frame says, by libdw: for which code there is an FDE, and row by row, what the
+ * rules are.
+ *
+ * libdw answers for an address, and knows up to where that is the answer, but does not
+ * list FDEs. For that, the one thing is decoded here that dwarf_next_cfi() leaves to its
+ * caller: the range of code, which is two numbers of the kind that the CIE says.
+ *
+ * Where FDEs overlap, the one that starts first has its code, and of two that start at
+ * the same address, the first one of .eh_frame. Whose rows libdw knows is its own choice,
+ * but it is the same one each time that it is asked in this order.
+ */
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* How addresses are written; what is not here is of no use in .eh_frame of x86-64. */
+#define PE_ABSPTR	0x00
+#define PE_UDATA2	0x02
+#define PE_UDATA4	0x03
+#define PE_UDATA8	0x04
+#define PE_SDATA2	0x0a
+#define PE_SDATA4	0x0b
+#define PE_SDATA8	0x0c
+#define PE_SIGNED	0x08
+#define PE_FORMAT	0x0f
+#define PE_PCREL	0x10
+#define PE_OMIT		0xff
+
+/**
+ * struct cie - a CIE, as far as its FDEs need it
+ * @offset:	where it is
+ * @encoding:	how addresses are written, PE_OMIT if that is not known
+ */
+struct cie {
+	u64	offset;
+	u8		encoding;
+};
+
+static unsigned int pe_size(u8 encoding)
+{
+	switch (encoding & PE_FORMAT) {
+	case PE_UDATA2:
+	case PE_SDATA2:
+		return 2;
+	case PE_UDATA4:
+	case PE_SDATA4:
+		return 4;
+	case PE_ABSPTR:
+	case PE_UDATA8:
+	case PE_SDATA8:
+		return 8;
+	default:
+		return 0;
+	}
+}
+
+/* A number of that kind, which is @at bytes. */
+static u64 pe_number(u8 encoding, const u8 *at)
+{
+	unsigned int size = pe_size(encoding);
+	u64 val = 0;
+
+	for (unsigned int i = 0; i < size; i++)
+		val |= (u64)at[i] << 8 * i;
+	if ((encoding & PE_SIGNED) && size < 8 && val >> (8 * size - 1))
+		val |= ~0ULL << 8 * size;
+	return val;
+}
+
+/* How a CIE has addresses written: behind the R of its augmentation. */
+static u8 cie_encoding(const Dwarf_CIE *cie)
+{
+	const u8 *data = cie->augmentation_data;
+	const u8 *end = data + cie->augmentation_data_size;
+	const char *what = cie->augmentation;
+
+	if (!*what)
+		return PE_ABSPTR;
+	if (*what != 'z' || !data)
+		return PE_OMIT;
+	while (*++what && data < end) {
+		switch (*what) {
+		case 'R':
+			return *data;
+		case 'L':
+			data++;
+			break;
+		case 'P':
+			if (!pe_size(*data) || (size_t)(end - data) <= pe_size(*data))
+				return PE_OMIT;
+			data += 1 + pe_size(*data);
+			break;
+		case 'S':
+		case 'B':
+			break;
+		default:
+			return PE_OMIT;
+		}
+	}
+	return *what ? PE_OMIT : PE_ABSPTR;
+}
+
+static u8 cfi_encoding(const struct image *image, u64 offset, struct cie *cie)
+{
+	Dwarf_CFI_Entry entry;
+	Dwarf_Off next;
+
+	if (cie->offset == offset)
+		return cie->encoding;
+	cie->offset = offset;
+	cie->encoding = PE_OMIT;
+	if (!dwarf_next_cfi(image->ident, image->eh_frame, true, offset, &next, &entry) &&
+	    dwarf_cfi_cie_p(&entry))
+		cie->encoding = cie_encoding(&entry.cie);
+	return cie->encoding;
+}
+
+/* The code that an FDE is about; false if that is no code of this file. */
+static bool cfi_range(const struct image *image, const Dwarf_FDE *fde, u8 encoding,
+		      struct cfi_function *function)
+{
+	const u8 *base = image->eh_frame->d_buf;
+	unsigned int size = pe_size(encoding);
+	const struct range *text;
+	u64 length;
+
+	if (!size || (encoding & ~(PE_FORMAT | PE_PCREL)) ||
+	    (size_t)(fde->end - fde->start) < 2 * size)
+		return false;
+	function->start = pe_number(encoding, fde->start);
+	if (encoding & PE_PCREL)
+		function->start += image->eh_addr + (fde->start - base);
+	length = pe_number(encoding & ~PE_SIGNED, fde->start + size);
+	function->insns = fde->end - fde->start;
+
+	text = image_text(image, function->start);
+	if (!text || !length)
+		return false;
+	function->end = length < text->end - function->start ? function->start + length :
+							       text->end;
+	return true;
+}
+
+static int cfi_add(struct cfi_list *list, size_t *space, const struct cfi_function *function)
+{
+	if (list->nr == *space) {
+		size_t more = *space ? *space * 2 : 1024;
+		struct cfi_function *grown;
+
+		grown = realloc(list->functions, more * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		list->functions = grown;
+		*space = more;
+	}
+	list->functions[list->nr] = *function;
+	list->functions[list->nr].order = list->nr;
+	list->nr++;
+	return 0;
+}
+
+static int cfi_compare(const void *a, const void *b)
+{
+	const struct cfi_function *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* The first one has what two are about. */
+static void cfi_part(struct cfi_list *list)
+{
+	u64 end = 0;
+	size_t nr = 0;
+
+	if (list->nr)
+		qsort(list->functions, list->nr, sizeof(*list->functions), cfi_compare);
+	for (size_t i = 0; i < list->nr; i++) {
+		struct cfi_function *function = &list->functions[i];
+
+		if (function->end <= end)
+			continue;
+		if (function->start < end)
+			function->start = end;
+		end = function->end;
+		list->functions[nr++] = *function;
+	}
+	list->nr = nr;
+}
+
+/**
+ * cfi_list - list the functions that .eh_frame has FDEs for
+ * @image:	the file
+ * @list:	set, in the order of addresses, without overlaps; for cfi_list_free()
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int cfi_list(struct image *image, struct cfi_list *list)
+{
+	struct cie cie = { .offset = UINT64_MAX };
+	struct cfi_function function = {};
+	Dwarf_Off offset = 0, next;
+	Dwarf_CFI_Entry entry;
+	size_t space = 0;
+
+	*list = (struct cfi_list) {};
+	for (;; offset = next) {
+		int ret;
+
+		next = offset;
+		ret = dwarf_next_cfi(image->ident, image->eh_frame, true, offset, &next, &entry);
+		if (ret > 0 || next <= offset)
+			break;
+		if (ret || dwarf_cfi_cie_p(&entry))
+			continue;
+		if (!cfi_range(image, &entry.fde,
+			       cfi_encoding(image, entry.fde.CIE_pointer, &cie), &function))
+			continue;
+		if (cfi_add(list, &space, &function)) {
+			cfi_list_free(list);
+			return image_error(image, ENOMEM, "needs more memory than there is");
+		}
+	}
+	cfi_part(list);
+	return 0;
+}
+
+/**
+ * cfi_list_free - free a list of functions
+ * @list:	the list
+ */
+void cfi_list_free(struct cfi_list *list)
+{
+	free(list->functions);
+	*list = (struct cfi_list) {};
+}
+
+/**
+ * cfi_open - be ready for asking for rows
+ * @image:	the file, with its .eh_frame
+ * @cursor:	set, to be given to cfi_close()
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int cfi_open(struct image *image, struct cfi_cursor *cursor)
+{
+	*cursor = (struct cfi_cursor) { .cfi = dwarf_getcfi_elf(image->elf) };
+	if (!cursor->cfi)
+		return image_error(image, EBADMSG, "has a damaged .eh_frame: %s",
+				   dwarf_errmsg(-1));
+	return 0;
+}
+
+/**
+ * cfi_close - forget rows
+ * @cursor:	the cursor
+ */
+void cfi_close(struct cfi_cursor *cursor)
+{
+	free(cursor->frame);
+	dwarf_cfi_end(cursor->cfi);
+}
+
+/**
+ * cfi_row - ask for a row
+ * @cursor:	set to the row that is the answer for @addr, up to its end; without one, to
+ *		the rest of the function
+ * @function:	a function
+ * @addr:	an address in it
+ *
+ * Each time libdw begins at the start of the function, which takes a while where that has
+ * thousands of rows. No real file needs a hundredth of what there is a limit for.
+ *
+ * Return: true; false if all of the work that a file may make was done.
+ */
+bool cfi_row(struct cfi_cursor *cursor, const struct cfi_function *function, u64 addr)
+{
+	Dwarf_Addr start, end;
+
+	free(cursor->frame);
+	cursor->frame = NULL;
+	cursor->start = addr;
+	cursor->end = function->end;
+	cursor->work += function->insns;
+	if (cursor->work > CFI_WORK_MAX)
+		return false;
+
+	if (dwarf_cfi_addrframe(cursor->cfi, addr, &cursor->frame)) {
+		cursor->frame = NULL;
+		return true;
+	}
+	if (dwarf_frame_info(cursor->frame, &start, &end, &cursor->signal) != REG_RA ||
+	    start > addr || end <= addr) {
+		free(cursor->frame);
+		cursor->frame = NULL;
+		return true;
+	}
+	if (end < cursor->end)
+		cursor->end = end;
+	return true;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of this directory have in common, from the file that is read to the
+ * section that is written.
+ */
+#ifndef _SFRAME_INTERNAL_H
+#define _SFRAME_INTERNAL_H
+
+#include <elfutils/libdw.h>
+#include <gelf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+#include "sframe.h"
+
+/* Registers by their numbers in DWARF. */
+#define REG_FP		6
+#define REG_SP		7
+#define REG_RA		16
+#define REG_NR		16
+
+/* Bases of rules that are no registers. */
+#define BASE_CFA	0x20
+#define BASE_SAME	0x40
+#define BASE_LOAD	0x80
+
+/* image.c: the file */
+
+/* The kernel looks at no more executable segments. */
+#define IMAGE_SEGMENTS	8
+
+/* Real programs have some hundred bytes of names of sections. */
+#define IMAGE_NAMES	(16 << 20)
+
+/* No file that the kernel can map is larger than what a few seconds are enough to read. */
+#define FILE_SIZE_MAX	(4ULL << 30)
+
+/**
+ * struct image - an ELF file of x86-64
+ * @elf:	libelf's
+ * @ident:	its first bytes
+ * @size:	of the file
+ * @text:	its executable segments
+ * @nr_text:	entries in @text
+ * @eh_frame:	what .eh_frame has
+ * @eh_addr:	address of that
+ * @message:	for a sentence when something fails, of SFRAME_MESSAGE bytes
+ */
+struct image {
+	Elf		*elf;
+	const u8	*ident;
+	u64		size;
+	struct range {
+		u64		start;
+		u64		end;
+	}		text[IMAGE_SEGMENTS];
+	unsigned int	nr_text;
+	Elf_Data	*eh_frame;
+	u64		eh_addr;
+	char		*message;
+};
+
+int image_error(struct image *image, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int image_open_fd(struct image *image, int fd, char *message);
+int image_open_memory(struct image *image, const void *bytes, size_t size, char *message);
+int image_open_cfi(struct image *image);
+void image_close(struct image *image);
+void image_limit_memory(u64 size);
+const struct range *image_text(const struct image *image, u64 addr);
+Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *shdr);
+int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size);
+
+/* frames.c: what .eh_frame says */
+
+/**
+ * struct cfi_function - a part of code that an FDE of .eh_frame is about
+ * @start:	its first address
+ * @end:	behind it
+ * @order:	its place in .eh_frame
+ * @insns:	bytes of instructions
+ */
+struct cfi_function {
+	u64		start;
+	u64		end;
+	u32		order;
+	u32		insns;
+};
+
+struct cfi_list {
+	struct cfi_function	*functions;
+	size_t			nr;
+};
+
+int cfi_list(struct image *image, struct cfi_list *list);
+void cfi_list_free(struct cfi_list *list);
+
+/* How much work a file may make: bytes of instructions that libdw goes through. */
+#define CFI_WORK_MAX	(1ULL << 34)
+
+/**
+ * struct cfi_cursor - rows of libdw, one after the other
+ * @cfi:	libdw's
+ * @frame:	libdw's answer for the row, NULL if there is none
+ * @start:	first address that it is for
+ * @end:	behind the last one, of the same function
+ * @signal:	it is a signal frame
+ * @work:	so far, of CFI_WORK_MAX
+ */
+struct cfi_cursor {
+	Dwarf_CFI	*cfi;
+	Dwarf_Frame	*frame;
+	u64		start;
+	u64		end;
+	bool		signal;
+	u64		work;
+};
+
+int cfi_open(struct image *image, struct cfi_cursor *cursor);
+void cfi_close(struct cfi_cursor *cursor);
+bool cfi_row(struct cfi_cursor *cursor, const struct cfi_function *function, u64 addr);
+
+/* rules.c: which of that can be said */
+
+/**
+ * struct rule - where a value is
+ * @base:	a register, or BASE_*; with BASE_LOAD it is in memory there
+ * @off:	from the base
+ */
+struct rule {
+	u8		base;
+	s32		off;
+};
+
+/**
+ * struct row - how the frame of some code is found
+ * @start:	first address of that, from the start of the function
+ * @outermost:	there is no caller, and nothing of the rest counts
+ * @cfa:	the CFA
+ * @ra:		the return address
+ * @fp:		the caller's frame pointer
+ */
+struct row {
+	u32		start;
+	bool		outermost;
+	struct rule	cfa;
+	struct rule	ra;
+	struct rule	fp;
+};
+
+enum sframe_loss row_from_cursor(const struct cfi_cursor *cursor, unsigned int version,
+				 struct row *row);
+bool row_is_flex(const struct row *row);
+bool row_equal(const struct row *a, const struct row *b);
+
+/* table.c: functions, to be written or after they were read */
+
+/**
+ * struct function - an FDE, and where its rows are
+ * @start:	address of its code
+ * @end:	behind that
+ * @first:	its first row, of those of the table
+ * @nr:		number of its rows
+ * @block:	rows are for the addresses in each block of this size; 0 if they are not
+ * @signal:	it is a signal frame
+ * @flex:	some row is of the flexible kind
+ */
+struct function {
+	u64		start;
+	u64		end;
+	size_t		first;
+	u32		nr;
+	u8		block;
+	bool		signal;
+	bool		flex;
+};
+
+/**
+ * struct table - functions, and what is not in them
+ * @functions:	by their addresses, if they are sorted
+ * @nr:		number of these
+ * @space:	how many there is room for
+ * @rows:	theirs, in the order that they were added in
+ * @nr_rows:	number of these
+ * @rows_space:	how many there is room for
+ * @lost:	code that is described in .eh_frame, but cannot be
+ * @nr_lost:	number of these
+ * @lost_space:	how many there is room for
+ */
+struct table {
+	struct function	*functions;
+	size_t		nr;
+	size_t		space;
+	struct row	*rows;
+	size_t		nr_rows;
+	size_t		rows_space;
+	struct lost {
+		u64		start;
+		u64		end;
+		enum sframe_loss	loss;
+	}		*lost;
+	size_t		nr_lost;
+	size_t		lost_space;
+};
+
+struct function *table_function(struct table *table, u64 start, u64 end);
+int table_row(struct table *table, struct function *function, const struct row *row);
+void table_sort(struct table *table);
+size_t table_search(const struct table *table, size_t nr, u64 addr);
+void table_free(struct table *table);
+int table_lose(struct table *table, u64 start, u64 end, enum sframe_loss loss);
+u64 table_said(const struct table *table, u64 start, u64 end);
+struct section;
+int table_read(struct image *image, const struct section *from, struct table *table,
+	       unsigned int *version);
+const struct row *table_at(const struct table *table, u64 addr, u64 *end,
+			   const struct function **function);
+
+/* convert.c, plt.c, encode.c: from .eh_frame to bytes */
+
+int plt_add(struct image *image, struct table *table, struct sframe_stats *stats);
+int encode(struct image *image, const struct table *table,
+	   const struct sframe_options *options, struct sframe_output *out);
+int convert_image(struct image *image, const struct sframe_options *options,
+		  struct sframe_output *out);
+
+/* decode.c: what a section says */
+
+/**
+ * struct section - the section that is read, or a part of it that has its own header
+ * @bytes:	all of it
+ * @size:	bytes of it
+ * @addr:	address of @bytes
+ * @at:		where the header is
+ * @next:	where the next header is, 0 if there is none
+ * @version:	of the format
+ * @flags:	SFRAME_F_*
+ * @ra_off:	fixed offset of the return address
+ * @nr_fdes:	number of FDEs
+ * @nr_rows:	number of rows, as the header says
+ * @fdes:	where FDEs are
+ * @rows:	where rows are
+ * @rows_end:	behind them
+ */
+struct section {
+	const u8	*bytes;
+	size_t		size;
+	u64		addr;
+	size_t		at;
+	size_t		next;
+	u8		version;
+	u8		flags;
+	s8		ra_off;
+	u32		nr_fdes;
+	u32		nr_rows;
+	size_t		fdes;
+	size_t		rows;
+	size_t		rows_end;
+};
+
+/**
+ * struct fde - an FDE of a section
+ * @start:	address of its code
+ * @size:	bytes of that
+ * @rows:	where its rows are in the section
+ * @nr:		number of them
+ * @info:	as in the section
+ * @type:	likewise
+ * @block:	likewise; 0 if rows are for addresses
+ */
+struct fde {
+	u64		start;
+	u32		size;
+	size_t		rows;
+	u32		nr;
+	u8		info;
+	u8		type;
+	u8		block;
+};
+
+const char *section_open(struct section *section, size_t at);
+const char *section_fde(const struct section *section, u32 index, struct fde *fde);
+const char *section_row(const struct section *section, const struct fde *fde, size_t *at,
+			struct row *row, bool *padded);
+
+/* check.c, dump.c, install.c: the verbs */
+
+int dump_section(const struct section *from, const char *name);
+int check_section(struct image *image, const struct section *from, const char *name,
+		  bool partial);
+
+/* evaluate.c: what rules come to */
+
+/**
+ * struct machine - registers and memory that exist only here
+ * @reg:	registers, and the address of the code as that of the return address
+ * @seed:	what memory has depends on it
+ */
+struct machine {
+	u64		reg[REG_NR + 1];
+	u64		seed;
+};
+
+/**
+ * struct caller - what the caller has
+ * @outermost:	there is none
+ * @cfa:	its stack pointer
+ * @ra:		its address
+ * @fp:		its frame pointer
+ */
+struct caller {
+	bool		outermost;
+	u64		cfa;
+	u64		ra;
+	u64		fp;
+};
+
+void machine_init(struct machine *machine, u64 seed, u64 addr);
+bool machine_run_cfi(const struct machine *machine, Dwarf_Frame *frame, struct caller *caller);
+void machine_run_row(const struct machine *machine, const struct row *row,
+		     struct caller *caller);
+bool cfi_needs_addr(Dwarf_Frame *frame);
+int install_image(struct image *image, const u8 *file, size_t size,
+		  unsigned int version, struct sframe_output *out);
+
+/* main.c, run.c: the command line */
+
+void help(void);
+int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int run_main(int argc, char **argv);
+
+#endif /* _SFRAME_INTERNAL_H */

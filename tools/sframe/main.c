@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * sframe: make, print, check and install SFrame sections of programs and libraries.
+ *
+ * Each error is one sentence. Exit status: 0, 1 if something failed or differs, 2 if the
+ * command line is wrong.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static const char usage[] =
+"Usage: sframe convert [-o OUT] [--format 2|3] [--address ADDR] FILE\n"
+"       sframe dump [--address ADDR] FILE\n"
+"       sframe check [--format 2|3] [--address ADDR] [--partial] FILE [SECTION]\n"
+"       sframe install [-o OUT] [--format 2|3] FILE\n"
+"       sframe run [--all | --pid PID] [--cache DIR] [--verbose] COMMAND...\n"
+"       sframe --help\n"
+"\n"
+"convert  makes an SFrame section of the .eh_frame of FILE, and writes it to\n"
+"         OUT, or FILE.sframe\n"
+"dump     prints the section of FILE, which is an ELF file or a section\n"
+"check    compares SECTION, or the section of FILE, or what convert makes,\n"
+"         with .eh_frame of FILE; status 1 if they differ\n"
+"install  adds a section to FILE, or writes that to OUT\n"
+"run      runs COMMAND, while the kernel has sections for all that it, the\n"
+"         process PID, or any process maps; those are kept in a cache\n"
+"\n"
+"  -o, --output OUT     file to write; - is standard output\n"
+"  -f, --format 2|3     version of SFrame, 3 by default\n"
+"  -a, --address ADDR   address of the section, 0 by default\n"
+"  -p, --partial        it is no difference if something is missing\n"
+"  -v, --verbose        say what is in the section that was made, or what run does\n";
+
+/**
+ * struct command - the command line
+ * @file:	to work on
+ * @section:	another one, or NULL
+ * @output:	file to write, or NULL
+ * @options:	of the conversion
+ * @addr:	address was given
+ * @format:	likewise, the version
+ * @partial:	option of check
+ * @verbose:	say more
+ */
+struct command {
+	const char		*file;
+	const char		*section;
+	const char		*output;
+	struct sframe_options	options;
+	bool			addr;
+	bool			format;
+	bool			partial;
+	bool			verbose;
+};
+
+/**
+ * fail - say what is wrong
+ * @status:	the exit status that follows
+ * @format:	of a sentence
+ *
+ * Return: @status.
+ */
+int fail(int status, const char *format, ...)
+{
+	va_list args;
+
+	fputs("sframe: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return status;
+}
+
+/**
+ * help - print what this program can do
+ */
+void help(void)
+{
+	fputs(usage, stdout);
+}
+
+/* All of a file that is open. */
+static int read_fd(int fd, u8 **bytes, size_t *size)
+{
+	struct stat st;
+	ssize_t got;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if ((u64)st.st_size > FILE_SIZE_MAX)
+		return -EFBIG;
+	*bytes = malloc(st.st_size + 1);
+	if (!*bytes)
+		return -ENOMEM;
+	for (*size = 0; *size < (size_t)st.st_size; *size += got) {
+		got = read(fd, *bytes + *size, st.st_size - *size);
+		if (got < 0) {
+			got = errno;
+			free(*bytes);
+			return -got;
+		}
+		if (!got)
+			break;
+	}
+	return 0;
+}
+
+static int read_file(const char *name, u8 **bytes, size_t *size)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ret;
+
+	if (fd < 0)
+		return fail(1, "%s: cannot be opened: %s", name, strerror(errno));
+	ret = read_fd(fd, bytes, size);
+	close(fd);
+	if (ret == -EINVAL)
+		return fail(1, "%s: is not a regular file", name);
+	return ret ? fail(1, "%s: cannot be read: %s", name, strerror(-ret)) : 0;
+}
+
+static int write_fd(int fd, const u8 *bytes, size_t size)
+{
+	while (size) {
+		ssize_t done = write(fd, bytes, size);
+
+		if (done < 0)
+			return -errno;
+		bytes += done;
+		size -= done;
+	}
+	return 0;
+}
+
+/*
+ * Whose a file is, and who may do what with it, is as it was, or as for any new file. What
+ * root may be by running it is not for files of others.
+ */
+static int set_mode(int fd, mode_t mode, const struct stat *former)
+{
+	if (former) {
+		mode = former->st_mode & 07777;
+		if (fchown(fd, former->st_uid, former->st_gid))
+			mode &= 0777;
+	} else {
+		mode_t mask = umask(0);
+
+		umask(mask);
+		mode &= 0777 & ~mask;
+	}
+	return fchmod(fd, mode) ? -errno : 0;
+}
+
+/* A new file beside the one that it is going to be, of which @temp is the name. */
+static int write_temp(char *temp, mode_t mode, const struct stat *former, const u8 *bytes,
+		      size_t size)
+{
+	int fd = mkstemp(temp), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write_fd(fd, bytes, size);
+	if (!ret)
+		ret = set_mode(fd, mode, former);
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (ret)
+		unlink(temp);
+	return ret;
+}
+
+/*
+ * Files that others may have open, or mapped, are replaced, and not written to. Links to
+ * files stay links.
+ */
+static int replace_file(const char *name, mode_t mode, const struct stat *former,
+			const u8 *bytes, size_t size)
+{
+	char *real = realpath(name, NULL), *temp;
+	int ret;
+
+	if (asprintf(&temp, "%s.XXXXXX", real ?: name) < 0) {
+		free(real);
+		return -ENOMEM;
+	}
+	ret = write_temp(temp, mode, former, bytes, size);
+	if (!ret && rename(temp, real ?: name)) {
+		ret = -errno;
+		unlink(temp);
+	}
+	free(temp);
+	free(real);
+	return ret;
+}
+
+/**
+ * write_file - write a file
+ * @name:	of it; - is standard output, and what is no file, like a pipe, is written to
+ * @mode:	of a new file
+ * @former:	what the file is that this is the new one of, or NULL
+ * @bytes:	what it has
+ * @size:	of that
+ *
+ * Return: 0, or 1 after a message.
+ */
+static int write_file(const char *name, mode_t mode, const struct stat *former,
+		      const u8 *bytes, size_t size)
+{
+	struct stat st;
+	int fd = STDOUT_FILENO, ret;
+
+	if (!strcmp(name, "-")) {
+		ret = write_fd(fd, bytes, size);
+	} else if (!stat(name, &st) && !S_ISREG(st.st_mode)) {
+		fd = open(name, O_WRONLY | O_CLOEXEC);
+		ret = fd < 0 ? -errno : write_fd(fd, bytes, size);
+		if (fd >= 0 && close(fd) && !ret)
+			ret = -errno;
+	} else {
+		ret = replace_file(name, mode, former, bytes, size);
+	}
+	return ret ? fail(1, "%s: cannot be written: %s", name, strerror(-ret)) : 0;
+}
+
+static void say_stats(const struct command *command, const struct sframe_output *out)
+{
+	const struct sframe_stats *stats = &out->stats;
+
+	if (!command->verbose)
+		return;
+	fprintf(stderr, "%s: %" PRIu64 " functions, %" PRIu64 " FDEs, %" PRIu64
+		" rows, %zu bytes; of %" PRIu64 " bytes of code with .eh_frame", command->file,
+		stats->functions, stats->fdes, stats->rows, out->size, stats->covered);
+	for (unsigned int i = 0; i < SFRAME_LOSS_NR; i++) {
+		if (stats->lost[i])
+			fprintf(stderr, ", lost %" PRIu64 ": %s", stats->lost[i],
+				sframe_loss_name(i));
+	}
+	fputc('\n', stderr);
+}
+
+static int do_convert(const struct command *command)
+{
+	struct sframe_output out;
+	char *name = NULL;
+	int ret;
+
+	if (sframe_convert_path(command->file, &command->options, &out))
+		return fail(1, "%s: %s", command->file, out.message);
+	if (!command->output && asprintf(&name, "%s.sframe", command->file) < 0) {
+		sframe_free(&out);
+		return fail(1, "there is no memory");
+	}
+	ret = write_file(command->output ?: name, 0644, NULL, out.bytes, out.size);
+	if (!ret)
+		say_stats(command, &out);
+	free(name);
+	sframe_free(&out);
+	return ret;
+}
+
+/* The section of an ELF file; false if it has none, or is damaged. */
+static bool section_of(const struct image *image, const u8 *bytes,
+		       struct section *section)
+{
+	u64 offset, size;
+
+	if (image_sframe(image, &section->addr, &offset, &size))
+		return false;
+	section->bytes = bytes + offset;
+	section->size = size;
+	return true;
+}
+
+static bool is_section(const u8 *bytes, size_t size)
+{
+	return size >= 2 && bytes[0] == (SFRAME_MAGIC & 0xff) && bytes[1] == SFRAME_MAGIC >> 8;
+}
+
+static int do_dump(const struct command *command)
+{
+	struct section section = { .addr = command->options.addr };
+	char message[SFRAME_MESSAGE];
+	struct image image;
+	u8 *bytes;
+	size_t size;
+	int ret;
+
+	ret = read_file(command->file, &bytes, &size);
+	if (ret)
+		return ret;
+	if (is_section(bytes, size)) {
+		section.bytes = bytes;
+		section.size = size;
+		ret = dump_section(&section, command->file);
+	} else if (image_open_memory(&image, bytes, size, message)) {
+		ret = fail(1, "%s: %s", command->file, message);
+	} else {
+		ret = section_of(&image, bytes, &section) ?
+			dump_section(&section, command->file) :
+			fail(1, "%s: has no .sframe", command->file);
+		image_close(&image);
+	}
+	free(bytes);
+	return ret;
+}
+
+/* The section that is to be checked, in @out if it was read or made for this. */
+static int section_to_check(const struct command *command, struct image *image,
+			    const u8 *bytes, struct section *section,
+			    struct sframe_output *out)
+{
+	if (command->section) {
+		int ret = read_file(command->section, &out->bytes, &out->size);
+
+		if (ret)
+			return ret;
+	} else if (!command->format && !command->addr && section_of(image, bytes, section)) {
+		return 0;
+	} else if (convert_image(image, &command->options, out)) {
+		return fail(1, "%s: %s", command->file, image->message);
+	}
+	section->bytes = out->bytes;
+	section->size = out->size;
+	section->addr = command->options.addr;
+	return 0;
+}
+
+static int check_image(const struct command *command, struct image *image,
+		       const u8 *bytes)
+{
+	struct sframe_output out = {};
+	struct section section = {};
+	int ret;
+
+	ret = section_to_check(command, image, bytes, &section, &out);
+	if (ret)
+		return ret;
+	ret = image_open_cfi(image);
+	if (!ret)
+		ret = check_section(image, &section, command->file, command->partial);
+	if (ret < 0)
+		ret = fail(1, "%s: %s", command->file, image->message);
+	sframe_free(&out);
+	return ret;
+}
+
+static int do_check(const struct command *command)
+{
+	char message[SFRAME_MESSAGE];
+	struct image image;
+	u8 *bytes;
+	size_t size;
+	int ret;
+
+	ret = read_file(command->file, &bytes, &size);
+	if (ret)
+		return ret;
+	if (image_open_memory(&image, bytes, size, message)) {
+		ret = fail(1, "%s: %s", command->file, message);
+	} else {
+		ret = check_image(command, &image, bytes);
+		image_close(&image);
+	}
+	free(bytes);
+	return ret;
+}
+
+static int do_install(const struct command *command)
+{
+	struct sframe_output out = {};
+	char message[SFRAME_MESSAGE];
+	struct image image;
+	struct stat st;
+	u8 *bytes;
+	size_t size;
+	int ret;
+
+	ret = read_file(command->file, &bytes, &size);
+	if (ret)
+		return ret;
+	if (stat(command->file, &st)) {
+		free(bytes);
+		return fail(1, "%s: cannot be read: %s", command->file, strerror(errno));
+	}
+	ret = image_open_memory(&image, bytes, size, message);
+	if (!ret) {
+		ret = install_image(&image, bytes, size, command->options.version, &out);
+		image_close(&image);
+	}
+	if (ret)
+		ret = fail(1, "%s: %s", command->file, message);
+	else
+		ret = write_file(command->output ?: command->file, st.st_mode,
+				 command->output ? NULL : &st, out.bytes, out.size);
+	if (!ret)
+		say_stats(command, &out);
+	sframe_free(&out);
+	free(bytes);
+	return ret;
+}
+
+static bool parse_number(const char *text, u64 *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 0);
+	return !errno && *text >= '0' && *text <= '9' && !*end;
+}
+
+/* Returns 0, -1 if there was all that is to be done, or the status of an error. */
+static int parse(int argc, char **argv, struct command *command)
+{
+	static const struct option options[] = {
+		{ "output",	required_argument,	NULL, 'o' },
+		{ "format",	required_argument,	NULL, 'f' },
+		{ "address",	required_argument,	NULL, 'a' },
+		{ "partial",	no_argument,		NULL, 'p' },
+		{ "verbose",	no_argument,		NULL, 'v' },
+		{ "help",	no_argument,		NULL, 'h' },
+		{}
+	};
+	u64 version;
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":o:f:a:pvh", options, NULL)) != -1) {
+		switch (option) {
+		case 'o':
+			command->output = optarg;
+			break;
+		case 'f':
+			if (!parse_number(optarg, &version) || version < 2 || version > 3)
+				return fail(2, "--format takes 2 or 3, and not '%s'", optarg);
+			command->options.version = version;
+			command->format = true;
+			break;
+		case 'a':
+			if (!parse_number(optarg, &command->options.addr))
+				return fail(2, "--address takes a number, and not '%s'", optarg);
+			command->addr = true;
+			break;
+		case 'p':
+			command->partial = true;
+			break;
+		case 'v':
+			command->verbose = true;
+			break;
+		case 'h':
+			help();
+			return -1;
+		case ':':
+			return fail(2, "'%s' lacks its value", argv[optind - 1]);
+		default:
+			return fail(2, "there is no option '%s'", argv[optind - 1]);
+		}
+	}
+	return 0;
+}
+
+static const struct verb {
+	const char	*name;
+	int		(*run)(const struct command *command);
+	int		files;
+} verbs[] = {
+	{ "convert",	do_convert,	1 },
+	{ "dump",	do_dump,	1 },
+	{ "check",	do_check,	2 },
+	{ "install",	do_install,	1 },
+};
+
+static int run_verb(const struct verb *verb, int argc, char **argv, struct command *command)
+{
+	int nr = argc - optind, ret;
+	struct stat st;
+
+	if (!nr)
+		return fail(2, "%s needs a FILE", verb->name);
+	if (nr > verb->files)
+		return fail(2, "%s takes no '%s'", verb->name, argv[optind + verb->files]);
+	command->file = argv[optind];
+	command->section = nr > 1 ? argv[optind + 1] : NULL;
+	if (verb->run == do_install && command->addr)
+		return fail(2, "install finds an address itself");
+	if (!stat(command->file, &st))
+		image_limit_memory(st.st_size);
+	ret = verb->run(command);
+	if (fflush(stdout) || ferror(stdout))
+		return fail(1, "standard output cannot be written: %s", strerror(errno));
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	struct command command = {};
+	int ret;
+
+	if (argc < 2)
+		return fail(2, "needs a verb: convert, dump, check, install or run");
+	if (argv[1][0] == '-') {
+		ret = parse(argc, argv, &command);
+		return ret < 0 ? 0 : ret ?: fail(2, "options come behind a verb");
+	}
+	/* Its options are its own: they end where a command begins. */
+	if (!strcmp(argv[1], "run"))
+		return run_main(argc - 1, argv + 1);
+	for (unsigned int i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
+		if (strcmp(argv[1], verbs[i].name))
+			continue;
+		ret = parse(argc - 1, argv + 1, &command);
+		if (ret)
+			return ret < 0 ? 0 : ret;
+		return run_verb(&verbs[i], argc - 1, argv + 1, &command);
+	}
+	return fail(2, "there is no verb '%s'", argv[1]);
+}

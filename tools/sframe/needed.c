@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a program needs before it runs: its interpreter, and the libraries that it and
+ * these name, where the dynamic linker most often finds them.
+ *
+ * It is a guess, for a head start: what is missed is seen when it is mapped.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session.h"
+
+/* Files at most; cc1 needs 10, and programs with windows 100. */
+#define NEEDED_MAX	512
+
+/**
+ * struct needed - what is known to be needed
+ * @paths:	files, real names
+ * @nr:		number of @paths
+ */
+struct needed {
+	char		*paths[NEEDED_MAX];
+	unsigned int	nr;
+};
+
+static const char *const standard_dirs[] = {
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64",
+	"/lib", "/usr/lib", "/usr/local/lib",
+};
+
+/* Returns false if it is not there. */
+static bool add_path(struct needed *needed, const char *path)
+{
+	char *real = access(path, R_OK) ? NULL : realpath(path, NULL);
+
+	if (!real)
+		return false;
+	for (unsigned int i = 0; i < needed->nr; i++) {
+		if (!strcmp(needed->paths[i], real)) {
+			free(real);
+			return true;
+		}
+	}
+	if (needed->nr == NEEDED_MAX)
+		free(real);
+	else
+		needed->paths[needed->nr++] = real;
+	return true;
+}
+
+/* A name in directories that are separated by colons, of which some are relative to @of. */
+static bool add_from(struct needed *needed, const char *dirs, const char *of, const char *name)
+{
+	char path[PATH_MAX], dir[PATH_MAX], origin[PATH_MAX];
+
+	snprintf(origin, sizeof(origin), "%s", of);
+	for (const char *end; dirs && *dirs; dirs = *end ? end + 1 : end) {
+		const char *begin = dirs;
+
+		end = strchrnul(dirs, ':');
+		if (!strncmp(begin, "$ORIGIN", 7))
+			begin += 7;
+		else if (!strncmp(begin, "${ORIGIN}", 9))
+			begin += 9;
+		snprintf(dir, sizeof(dir), "%s%.*s", begin == dirs ? "" : dirname(origin),
+			 (int)(end - begin), begin);
+		if (begin != dirs)
+			snprintf(origin, sizeof(origin), "%s", of);
+		if (snprintf(path, sizeof(path), "%s/%s", dir, name) < (int)sizeof(path) &&
+		    add_path(needed, path))
+			return true;
+	}
+	return false;
+}
+
+static void add_library(struct needed *needed, const char *runpath, const char *of,
+			const char *name)
+{
+	char path[PATH_MAX];
+
+	if (strchr(name, '/')) {
+		add_path(needed, name);
+		return;
+	}
+	if (add_from(needed, getenv("LD_LIBRARY_PATH"), of, name) ||
+	    add_from(needed, runpath, of, name))
+		return;
+	for (unsigned int i = 0; i < sizeof(standard_dirs) / sizeof(*standard_dirs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", standard_dirs[i], name);
+		if (add_path(needed, path))
+			return;
+	}
+}
+
+/* What .dynamic says: first where to look, then what for. */
+static void read_dynamic(struct needed *needed, Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr,
+			 const char *path)
+{
+	Elf_Data *data = elf_getdata(scn, NULL);
+	const char *runpath = NULL, *name;
+	GElf_Dyn dyn;
+
+	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+		if (dyn.d_tag == DT_RUNPATH || (dyn.d_tag == DT_RPATH && !runpath))
+			runpath = elf_strptr(elf, shdr->sh_link, dyn.d_un.d_val);
+	}
+	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+		name = dyn.d_tag == DT_NEEDED ?
+			elf_strptr(elf, shdr->sh_link, dyn.d_un.d_val) : NULL;
+		if (name)
+			add_library(needed, runpath, path, name);
+	}
+}
+
+static void read_elf(struct needed *needed, Elf *elf, const char *path)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	size_t nr = 0;
+
+	while ((scn = elf_nextscn(elf, scn))) {
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == SHT_DYNAMIC)
+			read_dynamic(needed, elf, scn, &shdr, path);
+	}
+	elf_getphdrnum(elf, &nr);
+	for (size_t i = 0; i < nr; i++) {
+		char name[PATH_MAX];
+		Elf_Data *data;
+		GElf_Phdr phdr;
+
+		if (!gelf_getphdr(elf, i, &phdr) || phdr.p_type != PT_INTERP)
+			continue;
+		data = elf_getdata_rawchunk(elf, phdr.p_offset, phdr.p_filesz, ELF_T_BYTE);
+		if (data && snprintf(name, sizeof(name), "%.*s", (int)phdr.p_filesz,
+				     (char *)data->d_buf) < (int)sizeof(name))
+			add_path(needed, name);
+	}
+}
+
+/* "#!/usr/bin/env python3" is about two programs. */
+static void read_script(struct needed *needed, char *line)
+{
+	char *save, *program = strtok_r(line, " \t\n", &save), *word;
+
+	if (!program)
+		return;
+	add_path(needed, program);
+	word = strtok_r(NULL, " \t\n", &save);
+	if (word && !strcmp(basename(program), "env"))
+		add_from(needed, getenv("PATH"), "", word);
+}
+
+static void read_file(struct needed *needed, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	char line[256] = {};
+	Elf *elf;
+
+	if (fd < 0)
+		return;
+	if (pread(fd, line, sizeof(line) - 1, 0) > 2 && !strncmp(line, "#!", 2)) {
+		line[strcspn(line, "\n")] = '\0';
+		read_script(needed, line + 2);
+	} else {
+		elf_version(EV_CURRENT);
+		elf = elf_begin(fd, ELF_C_READ, NULL);
+		if (elf && elf_kind(elf) == ELF_K_ELF)
+			read_elf(needed, elf, path);
+		elf_end(elf);
+	}
+	close(fd);
+}
+
+/**
+ * needed_files - find what a program needs
+ * @program:	its name, as of a command
+ * @found:	called for each file
+ * @data:	for @found
+ */
+void needed_files(const char *program, watch_fn found, void *data)
+{
+	struct needed needed = {};
+
+	if (strchr(program, '/'))
+		add_path(&needed, program);
+	else
+		add_from(&needed, getenv("PATH"), "", program);
+	for (unsigned int i = 0; i < needed.nr; i++)
+		read_file(&needed, needed.paths[i]);
+	for (unsigned int i = 0; i < needed.nr; i++) {
+		const struct mapping mapping = { .path = needed.paths[i] };
+
+		found(data, &mapping);
+		free(needed.paths[i]);
+	}
+}

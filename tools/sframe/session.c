@@ -1,0 +1,786 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A session: hand all that is in the cache to the kernel, convert what the tasks map that
+ * are watched, and keep book of what cannot be.
+ *
+ * One process, which waits for mappings and for conversions. What is handed in ends with
+ * it.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <search.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "session.h"
+
+#define JOBS_MAX	64
+
+/* Of the cache, so that there is room for what a user maps beside it. */
+#define CACHED_MAX	3000
+
+/* When to say how far it is, and how often to look where nobody tells, in ms. */
+#define PATIENCE	1000
+#define PAUSE		100
+
+/* Of a section that was not there until the end. */
+#define LATE_TOO_LATE	-1
+
+/**
+ * struct dso - a file that was met
+ * @id:		its build-id; of size 0 if there is none
+ * @path:	its name, NULL if it is known by the cache alone
+ * @why:	why it has no section, NULL if it has one or needs none
+ * @own:	what is made of it may be believed later
+ * @again:	it may be there when it is mapped the next time
+ * @since:	when it was mapped, if it was not known before, in ms
+ * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
+ * @file:	the file, open, while it waits to be converted
+ * @next:	in the queue
+ */
+struct dso {
+	struct build_id	id;
+	char		*path;
+	char		*why;
+	bool		own;
+	bool		again;
+	long		since;
+	long		late;
+	int		file;
+	struct dso	*next;
+};
+
+/**
+ * struct running - a conversion
+ * @job:	that does it
+ * @dso:	of what
+ */
+struct running {
+	struct job	job;
+	struct dso	*dso;
+};
+
+/**
+ * struct session - see the start of this file
+ * @options:	what it is for
+ * @device:	the kernel's, open
+ * @cache:	the cache, -1 if there is none
+ * @watch:	what is watched
+ * @dsos:	files by build-id
+ * @paths:	files without, by name
+ * @files:	what is known by device and inode
+ * @queue:	dsos that wait to be converted
+ * @end:	of @queue
+ * @waiting:	dsos in @queue
+ * @jobs:	conversions
+ * @nr_jobs:	of these
+ * @max_jobs:	how many there may be
+ * @for_all:	sections are used for tasks of others
+ * @runs:	the start is over, so what is met is late
+ * @ended:	how many conversions are over
+ * @sections:	how many the kernel was given
+ * @converted:	how many of these were made
+ * @cached:	how many are of the cache, and not known to be needed
+ * @late:	how many were not made in time
+ */
+struct session {
+	struct sframe_session_options	options;
+	int				device;
+	int				cache;
+	struct watch			*watch;
+	void				*dsos;
+	void				*paths;
+	void				*files;
+	struct dso			*queue;
+	struct dso			**end;
+	unsigned int			waiting;
+	struct running			jobs[JOBS_MAX];
+	unsigned int			nr_jobs;
+	unsigned int			max_jobs;
+	bool				for_all;
+	bool				runs;
+	unsigned int			ended;
+	unsigned int			sections;
+	unsigned int			converted;
+	unsigned int			cached;
+	unsigned int			late;
+};
+
+/**
+ * sframe_printable - make a name of a file, or what is said of it, fit for a terminal
+ * @text:	the text, of which all that controls a terminal is replaced
+ */
+void sframe_printable(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if (iscntrl(*c))
+			*c = '?';
+		else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			*c = c[1] = '?';
+	}
+}
+
+/**
+ * session_say - a line on stderr, unless that is to be quiet
+ * @session:	who says it
+ * @format:	as of printf()
+ */
+void session_say(const struct session *session, const char *format, ...)
+{
+	va_list args;
+	char *line;
+
+	va_start(args, format);
+	if (vasprintf(&line, format, args) < 0)
+		line = NULL;
+	va_end(args);
+	if (line && !session->options.quiet) {
+		sframe_printable(line);
+		fprintf(stderr, "sframe: %s\n", line);
+	}
+	free(line);
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	return memcmp(&((const struct dso *)a)->id, &((const struct dso *)b)->id,
+		      sizeof(struct build_id));
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(((const struct dso *)a)->path, ((const struct dso *)b)->path);
+}
+
+static int compare_files(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* a new entry, in a tree; NULL if there is one, or no memory. */
+static struct dso *dso_new(struct session *session, const struct build_id *id,
+			   const char *path)
+{
+	struct dso *dso = calloc(1, sizeof(*dso)), **place;
+
+	if (!dso)
+		return NULL;
+	dso->id = *id;
+	dso->file = -1;
+	dso->path = path ? strdup(path) : NULL;
+	if (path && !dso->path)
+		goto free;
+	place = id->size ? tsearch(dso, &session->dsos, compare_ids) :
+			   tsearch(dso, &session->paths, compare_paths);
+	if (place && *place == dso)
+		return dso;
+free:
+	free(dso->path);
+	free(dso);
+	return NULL;
+}
+
+static void dso_free(void *data)
+{
+	struct dso *dso = data;
+
+	if (dso->file >= 0)
+		close(dso->file);
+	free(dso->path);
+	free(dso->why);
+	free(dso);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+dso_lose(struct session *session, struct dso *dso, const char *format, ...)
+{
+	va_list args;
+
+	free(dso->why);
+	va_start(args, format);
+	if (vasprintf(&dso->why, format, args) < 0)
+		dso->why = NULL;
+	va_end(args);
+	if (session->options.verbose && dso->path && dso->why)
+		session_say(session, "%s: %s", dso->path, dso->why);
+}
+
+static void dso_keep(struct dso *dso)
+{
+	free(dso->why);
+	dso->why = NULL;
+	dso->again = false;
+}
+
+static void dso_add(struct session *session, struct dso *dso, int section)
+{
+	int ret = device_add(session->device, &dso->id, section);
+
+	dso_keep(dso);
+	if (!ret) {
+		session->sections++;
+		return;
+	}
+	/* It may be a damaged one of the cache. */
+	if (session->cache >= 0 && (ret == -EINVAL || ret == -EOPNOTSUPP)) {
+		cache_remove(session->cache, &dso->id);
+		dso->again = true;
+	}
+	dso_lose(session, dso, "has a section that the kernel does not take: %s",
+		 strerror(-ret));
+}
+
+/* Into the tree for what was seen. */
+static void session_see(struct session *session, const char *file)
+{
+	char **place, *copy = file ? strdup(file) : NULL;
+
+	place = copy ? tsearch(copy, &session->files, compare_files) : NULL;
+	if (!place || *place != copy)
+		free(copy);
+}
+
+/**
+ * sframe_open_in - open what users name, if it is an ordinary file
+ * @root:	where absolute names begin, as those of a container do
+ * @path:	the name
+ *
+ * Return: the file, to be read; -1 if there is none.
+ */
+int sframe_open_in(const char *root, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found, fd = -1;
+	char name[32];
+	struct stat st;
+
+	found = at < 0 ? -1 : syscall(SYS_openat2, at, path, &how, sizeof(how));
+	if (at >= 0)
+		close(at);
+	if (found < 0)
+		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
+	/* Who has a lease of it would keep us waiting. */
+	if (!fstat(found, &st) && S_ISREG(st.st_mode))
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	close(found);
+	return fd;
+}
+
+/*
+ * The build-id of somebody else's file may be that of any other. So what is made of it is
+ * not kept; and as root's sections are for all tasks, it is good for what root runs only.
+ * Root of a container is root.
+ */
+static bool is_own(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (!st.st_uid || st.st_uid == geteuid()) &&
+	       !(st.st_mode & 002);
+}
+
+/* Is it what we have by that name, and not what a container has? */
+static bool is_here(int fd, const char *path)
+{
+	int here = sframe_open_in("/", path);
+	struct stat st, ours;
+	bool same;
+
+	if (here < 0)
+		return false;
+	same = !fstat(fd, &st) && !fstat(here, &ours) &&
+	       st.st_dev == ours.st_dev && st.st_ino == ours.st_ino;
+	close(here);
+	return same;
+}
+
+/*
+ * The file of a mapping, by the name that it has for its task; which may be gone with its
+ * file system, while we have it by the same name. Returns the file, and what it is; or
+ * -ENOENT if it is gone, or another error, and the reason, which is nothing if it is no
+ * file to convert.
+ */
+static int mapping_open(const struct session *session, const struct mapping *mapping,
+			struct build_id *id, bool *has_sframe, char *message)
+{
+	int error = -ENOENT;
+	char root[32];
+
+	snprintf(message, SFRAME_MESSAGE, "is not there any more");
+	for (int here = !mapping->pid; here < 2; here++) {
+		int fd, ret;
+
+		snprintf(root, sizeof(root), "/proc/%d/root", mapping->pid);
+		fd = sframe_open_in(here ? "/" : root, mapping->path);
+		if (fd < 0)
+			continue;
+		error = -EACCES;
+		if (session->for_all && session->options.running && !is_own(fd)) {
+			snprintf(message, SFRAME_MESSAGE, "belongs to somebody else");
+			close(fd);
+			continue;
+		}
+		ret = file_build_id(fd, id, has_sframe, message);
+		if (ret) {
+			/* What has a build-id was a program to the kernel, if not to us. */
+			if (!mapping->id.size)
+				message[0] = '\0';
+		} else if (mapping->id.size && memcmp(id, &mapping->id, sizeof(*id))) {
+			snprintf(message, SFRAME_MESSAGE, "is another file by now");
+		} else {
+			return fd;
+		}
+		close(fd);
+	}
+	*id = mapping->id;
+	*has_sframe = false;
+	return error;
+}
+
+static void session_queue(struct session *session, struct dso *dso, int fd,
+			  const char *path)
+{
+	dso->file = fd;
+	dso->own = is_own(fd) && is_here(fd, path);
+	dso->next = NULL;
+	*session->end = dso;
+	session->end = &dso->next;
+	session->waiting++;
+	if (session->runs)
+		dso->since = now_ms();
+}
+
+static int session_cached(const struct session *session, const struct build_id *id)
+{
+	return id->size && session->cache >= 0 ? cache_find(session->cache, id) : -1;
+}
+
+/* The entry of what was not met before, or not found. */
+static struct dso *session_new_dso(struct session *session, const struct build_id *id,
+				   const char *path)
+{
+	const struct dso key = { .id = *id };
+	struct dso **known = id->size ? tfind(&key, &session->dsos, compare_ids) : NULL;
+
+	if (known)
+		return (*known)->again ? *known : NULL;
+	return dso_new(session, id, path);
+}
+
+static void session_found(void *data, const struct mapping *mapping)
+{
+	const struct dso key = { .id = mapping->id, .path = (char *)mapping->path };
+	char message[SFRAME_MESSAGE] = "";
+	struct session *session = data;
+	struct build_id id = mapping->id;
+	struct dso *dso, **known;
+	bool has_sframe = false;
+	int fd = -1, section;
+
+	known = id.size ? tfind(&key, &session->dsos, compare_ids) : NULL;
+	if (known && !(*known)->again)
+		return;
+	if (mapping->file && tfind(mapping->file, &session->files, compare_files))
+		return;
+	section = session_cached(session, &id);
+	if (section < 0)
+		fd = mapping_open(session, mapping, &id, &has_sframe, message);
+	if (fd >= 0 && !mapping->id.size)
+		section = session_cached(session, &id);
+	/* Who had it may have ended, and others not. */
+	if (fd != -ENOENT) {
+		session_see(session, mapping->file);
+		known = tfind(&key, &session->paths, compare_paths);
+		if (known && (*known)->again)
+			dso_keep(*known);
+	}
+
+	dso = section < 0 && fd < 0 && !message[0] ? NULL :
+		session_new_dso(session, &id, mapping->path);
+	if (!dso) {
+		/* It is known, or nothing that could have a section. */
+	} else if (section >= 0) {
+		dso_add(session, dso, section);
+	} else if (fd < 0) {
+		dso->again = id.size || fd == -ENOENT;
+		dso_lose(session, dso, "%s", message);
+	} else if (has_sframe) {
+		dso_keep(dso);
+	} else if (!id.size) {
+		dso_lose(session, dso, "has no build-id");
+	} else {
+		dso_keep(dso);
+		session_queue(session, dso, fd, mapping->path);
+		fd = -1;
+	}
+	if (section >= 0)
+		close(section);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void session_start_jobs(struct session *session)
+{
+	while (session->queue && session->nr_jobs < session->max_jobs) {
+		struct running *running = &session->jobs[session->nr_jobs];
+		struct dso *dso = session->queue;
+		int ret;
+
+		session->queue = dso->next;
+		if (!session->queue)
+			session->end = &session->queue;
+		session->waiting--;
+		running->dso = dso;
+		ret = job_start(&running->job, dso->file);
+		close(dso->file);
+		dso->file = -1;
+		if (ret)
+			dso_lose(session, dso, "cannot be converted: %s", strerror(-ret));
+		else
+			session->nr_jobs++;
+	}
+}
+
+static void session_end_job(struct session *session, struct running *running)
+{
+	struct dso *dso = running->dso;
+	char message[SFRAME_MESSAGE];
+	int section = job_end(&running->job, message), kept;
+
+	*running = session->jobs[--session->nr_jobs];
+	session->ended++;
+	if (section < 0) {
+		dso_lose(session, dso, "%s", message);
+		return;
+	}
+	session->converted++;
+	if (session->options.verbose)
+		session_say(session, "%s: converted", dso->path);
+	/* The kernel need not keep what a file has in memory. */
+	if (session->cache >= 0 && dso->own && !session->options.read_only &&
+	    !cache_save(session->cache, &dso->id, section)) {
+		kept = cache_find(session->cache, &dso->id);
+		if (kept >= 0) {
+			close(section);
+			section = kept;
+		}
+	}
+	dso_add(session, dso, section);
+	close(section);
+	if (dso->since && !dso->late)
+		dso->late = now_ms() - dso->since + 1;
+}
+
+/* Wait for something to do, and do it. Returns true when @until has happened. */
+static bool session_step(struct session *session, struct pollfd until, int timeout)
+{
+	unsigned int watched = watch_nr(session->watch), nr = 0;
+	struct pollfd fds[1 + JOBS_MAX + watched];
+	int ready;
+
+	session_start_jobs(session);
+	fds[nr++] = until;
+	for (unsigned int i = 0; i < session->nr_jobs; i++)
+		fds[nr++] = (struct pollfd) { .fd = session->jobs[i].job.pidfd, .events = POLLIN };
+	for (unsigned int i = 0; i < watched; i++)
+		fds[nr++] = (struct pollfd) {
+			.fd = watch_fd(session->watch, i), .events = POLLIN
+		};
+	if (timeout < 0 && watch_has_ended(session->watch))
+		timeout = PAUSE;
+	ready = poll(fds, nr, timeout);
+	if (ready < 0)
+		return errno != EINTR;
+	for (unsigned int i = 0; i < watched; i++) {
+		if (fds[nr - watched + i].revents & ~POLLIN)
+			watch_end(session->watch, i);
+	}
+	/* From behind: who has ended is replaced by the last one. */
+	for (unsigned int i = session->nr_jobs; i > 0; i--) {
+		if (fds[i].revents)
+			session_end_job(session, &session->jobs[i - 1]);
+	}
+	if (session->watch && !watch_read(session->watch, session_found, session))
+		watch_rescan(session->options.pids, session->options.nr_pids, session_found,
+			     session);
+	return !!fds[0].revents;
+}
+
+/* Once, or on a terminal each time. */
+static void session_progress(const struct session *session, unsigned int done, bool first)
+{
+	unsigned int all = done + session->waiting + session->nr_jobs;
+
+	if (session->options.quiet)
+		return;
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\rsframe: %u of %u files are converted for the first time",
+			done, all);
+	else if (first)
+		session_say(session, "%u files are converted for the first time", all);
+}
+
+/**
+ * session_convert - wait for all that is to be converted
+ * @session:	the session
+ * @fd:		who waits for it: hung up if that is nobody any more; or -1
+ */
+void session_convert(struct session *session, int fd)
+{
+	const struct pollfd until = { .fd = fd };
+	unsigned int before = session->ended;
+	long next = now_ms() + PATIENCE;
+	bool first = true;
+
+	while (session->queue || session->nr_jobs) {
+		if (session_step(session, until, PAUSE))
+			break;
+		if (now_ms() < next)
+			continue;
+		session_progress(session, session->ended - before, first);
+		next += PATIENCE;
+		first = false;
+	}
+	if (!first && isatty(STDERR_FILENO) && !session->options.quiet) {
+		session_progress(session, session->ended - before, false);
+		fputc('\n', stderr);
+	}
+}
+
+/**
+ * session_run - go on until something has happened
+ * @session:	the session
+ * @fd:		ready to be read then
+ */
+void session_run(struct session *session, int fd)
+{
+	const struct pollfd until = { .fd = fd, .events = POLLIN };
+
+	session->runs = true;
+	while (!session_step(session, until, -1))
+		;
+	/* For those that nobody waited for. */
+	session->late = session->waiting + session->nr_jobs;
+	for (struct dso *dso = session->queue; dso; dso = dso->next)
+		dso->late = LATE_TOO_LATE;
+	for (unsigned int i = 0; i < session->nr_jobs; i++)
+		session->jobs[i].dso->late = LATE_TOO_LATE;
+}
+
+struct missed {
+	sframe_missed_fn	fn;
+	void			*data;
+};
+
+static void missed_dso(const void *node, VISIT visit, void *data)
+{
+	const struct dso *dso = *(const struct dso *const *)node;
+	const struct missed *missed = data;
+	char why[64];
+
+	if ((visit != postorder && visit != leaf) || !dso->path)
+		return;
+	if (dso->why) {
+		missed->fn(missed->data, dso->path, false, dso->why);
+	} else if (dso->late == LATE_TOO_LATE) {
+		missed->fn(missed->data, dso->path, true, "has a section for the next time only");
+	} else if (dso->late) {
+		snprintf(why, sizeof(why), "had no section for its first %ld.%03ld s",
+			 dso->late / 1000, dso->late % 1000);
+		missed->fn(missed->data, dso->path, true, why);
+	}
+}
+
+/**
+ * session_missed - list what had no section, or not from its start on
+ * @session:	the session
+ * @missed:	called for each file
+ * @data:	for @missed
+ */
+void session_missed(struct session *session, sframe_missed_fn missed, void *data)
+{
+	struct missed arg = { .fn = missed, .data = data };
+
+	twalk_r(session->dsos, missed_dso, &arg);
+	twalk_r(session->paths, missed_dso, &arg);
+}
+
+/**
+ * session_summary - say how many sections there were
+ * @session:	the session
+ */
+void session_summary(const struct session *session)
+{
+	if (session->options.verbose)
+		session_say(session, "%u sections, of which %u were made now",
+			    session->sections, session->converted);
+	if (session->late)
+		session_say(session, "%u sections were made for the next time only",
+			    session->late);
+}
+
+/* Of the cache, whoever needs it. What is damaged is made again when it is needed. */
+static int session_known(void *data, const struct build_id *id, int fd)
+{
+	const struct dso key = { .id = *id };
+	struct session *session = data;
+	int ret;
+
+	if (tfind(&key, &session->dsos, compare_ids))
+		return 0;
+	ret = device_add(session->device, id, fd);
+	if (ret == -EINVAL || ret == -EOPNOTSUPP)
+		cache_remove(session->cache, id);
+	if (ret == -EDQUOT)
+		session_say(session,
+			    "the user has too many sections, see kernel.unwind_user_sframe_max");
+	if (!ret && dso_new(session, id, NULL)) {
+		session->sections++;
+		session->cached++;
+	}
+	return ret == -EDQUOT || session->cached == CACHED_MAX;
+}
+
+/* The cache of perf: PERF_BUILDID_DIR, or ~/.debug. */
+static int session_open_cache(const char *dir, bool make)
+{
+	const char *home = getenv("HOME");
+	char path[PATH_MAX];
+
+	if (!dir)
+		dir = getenv("PERF_BUILDID_DIR");
+	if (!dir && !home) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (!dir) {
+		snprintf(path, sizeof(path), "%s/.debug", home);
+		dir = path;
+	}
+	return cache_open(dir, make);
+}
+
+static int session_open(struct session *session, char *message)
+{
+	const struct sframe_session_options *options = &session->options;
+	struct rlimit files;
+
+	session->device = device_open();
+	if (session->device < 0) {
+		snprintf(message, SFRAME_MESSAGE, errno == ENOENT ?
+			 "this kernel takes no sections: it has no /dev/unwind_sframe" :
+			 "/dev/unwind_sframe cannot be opened: %s", strerror(errno));
+		return -1;
+	}
+	session->for_all = device_is_for_all();
+	/* For headers. */
+	image_limit_memory(0);
+	/* Files that wait are open, and so is an event for each thread and CPU. */
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	session->cache = session_open_cache(options->cache, !options->read_only);
+	if (session->cache < 0 && !options->read_only)
+		session_say(session, "there is no cache, so this is for once: %s",
+			    strerror(errno));
+	session->watch = watch_new(options->pids, options->nr_pids);
+	if (!session->watch && errno == ESRCH) {
+		snprintf(message, SFRAME_MESSAGE, "there is no process %d", options->pids[0]);
+		return -1;
+	}
+	if (!session->watch)
+		session_say(session, "%s cannot be watched for what is mapped later: %s",
+			    options->nr_pids ? "the process" : "the system", strerror(errno));
+	return 0;
+}
+
+/**
+ * session_new - begin a session
+ * @options:	what it is for
+ * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
+ *
+ * All that is in the cache is handed in, and what is needed beyond is waiting to be
+ * converted: see session_convert().
+ *
+ * Return: a session, for session_free(); NULL after an error.
+ */
+struct session *session_new(const struct sframe_session_options *options, char *message)
+{
+	struct session *session = calloc(1, sizeof(*session));
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!session) {
+		snprintf(message, SFRAME_MESSAGE, "there is no memory");
+		return NULL;
+	}
+	session->options = *options;
+	session->end = &session->queue;
+	session->max_jobs = cpus < 1 ? 1 : cpus > JOBS_MAX ? JOBS_MAX : cpus;
+	session->device = -1;
+	session->cache = -1;
+	if (session_open(session, message)) {
+		session_free(session);
+		return NULL;
+	}
+	if (options->program)
+		needed_files(options->program, session_found, session);
+	if (options->running)
+		watch_scan(options->pids, options->nr_pids, session_found, session);
+	if (session->cache >= 0)
+		cache_each(session->cache, session_known, session);
+	return session;
+}
+
+/**
+ * session_free - end a session
+ * @session:	what session_new() returned
+ *
+ * The kernel drops what was handed in.
+ */
+void session_free(struct session *session)
+{
+	char message[SFRAME_MESSAGE];
+
+	for (unsigned int i = 0; i < session->nr_jobs; i++) {
+		int section;
+
+		kill(session->jobs[i].job.pid, SIGKILL);
+		section = job_end(&session->jobs[i].job, message);
+		if (section >= 0)
+			close(section);
+	}
+	watch_free(session->watch);
+	if (session->cache >= 0)
+		close(session->cache);
+	if (session->device >= 0)
+		close(session->device);
+	tdestroy(session->dsos, dso_free);
+	tdestroy(session->paths, dso_free);
+	tdestroy(session->files, free);
+	free(session);
+}

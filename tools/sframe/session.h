@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Sections for all that a profiler meets: what is converted once is kept in a cache by
+ * build-id, and is handed to the kernel for as long as a session lasts.
+ */
+#ifndef _SFRAME_SESSION_H
+#define _SFRAME_SESSION_H
+
+#include <linux/types.h>
+#include <linux/unwind_sframe.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "server.h"
+
+/* cache.c: sections by build-id, in files */
+
+/**
+ * struct build_id - what a file is known by, wherever it is
+ * @size:	bytes of @bytes, 0 if there is none
+ * @bytes:	the build-id
+ */
+struct build_id {
+	u32	size;
+	u8	bytes[UNWIND_SFRAME_BUILD_ID_MAX];
+};
+
+/* The kernel takes none that is shorter, and the cache has directories by the first byte. */
+#define BUILD_ID_MIN	2
+
+int copy_file(int to, int from);
+int cache_open(const char *dir, bool make);
+int cache_find(int cache, const struct build_id *id);
+int cache_save(int cache, const struct build_id *id, int from);
+int cache_each(int cache, int (*found)(void *data, const struct build_id *id, int fd),
+	       void *data);
+void cache_remove(int cache, const struct build_id *id);
+int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
+
+/* device.c: the kernel's interface */
+
+int device_look(void);
+int device_open(void);
+bool device_is_for_all(void);
+int device_add(int device, const struct build_id *id, int section);
+
+/* jobs.c: conversions, each by a process of its own */
+
+/**
+ * struct job - a file that is converted
+ * @pid:	who does it
+ * @pidfd:	to wait for
+ * @output:	gets the section
+ * @message:	memory that is shared with @pid, of SFRAME_MESSAGE bytes: what is wrong
+ */
+struct job {
+	pid_t	pid;
+	int	pidfd;
+	int	output;
+	char	*message;
+};
+
+int job_start(struct job *job, int file);
+int job_end(struct job *job, char *message);
+
+/* watch.c: what tasks map */
+
+/**
+ * struct mapping - a file that a task has mapped executable
+ * @pid:	the task's process
+ * @path:	the name it has there
+ * @file:	its device, inode and name, as /proc has them; NULL if they are not known
+ * @id:	its build-id, if that is known
+ */
+struct mapping {
+	pid_t		pid;
+	const char	*path;
+	const char	*file;
+	struct build_id	id;
+};
+
+typedef void (*watch_fn)(void *data, const struct mapping *mapping);
+
+struct watch;
+
+struct watch *watch_new(const pid_t *pids, unsigned int nr_pids);
+void watch_free(struct watch *watch);
+unsigned int watch_nr(const struct watch *watch);
+int watch_fd(const struct watch *watch, unsigned int nr);
+void watch_end(struct watch *watch, unsigned int nr);
+bool watch_has_ended(const struct watch *watch);
+bool watch_read(struct watch *watch, watch_fn found, void *data);
+void watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
+void watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
+
+/* needed.c: what a program needs */
+
+void needed_files(const char *program, watch_fn found, void *data);
+
+/* session.c: all of it together */
+
+struct session;
+
+struct session *session_new(const struct sframe_session_options *options, char *message);
+void session_convert(struct session *session, int fd);
+void session_run(struct session *session, int fd);
+void session_missed(struct session *session, sframe_missed_fn missed, void *data);
+void session_summary(const struct session *session);
+void __attribute__((format(printf, 2, 3)))
+session_say(const struct session *session, const char *format, ...);
+void session_free(struct session *session);
+
+#endif /* _SFRAME_SESSION_H */

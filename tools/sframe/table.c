@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Functions and their rows, as they are between .eh_frame and a section; and a section
+ * that was read, for asking what it says of an address.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* Room for one more; @nr may be as large as memory allows. */
+static void *table_grow(void *array, size_t nr, size_t *space, size_t size)
+{
+	size_t more = *space ? *space * 2 : 1024;
+	void *grown;
+
+	if (nr < *space)
+		return array;
+	grown = realloc(array, more * size);
+	if (grown)
+		*space = more;
+	return grown;
+}
+
+/**
+ * table_function - add a function
+ * @table:	the table
+ * @start:	address of its code
+ * @end:	behind that
+ *
+ * Return: the function, which is valid until the next one is added; NULL if there is no
+ * memory.
+ */
+struct function *table_function(struct table *table, u64 start, u64 end)
+{
+	void *grown = table_grow(table->functions, table->nr, &table->space,
+				 sizeof(*table->functions));
+
+	if (!grown)
+		return NULL;
+	table->functions = grown;
+	table->functions[table->nr] = (struct function) {
+		.start = start,
+		.end   = end,
+		.first = table->nr_rows,
+	};
+	return &table->functions[table->nr++];
+}
+
+/**
+ * table_row - add a row to the function that was added last
+ * @table:	the table
+ * @function:	the function
+ * @row:	the row
+ *
+ * Return: 0, or -ENOMEM.
+ */
+int table_row(struct table *table, struct function *function, const struct row *row)
+{
+	void *grown = table_grow(table->rows, table->nr_rows, &table->rows_space,
+				 sizeof(*table->rows));
+
+	if (!grown)
+		return -ENOMEM;
+	table->rows = grown;
+	table->rows[table->nr_rows++] = *row;
+	function->nr++;
+	function->flex |= row_is_flex(row);
+	return 0;
+}
+
+static int table_compare(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/**
+ * table_sort - sort functions by their addresses, of which no two are the same
+ * @table:	the table
+ */
+void table_sort(struct table *table)
+{
+	if (table->nr)
+		qsort(table->functions, table->nr, sizeof(*table->functions), table_compare);
+}
+
+/**
+ * table_search - find a function
+ * @table:	the table
+ * @nr:		its functions, which are sorted, or the first ones that are
+ * @addr:	an address
+ *
+ * Return: the index of the first one that ends behind @addr, or @nr.
+ */
+size_t table_search(const struct table *table, size_t nr, u64 addr)
+{
+	size_t low = 0;
+
+	while (low < nr) {
+		size_t middle = low + (nr - low) / 2;
+
+		if (table->functions[middle].end > addr)
+			nr = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/**
+ * table_free - free a table
+ * @table:	the table
+ */
+void table_free(struct table *table)
+{
+	free(table->functions);
+	free(table->rows);
+	free(table->lost);
+}
+
+/**
+ * table_lose - remember what cannot be said
+ * @table:	the table
+ * @start:	address of that code, which is behind all that was lost so far
+ * @end:	behind that
+ * @loss:	why
+ *
+ * Return: 0, or -ENOMEM.
+ */
+int table_lose(struct table *table, u64 start, u64 end, enum sframe_loss loss)
+{
+	void *grown = table_grow(table->lost, table->nr_lost, &table->lost_space,
+				 sizeof(*table->lost));
+
+	if (!grown)
+		return -ENOMEM;
+	table->lost = grown;
+	table->lost[table->nr_lost++] = (struct lost) { start, end, loss };
+	return 0;
+}
+
+/**
+ * table_said - count bytes of functions with rows
+ * @table:	the table, sorted
+ * @start:	the first address that counts
+ * @end:	behind the last one
+ *
+ * Return: how many there are.
+ */
+u64 table_said(const struct table *table, u64 start, u64 end)
+{
+	u64 bytes = 0;
+
+	for (size_t i = table_search(table, table->nr, start); i < table->nr; i++) {
+		const struct function *function = &table->functions[i];
+
+		if (function->start >= end)
+			break;
+		if (function->nr)
+			bytes += (function->end < end ? function->end : end) -
+				 (function->start > start ? function->start : start);
+	}
+	return bytes;
+}
+
+static int read_damaged(struct image *image, const char *wrong)
+{
+	return image_error(image, EBADMSG, "has a damaged section: %s", wrong);
+}
+
+/* Rows ascend, and are for code that the function has. */
+static int read_rows(struct image *image, const struct section *section,
+		     const struct fde *fde, struct table *table)
+{
+	u64 limit = fde->block ?: fde->size, from = 0;
+	struct function *function;
+	size_t at = fde->rows;
+	const char *wrong;
+	struct row row;
+	bool padded;
+
+	function = table_function(table, fde->start, fde->start + fde->size);
+	if (!function)
+		return image_error(image, ENOMEM, "needs more memory than there is");
+	function->block = fde->block;
+	function->signal = fde->info & SFRAME_FDE_SIGNAL;
+	for (u32 i = 0; i < fde->nr; i++) {
+		wrong = section_row(section, fde, &at, &row, &padded);
+		if (!wrong && (row.start < from || row.start >= limit))
+			wrong = "rows do not ascend in their function";
+		if (wrong)
+			return read_damaged(image, wrong);
+		from = (u64)row.start + 1;
+		if (table_row(table, function, &row))
+			return image_error(image, ENOMEM, "needs more memory than there is");
+	}
+	return 0;
+}
+
+static int read_part(struct image *image, const struct section *section, struct table *table)
+{
+	struct fde fde;
+	int ret;
+
+	for (u32 i = 0; i < section->nr_fdes; i++) {
+		const char *wrong = section_fde(section, i, &fde);
+		const struct range *text;
+
+		if (wrong)
+			return read_damaged(image, wrong);
+		text = image_text(image, fde.start);
+		if (!fde.size || !text || fde.size > text->end - fde.start)
+			return read_damaged(image, "a function is not in code of the file");
+		if (!fde.nr && fde.info & SFRAME_FDE_SIGNAL)
+			continue;
+		/* Functions may share rows, but all of them together end some day. */
+		if (fde.nr > section->size || table->nr_rows > section->size)
+			return read_damaged(image, "it has more rows than bytes");
+		ret = read_rows(image, section, &fde, table);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/**
+ * table_read - read a section
+ * @image:	the file that it is about
+ * @from:	its bytes, their size and address
+ * @table:	gets its functions, sorted, but not those that say nothing: signal frames
+ *		without rows
+ * @version:	set to the latest version that a part of it has
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int table_read(struct image *image, const struct section *from, struct table *table,
+	       unsigned int *version)
+{
+	struct section section = *from;
+	u64 end = 0;
+
+	*version = 0;
+	section.next = 0;
+	do {
+		const char *wrong = section_open(&section, section.next);
+		int ret;
+
+		if (wrong)
+			return read_damaged(image, wrong);
+		if (section.version > *version)
+			*version = section.version;
+		ret = read_part(image, &section, table);
+		if (ret)
+			return ret;
+	} while (section.next);
+
+	table_sort(table);
+	for (size_t i = 0; i < table->nr; i++) {
+		if (table->functions[i].start < end)
+			return read_damaged(image, "functions overlap");
+		end = table->functions[i].end;
+	}
+	return 0;
+}
+
+/**
+ * table_at - what a section says of an address
+ * @table:	the section, as table_read() has read it
+ * @addr:	the address
+ * @end:	in: an address behind @addr; out: the first one of these with another answer
+ * @function:	set to the function that it is in
+ *
+ * Return: the row, or NULL.
+ */
+const struct row *table_at(const struct table *table, u64 addr, u64 *end,
+			   const struct function **function)
+{
+	static const struct row outermost = { .outermost = true };
+	size_t index = table_search(table, table->nr, addr), low = 0, high;
+	const struct function *found = &table->functions[index];
+	u64 off, block = 0, next;
+
+	*function = NULL;
+	if (index == table->nr || found->start > addr) {
+		if (index < table->nr && found->start < *end)
+			*end = found->start;
+		return NULL;
+	}
+	*function = found;
+	off = addr - found->start;
+	if (found->block) {
+		block = off / found->block * found->block;
+		off -= block;
+	}
+
+	/* The first row that is behind. */
+	for (high = found->nr; low < high;) {
+		size_t middle = low + (high - low) / 2;
+
+		if (table->rows[found->first + middle].start > off)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	next = found->end;
+	if (found->block && found->start + block + found->block < next)
+		next = found->start + block + found->block;
+	if (low < found->nr && found->start + block + table->rows[found->first + low].start < next)
+		next = found->start + block + table->rows[found->first + low].start;
+	if (next < *end)
+		*end = next;
+	if (!found->nr)
+		return &outermost;
+	return low ? &table->rows[found->first + low - 1] : NULL;
+}

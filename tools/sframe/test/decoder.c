@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * decoder FILE [SECTION]: the kernel's decoder takes the section, all of it, and says at
+ * each address what the decoder here says. Both are asked where either may change, and at
+ * the last address before that.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "kernel.h"
+
+static u8 *read_all(const char *name, size_t *size)
+{
+	int fd = open(name, O_RDONLY);
+	u8 *bytes = NULL;
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st))
+		bytes = malloc(st.st_size + 1);
+	if (!bytes || read(fd, bytes, st.st_size) != st.st_size) {
+		perror(name);
+		exit(2);
+	}
+	close(fd);
+	*size = st.st_size;
+	return bytes;
+}
+
+static bool same_rule(const struct rule *rule, u8 base, s32 off)
+{
+	return rule->base == base && (rule->off == off || base == BASE_SAME);
+}
+
+static bool same(const struct row *row, const struct function *function,
+		 const struct kernel_frame *frame)
+{
+	if (row->outermost || frame->outermost)
+		return row->outermost == frame->outermost;
+	return same_rule(&row->cfa, frame->cfa, frame->cfa_off) &&
+	       same_rule(&row->ra, frame->ra, frame->ra_off) &&
+	       same_rule(&row->fp, frame->fp, frame->fp_off) &&
+	       function->signal == frame->signal;
+}
+
+static bool ask(const struct table *table, const struct sframe_table *kernel, u64 addr)
+{
+	const struct function *function;
+	struct kernel_frame frame;
+	u64 end = UINT64_MAX;
+	const struct row *row = table_at(table, addr, &end, &function);
+	bool found = kernel_find(kernel, addr, &frame);
+
+	if (row ? found && same(row, function, &frame) : !found)
+		return true;
+	printf("0x%" PRIx64 ": %s here, %s in the kernel\n", addr, row ? "a row" : "none",
+	       found ? "a row" : "none");
+	return false;
+}
+
+/* Returns how many addresses have different answers. */
+static unsigned long compare(const struct table *table, const struct sframe_table *kernel,
+			     unsigned long *asked)
+{
+	unsigned long bad = 0;
+
+	for (size_t i = 0; i < table->nr; i++) {
+		const struct function *function = &table->functions[i];
+		u64 next;
+
+		bad += !ask(table, kernel, function->start - 1);
+		for (u64 addr = function->start; addr < function->end; addr = next) {
+			const struct function *unused;
+
+			next = function->end;
+			table_at(table, addr, &next, &unused);
+			bad += !ask(table, kernel, addr) + !ask(table, kernel, next - 1);
+			*asked += 2;
+		}
+		bad += !ask(table, kernel, function->end);
+	}
+	return bad;
+}
+
+int main(int argc, char **argv)
+{
+	struct section section = {};
+	char message[SFRAME_MESSAGE] = "has no section";
+	unsigned long asked = 0, bad;
+	struct kernel_counts counts;
+	struct sframe_table *kernel;
+	u64 offset, bytes;
+	struct table table = {};
+	unsigned int version;
+	struct image image;
+	u8 *file;
+	size_t size;
+
+	if (argc < 2)
+		return 2;
+	file = read_all(argv[1], &size);
+	if (image_open_memory(&image, file, size, message)) {
+		printf("%s: %s\n", argv[1], message);
+		return 2;
+	}
+	if (argc > 2) {
+		section.bytes = read_all(argv[2], &section.size);
+	} else if (!image_sframe(&image, &section.addr, &offset, &bytes)) {
+		section.bytes = file + offset;
+		section.size = bytes;
+	}
+	if (table_read(&image, &section, &table, &version)) {
+		printf("%s: %s\n", argv[1], message);
+		return 2;
+	}
+	kernel = kernel_open(section.bytes, section.size, section.addr,
+			     (const struct kernel_text *)image.text, image.nr_text, &counts);
+	if (!kernel || counts.bad) {
+		printf("%s: the kernel refuses %s\n", argv[1], kernel ? "a function" : "all");
+		return 1;
+	}
+	bad = compare(&table, kernel, &asked);
+	printf("%s: version %u, %u functions, %lu addresses, %lu differ\n", argv[1], version,
+	       counts.functions, asked, bad);
+	return bad || !asked;
+}

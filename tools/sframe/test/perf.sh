@@ -1,0 +1,336 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test what perf record --call-graph deferred does by itself about files without SFrame
+# section, on a kernel that takes them: perf.sh DIRECTORY [WORDS]
+#
+# Arguments, needs and results are those of run.sh.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+sections=$work/.debug/.sframe/1
+
+# recorded FILE ARGUMENT...: a recording, with what perf said in err
+recorded() {
+	"${record[@]}" "$@" > log 2> err < /dev/null || { cat log err; return 1; }
+}
+
+made() {
+	find "$sections" -type f 2> /dev/null | wc -l
+}
+
+# stock COMMAND...: nearly all stacks are complete once sections are there, few without;
+# and what is said of the first time is about this command
+stock() {
+	local former
+	recorded first -- "$@" && share first || return 1
+	sed -n '/stacks may be/,$p' err
+	former=$(made)
+	[ "$former" -gt 0 ] || { fail "no sections"; return 1; }
+	recorded warm -- "$@" && whole warm || return 1
+	[ "$(made)" = "$former" ] || { fail "sections are made again"; return 1; }
+	! grep 'it had no section' err || { fail "something is late when all is there"; return 1; }
+	recorded without --no-sframe -- "$@" && stacks_end without
+}
+
+# What is mapped before its section is there is named, with its share, and no more when
+# it is there in time.
+late() {
+	local line
+	rm -rf "$sections"
+	recorded late -- sh -c 'exec python3 -c "for i in range(4000000): pass"' ||
+		return 1
+	cat err
+	line=$(grep '/python3[^ ]*: it had no section for its first [0-9.]* s$' err) || return 1
+	read -r in cut _ <<< "$line"
+	share late
+	# About all samples, and those that are not complete: of the shell, or in a library.
+	awk -v in_all="${in%\%}" -v cut="${cut%\%}" -v samples="$samples" -v bad="$incomplete" \
+		'BEGIN { exit !(in_all > 70 && cut > 0 && cut * samples / 100 <= bad + 0.5) }' ||
+		{ fail "$in, $cut of $samples samples, $incomplete incomplete"; return 1; }
+	recorded late -- sh -c 'exec python3 -c "for i in range(1000000): pass"' &&
+		! grep 'may be incomplete' err
+}
+
+# shared FILE REGEX [PERCENT]: a line of this file has so much of the samples
+shared() {
+	awk -v file="$1" -v why="$2" -v least="${3-70}" '
+		$3 ~ file ":$" && $0 ~ why && $1 + 0 > least { found = 1 }
+		END { exit !found }' err || { cat err; fail "$1 has no such line"; }
+}
+
+named() {
+	build_named && cp named-eh $'named\e[1m\n' || return 1
+	recorded named ./named-eh && shared /named-eh 'it has no .eh_frame$' &&
+		recorded named ./named-id && shared /named-id 'it has no build-id$' || return 1
+	recorded named ./$'named\e[1m\n' && shared '/named\?.1m\?' 'it has no .eh_frame$' &&
+		! grep -q $'\e' err || return 1
+	recorded named sh -c './named-id & ./named-eh; wait' && shared /named-eh . 20 &&
+		shared /named-id . 20 || return 1
+	# A pipe is not read again; quiet is quiet; neither is who wants no sections told.
+	"${record[@]}" - ./named-eh 2> err > pipe || return 1
+	grep -qE '^/.*/named-eh: it has no .eh_frame$' err || { cat err; return 1; }
+	recorded named -q ./named-eh || return 1
+	[ ! -s err ] || { cat err; return 1; }
+	recorded named --no-sframe ./named-eh && ! grep 'may be incomplete' err
+}
+
+off() {
+	rm -rf "$sections"
+	recorded off --no-sframe perl -e "sub f { $spin } f() for 1..20" 20000 && stacks_end off &&
+		[ "$(made)" = 0 ] || return 1
+	printf '[record]\n\tsframe = false\n' > config
+	PERF_CONFIG=$PWD/config recorded off perl -e "sub f { $spin } f() for 1..20" 20000 &&
+		stacks_end off && [ "$(made)" = 0 ] || return 1
+	"${record[@]}" off --call-graph fp true > log 2>&1 && [ "$(made)" = 0 ]
+}
+
+# A kernel that takes none, and a cache that cannot be.
+without() {
+	# shellcheck disable=SC2016	# for the inner shell
+	unshare -m sh -c 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"' \
+		sh "${record[@]}" without true > log 2> err < /dev/null || { cat err; return 1; }
+	! grep -i sframe err || return 1
+	: > file
+	perf --buildid-dir "$PWD/file" "${record[@]:1}" without \
+		perl -e "sub f { $spin } f() for 1..20" 20000 > log 2> err ||
+		{ cat log err; return 1; }
+	grep 'sframe: there is no cache' err || { fail "nothing is said of the cache"; return 1; }
+	whole without
+}
+
+# A process that runs, and a thread of it; several.
+running() {
+	local one two
+	perl -e "sub f { $spin } f() while 1" 20000 & one=$!
+	python3 -c 'while True: sorted(range(1000), key=lambda x: -x)' & two=$!
+	recorded pid -p $one sleep 2 && whole pid &&
+		recorded tid -t $two sleep 2 && whole tid &&
+		recorded both -p $one,$two sleep 3 && whole both &&
+		recorded all -a sleep 3 && whole all --comms perl,python3,sleep,perf,sframe
+	local status=$?
+	kill $one $two
+	wait $one $two 2> /dev/null
+	return $status
+}
+
+somebody() {
+	local file
+	for file in first warm; do
+		as_somebody "${record[@]}" "somebody/$file" -- \
+			perl -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+			{ cat log err; return 1; }
+	done
+	[ -d somebody/.debug/.sframe ] && whole somebody/warm
+}
+
+# With -N nothing is kept, and what was kept before is used.
+kept() {
+	rm -rf "$work/.debug"
+	recorded kept -N "${perl[@]}" && whole kept && [ ! -e "$work/.debug" ] || return 1
+	recorded kept "${perl[@]}" && whole kept && [ "$(made)" -gt 0 ] || return 1
+	recorded kept -N -v "${perl[@]}" && whole kept && grep 'of which 0 were made now' err
+}
+
+# Statuses of the command are perf's, and signals are not taken for others.
+statuses() {
+	"${record[@]}" status sh -c 'exit 3' > log 2>&1
+	[ $? = 3 ] || return 1
+	"${record[@]}" status sh -c 'sleep 1 & wait; exit 4' > log 2>&1
+	[ $? = 4 ] || return 1
+	! recorded status no-such-program-at-all > log
+	grep -q "no-such-program-at-all" log
+}
+
+# soon COMMAND...: succeeds within a while
+soon() {
+	local i
+	for i in $(seq 200); do
+		"$@" > /dev/null 2>&1 && return
+		sleep 0.1
+	done
+	ps ax
+	fail "this does not happen: $*"
+}
+
+# gone: nobody who makes sections is there any more
+gone() {
+	soon eval '! pgrep -x sframe'
+}
+
+# build_hold: a library with which conversions have no end; HOLD says how
+build_hold() {
+	cat > hold.c <<-'END'
+	#define _GNU_SOURCE
+	#include <signal.h>
+	#include <stdlib.h>
+	#include <sys/syscall.h>
+	#include <sys/resource.h>
+	#include <unistd.h>
+
+	/* It is the first that is done for a conversion. */
+	int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+	{
+		while (resource == RLIMIT_CPU && *getenv("HOLD") == 'R')
+			;
+		if (resource == RLIMIT_CPU)
+			raise(SIGSTOP);
+		return syscall(SYS_setrlimit, resource, limit);
+	}
+	END
+	gcc -O2 -shared -fPIC -o hold.so hold.c
+}
+
+# held STATE: a conversion has begun, and is in this state
+held() {
+	pgrep -r "$1" -P "$(pgrep -o -x sframe)"
+}
+
+# Nothing is left behind when perf is killed, and perf goes on when its server is.
+killed() {
+	local pid
+	"${record[@]}" killed -a sleep 98765 > log 2>&1 & pid=$!
+	soon pgrep -f '^sleep 98765' && pgrep -x sframe || return 1
+	kill -9 $pid
+	wait $pid 2> /dev/null
+	pkill -f '^sleep 98765'
+	gone || return 1
+
+	"${record[@]}" killed sh -c 'pkill -9 -x sframe; exit 5' > log 2>&1
+	[ $? = 5 ] || { cat log; return 1; }
+	grep 'WARNING: .* has ended too early' log
+}
+
+# timeout(1) tells all processes of a group, and what it tells is for perf alone.
+timed() {
+	build_named || return 1
+	timeout -s TERM 3 "${record[@]}" timed sh -c 'while :; do ./named-eh; done' > log 2> err
+	shared /named-eh 'it has no .eh_frame$'
+}
+
+# Who does not want to wait any more does not, be the others busy or stopped; nor does who
+# may not record. Who fails later hears of that alone.
+impatient() {
+	local hold=(env "LD_PRELOAD=$PWD/hold.so") pid
+	build_hold || return 1
+	for HOLD in T R; do
+		export HOLD
+		rm -rf "$sections"
+		"${hold[@]}" "${record[@]}" interrupted touch ran > log 2>&1 & pid=$!
+		soon held $HOLD || { cat log; return 1; }
+		kill -INT $pid
+		wait $pid
+		[ $? = 130 ] || { cat log; fail "it has not ended by the signal"; return 1; }
+		cat log
+		gone && [ "$(made)" = 0 ] || return 1
+		[ ! -e ran ] || { fail "the command has run"; return 1; }
+	done
+	! as_somebody timeout -k 5 100 "${hold[@]}" "${record[@]}" somebody/failed -C 0 true \
+		> log 2>&1 || return 1
+	cat log
+	! grep -i sframe log || return 1
+	! as_somebody "${record[@]}" somebody/failed -r 10 true > log 2>&1 || return 1
+	cat log
+	grep 'realtime priority' log && ! grep -i incomplete log
+}
+
+# What somebody else may have given any build-id is of no use to others, or later.
+of_others() {
+	local id pid
+	cp "$(readlink -f "$(type -p perl)")" theirs && chown 12345 theirs && rm -rf "$sections" &&
+		id=$(readelf -n theirs | sed -n 's/.*Build ID: //p') || return 1
+	recorded of-theirs ./theirs -e "sub f { $spin } f() for 1..30" 20000 && whole of-theirs &&
+		[ "$(made)" != 0 ] && [ ! -e "$sections/${id:0:2}/${id:2}" ] || return 1
+	recorded of-theirs -a ./theirs -e "sub f { $spin } f() for 1..30" 20000 &&
+		shared /theirs 'it belongs to somebody else$' 20 || return 1
+	# Of a user without privileges it is used for this user alone.
+	cp theirs others && chown 12346 others && chmod 755 others || return 1
+	setpriv --reuid 12345 --regid 12345 --clear-groups \
+		./others -e "sub f { $spin } f() while 1" 20000 & pid=$!
+	as_somebody "${record[@]}" somebody/others -p $pid sleep 3 > log 2> err
+	kill $pid
+	wait $pid 2> /dev/null
+	cat err
+	whole somebody/others
+}
+
+# Root of a container may be somebody else, too: others are to make their own.
+of_container() {
+	local pid id
+	id=$(readelf -n "$(readlink -f "$(type -p perl)")" | sed -n 's/.*Build ID: //p')
+	# What complete.py finds by that name.
+	rm -rf "$sections" && mkdir -p inside &&
+		cp "$(readlink -f "$(type -p perl)")" inside || return 1
+	# shellcheck disable=SC2016	# for the inner shell
+	unshare -m bash -c 'mount -t tmpfs none inside && cp "$(readlink -f "$(type -p perl)")" \
+		inside/perl && exec inside/perl "$@"' bash -e "sub f { $spin } f() while 1" 20000 &
+	pid=$!
+	soon grep -q inside/perl /proc/$pid/maps && recorded container -p $pid sleep 3
+	kill $pid
+	wait $pid 2> /dev/null
+	whole container && [ "$(made)" != 0 ] && [ ! -e "$sections/${id:0:2}/${id:2}" ]
+}
+
+# A terminal's Ctrl-Z is for perf and the command: the end of a process beside it, or that it
+# stops, would be taken for the command's.
+stopped() {
+	# In a group of its own, as with job control: others do not stop.
+	# shellcheck disable=SC2016	# for the inner shell
+	timeout -k 5 100 "${record[@]}" stopped sh -c 'pkill -TSTP -o -x sframe; exec perl "$@"' \
+		sh -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+		{ cat log err; return 1; }
+	share stopped --comms perl
+}
+
+perl=(perl -e "sub f { $spin } f() for 1..30" 20000)
+check "perl" stock "${perl[@]}"
+check "python3" stock python3 -c 'import json
+for i in range(250):
+	json.loads(json.dumps({str(i): [i] * 5 for i in range(200)}))'
+check "sort" stock sort -n numbers -o sorted numbers
+check "xz with threads" stock xz -0 -kf -T2 --block-size=100k numbers
+if command -v git > /dev/null; then
+	mkdir one two
+	for i in $(seq 400); do
+		seq "$i" $((i + 50)) > "one/$i"
+		seq "$i" 2 $((i + 100)) > "two/$i"
+	done
+	check "git" stock sh -c 'git diff --no-index --stat --patience one two || :'
+else
+	skip "git" "needs git"
+fi
+if command -v gcc > /dev/null && command -v objcopy > /dev/null; then
+	for i in $(seq 40); do
+		echo "int f$i(int a) { int s = 0; for (int i = 0; i < a; i++) s += a; return s; }"
+	done > a.c
+	check "the compiler" stock gcc -O2 -c -o a.o a.c
+	check "what is missed is named" named
+else
+	skip "the compiler" "needs gcc and binutils"
+	skip "what is missed is named" "needs gcc and binutils"
+fi
+check "many processes" stock "${processes[@]}"
+check "threads of python3" stock python3 -c 'import threading
+def f():
+	for i in range(20): sorted(range(1000), key=lambda x: -x)
+t = [threading.Thread(target=f) for i in range(4)]
+[x.start() for x in t]; [x.join() for x in t]'
+check "what is late is named" late
+check "opt out" off
+check "without the device, without a cache" without
+check "processes that run" running
+check "somebody without privileges" somebody
+check "nothing is kept" kept
+check "statuses" statuses
+check "files of somebody else" of_others
+check "files of a container" of_container
+check "stopped by a terminal" stopped
+check "killed" killed
+if command -v gcc > /dev/null; then
+	check "told to stop by a group" timed
+	check "impatient" impatient
+else
+	skip "told to stop by a group" "needs gcc"
+	skip "impatient" "needs gcc"
+fi
+
+finish

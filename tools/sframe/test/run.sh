@@ -1,0 +1,279 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test 'sframe run' on a kernel that takes sections: run.sh DIRECTORY [WORDS]
+#
+# The directory is where 'make sframe' put the program. Needs root, perf with --call-graph
+# deferred, stackprof in ../stackprof of the directory, and ordinary programs; tests are
+# skipped where one is not there. Results in TAP. With WORDS, only tests with these in their
+# name.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+sframe=$bin/sframe
+stackprof=$bin/../stackprof/stackprof
+
+# ends STATUS REGEX ARGUMENT...: with this status, and a sentence
+ends() {
+	local wanted=$1 sentence=$2 status
+	shift 2
+	timeout 100 "$sframe" run "$@" > out 2> err
+	status=$?
+	cat err
+	[ "$status" = "$wanted" ] || { fail "status $status: sframe run $*"; return 1; }
+	[ -z "$sentence" ] || grep -qE "^sframe: .*$sentence" err ||
+		fail "not this sentence: $sentence"
+}
+
+statuses() {
+	ends 0 "" true && ends 3 "" sh -c 'exit 3' && ends 143 "" sh -c 'kill $$' &&
+		ends 3 "" -- sh -c 'exit 3' && ends 1 "" -v false --all &&
+		ends 127 "no-such-program: cannot be run" no-such-program &&
+		ends 126 "/: cannot be run" / &&
+		ends 125 "there is no option '-z'" -z true &&
+		ends 125 "'-p' lacks its value" -p &&
+		ends 125 "and not 'x'" -p x true && ends 125 "and not '0'" -p 0 true &&
+		ends 125 "not together" -a -p 1 true && ends 125 "needs a COMMAND" -a &&
+		ends 0 "" --help && grep -q "^Usage" out &&
+		ends 125 "there is no process 99999999" -p 99999999 true
+}
+
+without_device() {
+	# shellcheck disable=SC2016	# for the inner shell
+	unshare -m sh -c 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"' \
+		sh "$sframe" run touch ran 2> err
+	[ $? = 125 ] && [ ! -e ran ] && grep -q "has no /dev/unwind_sframe" err
+}
+
+# run OPTION... COMMAND...: as sframe run -v
+run() {
+	"$sframe" run -v "$@" > log 2> err < /dev/null || { cat log err; return 1; }
+}
+
+# What perf does by itself is perf.sh's.
+record=("${record[@]:0:2}" -q --no-sframe "${record[@]:2}")
+
+# stock COMMAND...: stacks of few samples are complete, and of nearly all with sections
+stock() {
+	run "${record[@]}" first -- "$@" && run "${record[@]}" warm -- "$@" || return 1
+	grep -q ' of which 0 were made now' err || { fail "no cache"; cat err; return 1; }
+	whole warm || return 1
+	"${record[@]}" without -- "$@" > log 2>&1 < /dev/null || { cat log; return 1; }
+	stacks_end without
+}
+
+# profiled: how many samples a BPF profiler has, and how many in 1000 are complete
+profiled() {
+	# In exec and exit there is no user stack.
+	grep '^perl;' folded | grep -vE '^perl;(\[user stack refused\]|[^;]*_\[k\])[; ]' > user
+	awk '{ all += $NF }
+		/^perl;_start[;_ ]/ { good += $NF }
+		END { print all + 0, all ? int(good * 1000 / all) : 0 }' user > shares
+	grep -vE '^perl;_start[;_ ]' user | head -n 5
+	read -r samples per_mille < shares
+	echo "# $samples samples, $per_mille in 1000 complete"
+	[ "$samples" -ge 50 ]
+}
+
+# Those who ask by BPF.
+by_bpf() {
+	local profile=("$stackprof" -F 499 --folded -o folded --
+		       perl -e "sub f { $spin } f() for 1..30" 20000)
+	run "${profile[@]}" && run "${profile[@]}" && profiled || return 1
+	[ "$per_mille" -ge 990 ] || { fail "too few are complete"; return 1; }
+	"${profile[@]}" 2> err && profiled && [ "$per_mille" -lt 700 ]
+}
+
+# traced COMMAND...: stacks in a trace of kill(2) by perl, and how many are complete
+traced() {
+	local instance=/sys/kernel/tracing/instances/sframe-$$ program
+	program=$(readlink -f "$(type -p perl)")
+	mkdir "$instance" &&
+		echo user_unwind > "$instance/events/syscalls/sys_enter_kill/trigger" || return 1
+	"$@" perl -e 'sub f { kill 0, $$ } f() for 1..100' 2> err < /dev/null
+	grep " perl-\| perl *-" "$instance/trace" > trace
+	rmdir "$instance"
+	"$here/complete.py" "$program" < trace > shares
+	read -r samples complete < shares
+	echo "# $samples stacks, $complete complete"
+	[ "$samples" -ge 100 ] || { cat err; tail -n 3 trace; return 1; }
+}
+
+# Those who ask by ftrace.
+by_ftrace() {
+	traced "$sframe" run && [ "$complete" = "$samples" ] && traced && [ "$complete" = 0 ]
+}
+
+# A program without .eh_frame, and one without build-id, are named.
+named() {
+	build_named || return 1
+	run sh -c './named-eh; ./named-id; ./named-short' || return 1
+	cat err
+	grep -q "through .*/named-eh: it has no .eh_frame" err &&
+		grep -q "through .*/named-id: it has no build-id" err &&
+		grep -q "through .*/named-short: it has no build-id" err
+}
+
+# What others may write is not believed, and what is damaged is no use, and no harm.
+hostile_cache() {
+	local file id
+	rm -rf cache
+	run -c cache true || return 1
+	id=$(readelf -n "$(readlink -f /usr/bin/true)" | sed -n 's/.*Build ID: //p')
+	file=cache/.sframe/1/${id:0:2}/${id:2}
+	[ -s "$file" ] || { fail "nothing in the cache"; return 1; }
+	chmod 666 "$file" && run -c cache true && grep -q ' 1 were made now' err || return 1
+	[ "$(stat -c %a "$file")" = 644 ] || { fail "who may write is as before"; return 1; }
+	cp "$file" good && : > "cache/.sframe/1/${id:0:2}/0" && mkdir cache/.sframe/1/zz &&
+		: > "cache/.sframe/1/${id:0:2}/$(printf '%0100d' 1)" &&
+		: > "cache/.sframe/1/${id:0:2}/.tmp.1.2" &&
+		touch -d '2 hours ago' "cache/.sframe/1/${id:0:2}/.tmp.1.1" &&
+		echo damaged > "cache/.sframe/1/${id:0:2}/aaaa" || return 1
+	run -c cache true && grep -q ' 0 were made now' err || return 1
+	[ ! -e "cache/.sframe/1/${id:0:2}/aaaa" ] || { fail "damaged ones are kept"; return 1; }
+	[ ! -e "cache/.sframe/1/${id:0:2}/.tmp.1.1" ] || { fail "half a file is kept"; return 1; }
+	[ -e "cache/.sframe/1/${id:0:2}/.tmp.1.2" ] || { fail "half a file is taken"; return 1; }
+	echo damaged > "$file"
+	run -c cache true && grep -q ' 1 were made now' err && cmp good "$file" || return 1
+	ln -sf "$PWD/good" "$file" && run -c cache true &&
+		grep -q ' 1 were made now' err || return 1
+	mv "cache/.sframe/1/${id:0:2}" elsewhere &&
+		ln -s "$PWD/elsewhere" "cache/.sframe/1/${id:0:2}" &&
+		run -c cache true && grep -q ' 1 were made now' err || return 1
+	chmod 777 cache/.sframe
+	run -c cache true && grep -q 'there is no cache' err
+}
+
+no_cache() {
+	env -u HOME -u PERF_BUILDID_DIR "$sframe" run -v true 2> err || return 1
+	grep -q 'there is no cache' err && grep -q ' sections, of which [1-9]' err || return 1
+	: > file && run -c file true && grep -q 'there is no cache' err
+}
+
+# Nobody listens until there was more to tell than there is room for: what was not heard of
+# is found by looking.
+lost() {
+	# shellcheck disable=SC2016	# for the inner shell
+	run -c lost sh -c 'kill -STOP $PPID
+		for i in $(seq 600); do /bin/true; done
+		perl -e "sleep 1000" &
+		sleep 1
+		kill -CONT $PPID
+		for i in $(seq 20); do /bin/true; done
+		sleep 1
+		kill $!' || return 1
+	cat err
+	grep '/perl[^ ]*: converted' err
+}
+
+# Who has a lease of a file keeps nobody waiting.
+leased() {
+	local pid begin
+	python3 -c 'import fcntl, mmap, os, signal, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = os.open("leased", os.O_RDWR | os.O_CREAT)
+os.write(file, bytes(4096))
+code = mmap.mmap(file, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+os.rename("leased", "moved")
+os.unlink("moved")
+file = os.open("moved (deleted)", os.O_RDWR | os.O_CREAT)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+open("ready", "w")
+time.sleep(1000)' & pid=$!
+	until [ -e ready ]; do
+		kill -0 $pid || return 1
+		sleep 0.2
+	done
+	# /proc has this name for it.
+	grep -q ' r-xs .*/moved (deleted)$' /proc/$pid/maps || { cat /proc/$pid/maps; return 1; }
+	begin=$SECONDS
+	run -p $pid true
+	kill $pid
+	echo "# $((SECONDS - begin)) s"
+	[ $((SECONDS - begin)) -lt 30 ]
+}
+
+# Root's sections are for all, so what others have is not good enough for them.
+of_others() {
+	local pid
+	cp "$(readlink -f "$(type -p perl)")" theirs && chown 12345 theirs || return 1
+	./theirs -e 'sleep 1 while 1' &
+	pid=$!
+	run -p $pid -c none true
+	kill $pid
+	wait $pid 2> /dev/null
+	cat err
+	grep -q "through .*/theirs: it belongs to somebody else" err
+}
+
+# A process that runs already, and what it maps later.
+of_pid() {
+	local pid
+	perl -e "sub f { $spin } f() while 1" 20000 &
+	pid=$!
+	run -p $pid "${record[@]}" pid -p $pid sleep 3
+	kill $pid
+	wait $pid 2> /dev/null
+	whole pid
+}
+
+of_all() {
+	local pid
+	perl -e "sub f { $spin } f() while 1" 20000 &
+	pid=$!
+	run -a "${record[@]}" all -a sleep 3
+	kill $pid
+	wait $pid 2> /dev/null
+	# The first process may be of a file that is gone.
+	whole all --comms perl,sleep,perf,sframe
+}
+
+# Somebody without privileges, for their own programs, and no others.
+of_somebody() {
+	local file
+	for file in first warm; do
+		as_somebody "$sframe" run -v "${record[@]}" "somebody/$file" -- \
+			perl -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+			{ cat log err; return 1; }
+	done
+	grep -q ' of which 0 were made now' err || { fail "no cache"; cat err; return 1; }
+	whole somebody/warm
+}
+
+# Nothing is left behind, whoever is killed.
+killed() {
+	local pid
+	run true || return 1
+	"$sframe" run sleep 98765 & pid=$!
+	sleep 2
+	kill -9 $pid
+	wait $pid 2> /dev/null
+	pkill -f '^sleep 98765'
+	"${record[@]}" without -- perl -e "sub f { $spin } f() for 1..20" 20000 > log 2>&1
+	stacks_end without
+}
+
+check "statuses and sentences" statuses
+check "without the device" without_device
+check "perl" stock perl -e "sub f { $spin } f() for 1..30" 20000
+check "many processes" stock "${processes[@]}"
+if command -v gcc > /dev/null && command -v objcopy > /dev/null; then
+	check "what is missed is named" named
+else
+	skip "what is missed is named" "needs gcc and binutils"
+fi
+if [ -x "$stackprof" ]; then
+	check "a BPF profiler" by_bpf
+else
+	skip "a BPF profiler" "needs stackprof"
+fi
+check "a trigger of ftrace" by_ftrace
+check "a hostile cache" hostile_cache
+check "no cache" no_cache
+check "a process that runs" of_pid
+check "a program of somebody else" of_others
+check "mappings that were lost" lost
+check "a lease" leased
+check "all processes" of_all
+check "somebody without privileges" of_somebody
+check "killed" killed
+
+finish

@@ -1,0 +1,540 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test sframe: test.sh DIRECTORY [WORDS]
+#
+# The directory is where 'make sframe test' put the programs. Needs gcc and binutils, and
+# programs to convert, of which those that are not there are skipped; PERF names one more.
+# ROUNDS is how many the fuzzer has. Results in TAP. With WORDS, only tests with these in
+# their name.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
+. "$here/../../testing/selftests/unwind/tap.sh"
+sframe=$bin/sframe
+samples=$here/../../testing/selftests/unwind/sframe
+libs=/lib/x86_64-linux-gnu
+
+# refuse STATUS REGEX ARGUMENT...: ends with this status and one sentence, and nothing else
+refuse() {
+	local wanted=$1 sentence=$2 status
+	shift 2
+	timeout 100 "$sframe" "$@" > out 2> err
+	status=$?
+	[ "$status" = "$wanted" ] || { cat err; fail "status $status: sframe $*"; return 1; }
+	if [ "$(wc -l < err)" != 1 ] || [ -s out ] || ! grep -qE "^sframe: .*$sentence" err; then
+		cat err out
+		fail "not one such sentence: sframe $*"
+	fi
+}
+
+# elf NAME: the program of this name, which is no script
+elf() {
+	local file
+	type -ap "$1" | while read -r file; do
+		if [ "$(head -c 4 "$file" | tail -c 3)" = ELF ]; then
+			realpath "$file"
+			break
+		fi
+	done
+}
+
+# program NAME FLAG...: small, with a function that aligns its stack
+program() {
+	local name=$1
+	shift
+	[ -e small.c ] || cat > small.c <<-'END'
+		#include <stdio.h>
+		#include <string.h>
+		__attribute__((noinline)) int aligned(int n)
+		{
+			_Alignas(64) char b[256];
+			memset(b, n, sizeof(b));
+			__asm__ volatile("" : : "r" (b) : "memory");
+			return b[n & 255];
+		}
+		int main(int argc, char **argv)
+		{
+			printf("%d\n", aligned(argc + 40));
+			return !argv[0];
+		}
+	END
+	gcc -g -O2 "$@" -o "$name" small.c 2> ld.err || { cat ld.err; return 1; }
+}
+
+bad_options() {
+	local wrong=0
+	program p || return 1
+	while IFS='|' read -r status sentence arguments; do
+		# shellcheck disable=SC2086	# words
+		refuse "$status" "$sentence" $arguments || wrong=1
+	done <<-'END'
+		2|needs a verb|
+		2|there is no verb 'nonsense'|nonsense
+		2|options come behind a verb|-o x
+		2|there is no option '-Z'|convert -Z p
+		2|there is no option '--nonsense'|check --nonsense p
+		2|lacks its value|convert p -o
+		2|takes 2 or 3|convert -f 1 p
+		2|takes 2 or 3|convert -f 4 p
+		2|takes 2 or 3|check --format x p
+		2|takes a number|convert -a x p
+		2|takes a number|convert -a -1 p
+		2|needs a FILE|convert
+		2|takes no 'q'|convert p q
+		2|takes no 'r'|check p q r
+		2|finds an address itself|install -a 1 p
+	END
+	[ ! -e p.sframe ] || wrong=1
+	"$sframe" --help | grep -q '^Usage' || wrong=1
+	"$sframe" convert --help | grep -q '^Usage' || wrong=1
+	return $wrong
+}
+
+# patch FILE OFFSET BYTES: as printf writes them
+patch() {
+	# shellcheck disable=SC2059	# that is what it is for
+	printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2> /dev/null
+}
+
+# What is no file that can be converted, with each verb that reads it.
+bad_files() {
+	local wrong=0 verb
+	program p && cp p arm && cp p elf32 && cp p nothing && cp p part || return 1
+	patch arm 18 '\267\0'
+	patch elf32 4 '\1'
+	objcopy --remove-section .eh_frame --remove-section .eh_frame_hdr nothing
+	truncate -s 100 part
+	echo 'no ELF' > text
+	: > empty
+	gcc -O2 -c -o object.o small.c
+	ln -sf /dev/null null
+	mkdir -p directory
+	for verb in convert check install; do
+		while IFS='|' read -r sentence file; do
+			refuse 1 "$file: $sentence" "$verb" -o out2 "$file" || wrong=1
+		done <<-'END'
+			is not an ELF file|text
+			is not an ELF file|empty
+			is for another architecture|arm
+			is for another architecture|elf32
+			is truncated|part
+			has no .eh_frame|nothing
+			is neither a program nor a shared library|object.o
+			is not a regular file|null
+			is not a regular file|directory
+			cannot be opened: No such file|missing
+		END
+	done
+	refuse 1 "has no .sframe" dump p || wrong=1
+	refuse 1 "is not an ELF file" dump text || wrong=1
+	[ ! -e out2 ] || wrong=1
+	return $wrong
+}
+
+# Wherever a file ends, there is a sentence, or it is enough.
+truncated() {
+	local size at verb
+	program p
+	size=$(stat -c %s p)
+	for ((at = 1; at < size; at += 61)); do
+		head -c $at p > part
+		for verb in convert check install; do
+			timeout 100 "$sframe" $verb -o out2 part > out 2> err
+			case $? in
+			0)	[ ! -s err ] ;;
+			1)	[ "$(wc -l < err)" = 1 ] ;;
+			*)	false
+			esac || { cat err; fail "$verb of $at bytes"; return 1; }
+		done
+	done
+}
+
+unwritable() {
+	program p || return 1
+	refuse 1 "cannot be written: No such file" convert -o /nonsense/file p || return 1
+	refuse 1 "cannot be written: Is a directory" convert -o / p || return 1
+	refuse 1 "cannot be written: No space left" convert -o /dev/full p || return 1
+	refuse 1 "cannot be written: No such file" install -o /nonsense/file p || return 1
+	program q
+	"$sframe" install p && "$sframe" dump p > dumped || return 1
+	! "$sframe" dump p > /dev/full 2> err && grep -q 'cannot be written' err
+}
+
+# many NR: a library of one function of so many rows
+many() {
+	awk -v nr="$1" 'BEGIN {
+		print "f: .cfi_startproc"
+		for (i = 0; i < nr; i++)
+			print "nop\n.cfi_def_cfa_offset " 16 + i % 2 * 8
+		print "ret\n.cfi_endproc"
+	}' > many.S
+	gcc -nostdlib -shared -o many.so many.S
+}
+
+# One function of many rows: libdw begins anew for each.
+too_many() {
+	many 200000 || return 1
+	refuse 1 "too many rows" convert -o out2 many.so
+}
+
+# More rows than a function may have are those of two.
+many_rows() {
+	many 70000 && "$sframe" check many.so || return 1
+	"$sframe" convert -o many.sf many.so && "$bin/decoder" many.so many.sf || return 1
+	"$sframe" dump many.sf | grep -q 'Num FDEs: 2$'
+}
+
+# A register of this number takes libdw 2 GiB, which it does not get.
+huge_register() {
+	printf '%s\n' 'f: .cfi_startproc' nop \
+		'.cfi_escape 5, 0xff, 0xff, 0xff, 0x3f, 1' nop ret .cfi_endproc > huge.S
+	gcc -nostdlib -shared -o huge.so huge.S && "$sframe" check huge.so > out || return 1
+	cat out
+	grep -q 'cannot be said: damaged' out
+}
+
+# Rows of all kinds are what they have to be.
+all_rows() {
+	gcc -nostdlib -shared -Wl,-Ttext=0x1000 -o rows.so "$here/rows.S" || return 1
+	"$sframe" convert -o rows.sf rows.so && "$sframe" dump rows.sf | sed 's/ *$//' > dumped
+	diff "$here/rows.txt" dumped && "$sframe" check rows.so && "$sframe" check -f 2 rows.so
+}
+
+# What real sections say is what readelf says.
+sample() {
+	"$sframe" dump "$1" > dumped || return 1
+	# readelf's, but for blanks at the end of lines.
+	sed -i 's/ *$//' dumped
+	diff "$2" dumped && "$bin/decoder" "$1"
+}
+
+# How many functions readelf finds in .eh_frame; what overlaps counts once.
+functions() {
+	readelf --debug-dump=frames "$1" 2> /dev/null |
+		sed -n 's/.* FDE .*pc=\([0-9a-f]*\)\.\.\([0-9a-f]*\)$/\1 \2/p' | sort |
+		awk '"x" $1 < "x" $2 && "x" $2 > "x" end { nr++; end = $2 } END { print nr }'
+}
+
+# both FILE: check, and the kernel's decoder, of both versions, and twice the same bytes
+both() {
+	local version
+	"$sframe" check "$1" > out
+	grep -q ", $(functions "$1") functions," out || { cat out; fail "some are missing"; } ||
+		return 1
+	for version in 3 2; do
+		"$sframe" check -f $version "$1" | sed 's/^/# /' || return 1
+		[ "${PIPESTATUS[0]}" = 0 ] || return 1
+		"$sframe" convert -f $version -o one "$1" &&
+			"$sframe" convert -f $version -o two "$1" || return 1
+		cmp one two || return 1
+		"$bin/decoder" "$1" one || return 1
+	done
+	size "$1"
+}
+
+# How large the section is, next to .eh_frame.
+size() {
+	local bytes sum=0 hex='[0-9a-f]*'
+	"$sframe" convert -o one "$1"
+	for bytes in $(readelf -SW "$1" 2> /dev/null |
+		sed -n "s/.* \.eh_frame[a-z_]* *[A-Z_0-9]* *$hex $hex \($hex\) .*/\1/p"); do
+		sum=$((sum + 16#$bytes))
+	done
+	echo "# section: $(stat -c %s one) bytes, .eh_frame and its table: $sum"
+}
+
+# What was wrong with a section is found.
+wrong_sections() {
+	local at wrong=0
+	gcc -nostdlib -shared -Wl,-Ttext=0x1000 -o rows.so "$here/rows.S" &&
+		"$sframe" convert -o good rows.so && "$sframe" check rows.so good || return 1
+	# The header says where rows begin; the first function has four, behind 5 bytes.
+	at=$((28 + $(od -An -tu4 -j24 -N4 good) + 5))
+	wrong_section $((at + 2)) '\20' 'another CFA' || wrong=1
+	wrong_section $((at + 3)) '\2' 'another CFA' || wrong=1
+	wrong_section $((at + 6)) '\350' 'another frame pointer' || wrong=1
+	wrong_section $((at - 3)) '\200' 'a signal frame where there is none' || wrong=1
+	wrong_section $((at - 5)) '\3' 'another CFA' || wrong=1
+	wrong_section 8 '\22' 'no row' || wrong=1
+	wrong_section $(($(stat -c %s good) - 2)) '\0' 'no caller where there is one' || wrong=1
+	cp good part
+	patch part $(($(stat -c %s good) - 2)) '\5'
+	refuse 1 'damaged section: a row is behind the end' check rows.so part || wrong=1
+	cp good part
+	patch part 8 '\22'
+	"$sframe" check --partial rows.so part || wrong=1
+	"$sframe" check -a 8 rows.so good > out && wrong=1
+	cp good part
+	patch part 2 '\11'
+	refuse 1 'damaged section: its version' check rows.so part || wrong=1
+	head -c $((at + 100)) good > part
+	refuse 1 'damaged section: it is truncated' check rows.so part || wrong=1
+	refuse 1 'damaged section: it is truncated' dump part || wrong=1
+	return $wrong
+}
+
+# wrong_section OFFSET BYTES WORDS: with these bytes check has these words for it
+wrong_section() {
+	cp good part
+	patch part "$1" "$2"
+	if "$sframe" check rows.so part > out; then
+		fail "no difference with '$2' at $1"
+	else
+		grep -q "bytes: $3\$" out || { cat out; fail "not '$3'"; }
+	fi
+}
+
+# The address goes into starts of functions, and into nothing else.
+address() {
+	local at
+	program p && "$sframe" convert -a 0x123456 -o one p && "$sframe" convert -o two p ||
+		return 1
+	refuse 1 'too far from the section' convert -f 2 -a 0x123456789000 p || return 1
+	"$sframe" convert -a 0x123456789000 -o far p && "$sframe" check -a 0x123456789000 p far ||
+		return 1
+	"$sframe" check -a 0x123456 p one && ! "$sframe" check p one > out || return 1
+	at=$((28 + $(od -An -tu4 -j24 -N4 one)))
+	cmp -i $at one two || fail "rows differ"
+}
+
+# The library is its headers and its archive, which has no other names.
+library() {
+	program p && echo 'no ELF' > text && "$bin/api" p text || return 1
+	nm -g --defined-only "$bin/libsframe-conv.a" | awk 'NF == 3 { print $3 }' | sort > names
+	grep -hoE '^[a-z].*\bsframe_[a-z_]+\(' "$here"/../{sframe,server}.h |
+		sed 's/.*\b\(sframe_[a-z_]*\)($/\1/' | sort > declared
+	diff declared names && grep -qx sframe_convert_fd names
+}
+
+# plt NAME BLOCKS FLAG...: a program with so many functions for blocks; all PLTs are said
+plt() {
+	local name=$1 blocks=$2
+	shift 2
+	program "$name" "$@" || return 1
+	"$sframe" check "$name" > out || { cat out; return 1; }
+	"$sframe" convert -o one "$name" && "$bin/decoder" "$name" one || return 1
+	"$sframe" dump one > dumped
+	[ "$(grep -c 'STARTPC\[m\]' dumped)" = "$blocks" ] ||
+		{ cat dumped; fail "not $blocks PLTs"; return 1; }
+	readelf -SW "$name" | sed -n 's/.* \(\.plt[a-z.]*\) .*PROGBITS *\([0-9a-f]*\) .*/\2/p' |
+		while read -r addr; do
+			grep -q " pc = 0x$(printf %x "$((16#$addr))"), " dumped ||
+				fail "nothing about $addr"
+		done
+}
+
+# Entries that .eh_frame says nothing of are those that it has an expression for.
+plt_code() {
+	program with -Wl,-z,lazy && program without -Wl,-z,lazy,--no-ld-generated-unwind-info ||
+		return 1
+	plt_rows with > one
+	plt_rows without > two
+	cat one
+	[ "$(grep -c ' sp+' one)" = 4 ] && diff one two
+}
+
+# The first entry, and those that are alike.
+plt_rows() {
+	"$sframe" convert -o rows "$1" && "$sframe" dump rows | awk '
+		/^ *func/ { nr++; next }
+		nr == 1 || nr == 2 { print $1 ~ /^0/ ? substr($1, 16) " " $2 : $1 }'
+}
+
+# readelf has nothing to say about a file.
+clean() {
+	readelf -lSWn "$1" > elf 2> err
+	if [ -s err ] || grep -iE 'warning|error: ' elf | grep -v '\.gnu\.warning'; then
+		cat err
+		fail "$1: readelf complains"
+		return 1
+	fi
+	if ! grep -q 'GNU_SFRAME' elf || ! grep -q ' \.sframe ' elf; then
+		fail "$1: no section"
+	fi
+}
+
+# What was in a file is in it, and a section; as it is and when it was stripped.
+installed() {
+	local file=$1 copy=$2 how mode
+	"$sframe" install -o "$copy" "$file" && clean "$copy" || return 1
+	"$sframe" check "$copy" > out || { cat out; return 1; }
+	"$bin/decoder" "$copy" || return 1
+	mode=$((0$(stat -Lc %a "$file") & 0777 & ~$(umask)))
+	[ "$(stat -c %a "$copy")" = "$(printf %o $mode)" ] ||
+		fail "another mode" || return 1
+	readelf -nW "$file" | grep 'Build ID' > ids
+	readelf -nW "$copy" | grep 'Build ID' | diff ids - || fail "another build-id" || return 1
+	for how in '.text' '.rodata' '.data' '.eh_frame' '.debug_info' '.symtab'; do
+		readelf -x "$how" "$file" > one 2> /dev/null
+		readelf -x "$how" "$copy" 2> /dev/null > two
+		[ "$how" = .symtab ] || cmp one two || fail "another $how" || return 1
+	done
+	readelf -sW "$file" 2> /dev/null | awk '$4 == "FUNC" { print $2, $8 }' > one
+	readelf -sW "$copy" 2> /dev/null | awk '$4 == "FUNC" { print $2, $8 }' | cmp - one ||
+		fail "other symbols" || return 1
+	refuse 1 'has an .sframe already' install -o out2 "$copy" || return 1
+	cp "$copy" "$copy.stripped"
+	strip "$copy.stripped" && clean "$copy.stripped" &&
+		"$sframe" check "$copy.stripped" > out && "$bin/decoder" "$copy.stripped"
+}
+
+# runs FILE SAYS ARGUMENT...: with a section it does what it did, stripped as well
+runs() {
+	local file=$1 says=$2 copy
+	shift 2
+	copy=$work/installed.${file##*/}
+	installed "$file" "$copy" || return 1
+	for copy in "$copy" "$copy.stripped"; do
+		[ "$("$copy" "$@" 2>&1)" = "$says" ] || { "$copy" "$@"; fail "$copy $*"; return 1; }
+	done
+}
+
+small_runs() {
+	program "$@" && runs "$work/$1" 41
+}
+
+libraries() {
+	local name
+	rm -rf dir stripped
+	mkdir dir stripped
+	for name in libc.so.6 libm.so.6 libcrypto.so.3 libstdc++.so.6 libz.so.1; do
+		[ -e "$libs/$name" ] || [ -e "/usr$libs/$name" ] || continue
+		installed "$(realpath "$libs/$name")" "dir/$name" || return 1
+		mv "dir/$name.stripped" "stripped/$name"
+	done
+	cat > use.py <<-'END'
+		import ctypes, hashlib, math, sys, zlib
+		for name in "libstdc++.so.6", "libcrypto.so.3", "libm.so.6", "libc.so.6":
+		    ctypes.CDLL(name)
+		print(hashlib.sha256(b"x").hexdigest()[:8], math.sin(1), zlib.crc32(b"x"))
+		names = set(line.split()[-1] for line in open("/proc/self/maps"))
+		print(sum(name.startswith(sys.argv[1]) for name in names) > 3, file=sys.stderr)
+	END
+	"$(elf python3)" use.py / > wanted 2> err || { cat err; return 1; }
+	for name in dir stripped; do
+		LD_LIBRARY_PATH=$work/$name "$(elf python3)" use.py "$work/$name" > out 2> err ||
+			{ cat err; return 1; }
+		diff wanted out || return 1
+		[ "$(cat err)" = True ] || { cat err; return 1; }
+		LD_LIBRARY_PATH=$work/$name ldd "$(elf bash)" | grep -q "$work/$name/libc" ||
+			return 1
+	done
+}
+
+linker() {
+	installed "$(realpath /lib64/ld-linux-x86-64.so.2)" "$work/ld.so" || return 1
+	[ "$("$work/ld.so" "$(elf bash)" -c 'echo works')" = works ] || return 1
+	[ "$("$work/ld.so.stripped" "$(elf bash)" -c 'echo works')" = works ]
+}
+
+# Without -o the file is replaced: who has it open, or runs it, still has the former one.
+in_place() {
+	local before
+	program p && before=$(stat -c %i p) && ln -f p former || return 1
+	chmod 4751 p
+	ln -sf p link
+	"$sframe" install link && clean p && [ "$(./p)" = 41 ] && [ -L link ] || return 1
+	[ "$(stat -c %i p)" != "$before" ] && [ "$(stat -c %a p)" = 4751 ] &&
+		! readelf -SW former | grep -q sframe && [ "$(find . -name 'p.*' | wc -l)" = 0 ]
+}
+
+no_install() {
+	local wrong=0
+	program p && cp p long && head -c 10000 /dev/zero >> long || return 1
+	refuse 1 'data behind its end' install -o out2 long || wrong=1
+	cp p twice && "$sframe" install twice || return 1
+	refuse 1 'has an .sframe already' install -o out2 twice || wrong=1
+	cp p none
+	# No section headers: their number, their offset, and the section of their names.
+	patch none 40 '\0\0\0\0\0\0\0\0' && patch none 60 '\0\0\0\0'
+	refuse 1 'has no section headers' install -o out2 none || wrong=1
+	refuse 1 'has no .eh_frame' convert -o out2 none || wrong=1
+	[ ! -e out2 ] || wrong=1
+	return $wrong
+}
+
+fuzz() {
+	local name
+	program p && program so -shared -fPIC -Wl,-z,lazy && program fixed -no-pie || return 1
+	program lld -fuse-ld=lld || cp p lld
+	gcc -nostdlib -shared -Wl,-Ttext=0x1000 -o rows.so "$here/rows.S" || return 1
+	for name in frames-pie.v2 libframes.v3.so; do
+		base64 -d "$samples/$name.gz.base64" | gunzip > "$name" || return 1
+	done
+	"$bin/fuzz" -n "${ROUNDS:-20000}" -s 1 p so fixed lld rows.so frames-pie.v2 \
+		libframes.v3.so 2> err || { cat err; return 1; }
+	sed 's/^/# /' err
+}
+
+bench() {
+	"$bin/bench" "$@" | sed 's/^/# /'
+	[ "${PIPESTATUS[0]}" = 0 ]
+}
+
+check "bad options" bad_options
+check "bad files" bad_files
+check "truncated files" truncated
+check "unwritable output" unwritable
+check "limits: work" too_many
+check "limits: rows" many_rows
+check "limits: registers" huge_register
+check "rows of all kinds" all_rows
+check "wrong sections" wrong_sections
+check "address of the section" address
+check "library" library
+for file in "$samples"/*.base64; do
+	name=${file##*/}
+	name=${name%.gz.base64}
+	base64 -d "$file" | gunzip > "$name"
+	check "real section: $name" sample "$name" "$samples/${name%.so}.txt"
+done
+
+for file in "$libs/libc.so.6" /lib64/ld-linux-x86-64.so.2 "/usr$libs/libstdc++.so.6" \
+		"$libs/libcrypto.so.3" "$(elf python3)" "$(elf perl)" \
+		"$(elf git)" "$(elf bash)" "$(gcc -print-prog-name=cc1)" \
+		${PERF:+"$PERF"}; do
+	if [ -e "$file" ]; then
+		check "same as libdw, and in the kernel: ${file##*/}" both "$file"
+	else
+		skip "same as libdw, and in the kernel" "there is no ${file:-such program}"
+	fi
+done
+
+check "PLT: lazy" plt lazy 1 -Wl,-z,lazy
+check "PLT: now" plt now 1 -Wl,-z,now
+check "PLT: IBT" plt ibt 1 -fcf-protection -Wl,-z,lazy,-z,ibtplt
+check "PLT: library" plt library 1 -shared -fPIC -Wl,-z,lazy
+check "PLT: without .eh_frame" plt_code
+for linker in lld gold; do
+	if command -v "ld.$linker" > /dev/null; then
+		check "PLT: $linker" plt "$linker" 1 -fuse-ld=$linker -Wl,-z,lazy
+	else
+		skip "PLT: $linker" "there is no ld.$linker"
+	fi
+done
+
+check "install: PIE" small_runs pie -pie
+check "install: fixed address" small_runs fixed -no-pie
+check "install: static" small_runs static -static
+check "install: static PIE" small_runs static-pie -static-pie
+if command -v ld.lld > /dev/null; then
+	check "install: lld" small_runs with-lld -fuse-ld=lld
+else
+	skip "install: lld" "there is no ld.lld"
+fi
+# shellcheck disable=SC2016	# for the shell under test
+check "install: bash" runs "$(elf bash)" 'works 3' -c 'echo works $((1 + $(echo 2)))'
+check "install: perl" runs "$(elf perl)" 'works 6' \
+	-MPOSIX -e 'printf("works %d\n", POSIX::floor(6.5))'
+check "install: python3" runs "$(elf python3)" 'works 3' \
+	-c 'import json, ssl; print("works", json.loads("3"))'
+check "install: libraries" libraries
+check "install: dynamic linker" linker
+check "install: in place" in_place
+check "install: refused" no_install
+check "fuzz" fuzz
+check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"
+
+echo "1..$nr"
+[ $bad = 0 ]

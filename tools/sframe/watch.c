@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What tasks map: by /proc what they have, and by events of perf what comes.
+ *
+ * Events are those of one process and all that it starts from now on, on each CPU; or of
+ * all there are. Where some are lost, what is mapped has to be looked at anew.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "session.h"
+
+/* Pages of each buffer, besides the first, where so many may be locked. */
+#define RING_PAGES	16
+
+/* What can be mapped executable is no device. */
+#define IS_FILE(path)	((path)[0] == '/' && (path)[1] != '/' && strncmp(path, "/dev/", 5))
+
+struct watch {
+	struct ring {
+		int				fd;
+		int				cpu;
+		bool				ended;
+		struct perf_event_mmap_page	*page;
+	}		*rings;
+	unsigned int	nr;
+	unsigned int	pages;
+	size_t		page_size;
+	char		*record;
+};
+
+/* The kernel's, in so far as it is read here. */
+struct mmap2_record {
+	struct perf_event_header	header;
+	u32				pid, tid;
+	u64				addr, len, pgoff;
+	u8				build_id_size;
+	u8				unused[3];
+	u8				build_id[20];
+	u32				prot, flags;
+	char				filename[];
+};
+
+static int event_open(pid_t pid, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY, .mmap = 1, .mmap2 = 1, .build_id = 1,
+		.inherit = pid > 0, .exclude_kernel = 1, .exclude_hv = 1,
+		.watermark = 1, .wakeup_watermark = 1,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* For the first of the tasks that is still there. */
+static int ring_open(struct watch *watch, struct ring *ring, const pid_t *pids,
+		     unsigned int nr_pids, int cpu)
+{
+	ring->cpu = cpu;
+	ring->fd = event_open(nr_pids ? pids[0] : -1, cpu);
+	for (unsigned int i = 1; i < nr_pids && ring->fd < 0 && errno == ESRCH; i++)
+		ring->fd = event_open(pids[i], cpu);
+	if (ring->fd < 0)
+		return -errno;
+	ring->page = mmap(NULL, (watch->pages + 1) * watch->page_size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, ring->fd, 0);
+	if (ring->page == MAP_FAILED) {
+		int error = errno;
+
+		close(ring->fd);
+		return -error;
+	}
+	return 0;
+}
+
+static void close_rings(struct watch *watch)
+{
+	for (unsigned int i = 0; i < watch->nr; i++) {
+		munmap(watch->rings[i].page, (watch->pages + 1) * watch->page_size);
+		close(watch->rings[i].fd);
+	}
+	watch->nr = 0;
+}
+
+/* One for each CPU that is there. */
+static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pids, int cpus)
+{
+	int ret = 0;
+
+	for (int cpu = 0; !ret && cpu < cpus; cpu++) {
+		ret = ring_open(watch, &watch->rings[watch->nr], pids, nr_pids, cpu);
+		if (ret == -ENODEV)
+			ret = 0;
+		else if (!ret)
+			watch->nr++;
+	}
+	return ret;
+}
+
+/**
+ * watch_free - do not watch any more
+ * @watch:	what watch_new() returned, or NULL
+ */
+void watch_free(struct watch *watch)
+{
+	if (!watch)
+		return;
+	close_rings(watch);
+	free(watch->rings);
+	free(watch->record);
+	free(watch);
+}
+
+/* All threads of a process but one. Their records are in the buffers that there are. */
+static void watch_threads(struct watch *watch, pid_t pid, pid_t but)
+{
+	struct dirent *task;
+	char path[32];
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && (task = readdir(tasks))) {
+		pid_t tid = atoi(task->d_name);
+
+		for (unsigned int i = 0; tid > 0 && tid != but && i < watch->nr; i++) {
+			int fd = event_open(tid, watch->rings[i].cpu);
+
+			/* It is closed with the process: what it is good for lasts as long. */
+			if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, watch->rings[i].fd))
+				close(fd);
+		}
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+/**
+ * watch_new - begin to watch
+ * @pids:	processes, with all that they start
+ * @nr_pids:	how many; 0 for all there are
+ *
+ * Return: what is to be freed by watch_free(); NULL if it cannot be watched, with errno.
+ */
+struct watch *watch_new(const pid_t *pids, unsigned int nr_pids)
+{
+	int nr = sysconf(_SC_NPROCESSORS_CONF), ret = 0;
+	struct watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch)
+		return NULL;
+	watch->page_size = sysconf(_SC_PAGESIZE);
+	watch->pages = RING_PAGES;
+	watch->rings = calloc(nr, sizeof(*watch->rings));
+	/* No record is larger. */
+	watch->record = malloc(1 << 16);
+	if (!watch->rings || !watch->record)
+		ret = -ENOMEM;
+	else
+		ret = open_rings(watch, pids, nr_pids, nr);
+	/* An ordinary user may lock little, and perf has more need of it. */
+	while (ret == -EPERM && watch->pages > 1) {
+		close_rings(watch);
+		watch->pages /= 4;
+		ret = open_rings(watch, pids, nr_pids, nr);
+	}
+	for (unsigned int i = 0; !ret && i < nr_pids; i++)
+		watch_threads(watch, pids[i], i ? 0 : pids[0]);
+	if (ret) {
+		watch_free(watch);
+		errno = -ret;
+		return NULL;
+	}
+	return watch;
+}
+
+unsigned int watch_nr(const struct watch *watch)
+{
+	return watch ? watch->nr : 0;
+}
+
+/* To be waited for; -1 if that would be in vain. */
+int watch_fd(const struct watch *watch, unsigned int nr)
+{
+	return watch->rings[nr].ended ? -1 : watch->rings[nr].fd;
+}
+
+/* Its tasks are gone, and would make who waits for it wake up for nothing. */
+void watch_end(struct watch *watch, unsigned int nr)
+{
+	watch->rings[nr].ended = true;
+}
+
+/* Other threads may still write where nobody waits any more. */
+bool watch_has_ended(const struct watch *watch)
+{
+	for (unsigned int i = 0; watch && i < watch->nr; i++) {
+		if (watch->rings[i].ended)
+			return true;
+	}
+	return false;
+}
+
+/* A record out of the ring, which may wrap. */
+static void ring_copy(const struct watch *watch, const struct ring *ring, u64 at, void *to,
+		      size_t size)
+{
+	const char *data = (const char *)ring->page + watch->page_size;
+	size_t mask = watch->pages * watch->page_size - 1;
+	size_t begin = at & mask, first = mask + 1 - begin;
+
+	if (first > size)
+		first = size;
+	memcpy(to, data + begin, first);
+	memcpy((char *)to + first, data, size - first);
+}
+
+static void watch_record(const struct mmap2_record *record, watch_fn found, void *data)
+{
+	struct mapping mapping = { .pid = record->pid, .path = record->filename };
+
+	if (!IS_FILE(record->filename))
+		return;
+	if ((record->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) &&
+	    record->build_id_size >= BUILD_ID_MIN &&
+	    record->build_id_size <= sizeof(mapping.id.bytes)) {
+		mapping.id.size = record->build_id_size;
+		memcpy(mapping.id.bytes, record->build_id, mapping.id.size);
+	}
+	found(data, &mapping);
+}
+
+/* Returns false if some were lost. */
+static bool ring_read(struct watch *watch, struct ring *ring, watch_fn found, void *data)
+{
+	struct perf_event_header *header = (void *)watch->record;
+	u64 tail = ring->page->data_tail, head;
+	bool all = true;
+
+	/* Pairs with the barrier of the kernel between records and the head. */
+	head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	while (head - tail >= sizeof(*header)) {
+		ring_copy(watch, ring, tail, header, sizeof(*header));
+		if (header->size < sizeof(*header) || header->size > head - tail)
+			break;
+		ring_copy(watch, ring, tail, watch->record, header->size);
+		watch->record[header->size - 1] = '\0';
+		if (header->type == PERF_RECORD_MMAP2 &&
+		    header->size > sizeof(struct mmap2_record))
+			watch_record((void *)watch->record, found, data);
+		else if (header->type == PERF_RECORD_LOST)
+			all = false;
+		tail += header->size;
+		/* Pairs with the kernel's load of it: what was read may be overwritten. */
+		__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
+	}
+	return all;
+}
+
+/**
+ * watch_read - see what was mapped
+ * @watch:	what is watched
+ * @found:	called for each mapping
+ * @data:	for @found
+ *
+ * Return: false if some were lost.
+ */
+bool watch_read(struct watch *watch, watch_fn found, void *data)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; i < watch->nr; i++)
+		all &= ring_read(watch, &watch->rings[i], found, data);
+	return all;
+}
+
+/* What /proc says of it: device, inode and name are what a file is known by there. */
+static void scan_process(pid_t pid, watch_fn found, void *data)
+{
+	struct mapping mapping = { .pid = pid };
+	char *line = NULL, path[32];
+	size_t size = 0;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return;
+	while (getline(&line, &size, maps) > 0) {
+		int file = 0, at = 0;
+		char x = 0;
+
+		line[strcspn(line, "\n")] = '\0';
+		if (sscanf(line, "%*s %*2c%c%*s %*s %n%*s %*s %n", &x, &file, &at) != 1 ||
+		    x != 'x' || !at || !IS_FILE(line + at))
+			continue;
+		mapping.file = line + file;
+		mapping.path = line + at;
+		found(data, &mapping);
+	}
+	free(line);
+	fclose(maps);
+}
+
+/**
+ * watch_scan - see what is mapped already
+ * @pids:	processes
+ * @nr_pids:	how many; 0 for all there are
+ * @found:	called for each mapping
+ * @data:	for @found
+ */
+void watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
+{
+	DIR *proc = nr_pids ? NULL : opendir("/proc");
+	struct dirent *entry;
+
+	for (unsigned int i = 0; i < nr_pids; i++)
+		scan_process(pids[i], found, data);
+	while (proc && (entry = readdir(proc))) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid > 0)
+			scan_process(pid, found, data);
+	}
+	if (proc)
+		closedir(proc);
+}
+
+/* A process, and is it one of those that are looked for? */
+struct process {
+	pid_t	pid;
+	pid_t	parent;
+	bool	in;
+};
+
+static int compare_processes(const void *a, const void *b)
+{
+	const struct process *one = a, *two = b;
+
+	return one->pid < two->pid ? -1 : one->pid > two->pid;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[32], stat[128], *behind;
+	pid_t parent = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* The name, which is short, may have anything in it. */
+	if (fgets(stat, sizeof(stat), file)) {
+		behind = strrchr(stat, ')');
+		if (behind)
+			sscanf(behind, ") %*c %d", &parent);
+	}
+	fclose(file);
+	return parent;
+}
+
+/* All processes, sorted. Returns how many. */
+static size_t read_processes(struct process **all)
+{
+	DIR *proc = opendir("/proc");
+	size_t nr = 0, room = 0;
+	struct dirent *entry;
+
+	*all = NULL;
+	while (proc && (entry = readdir(proc))) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid > 0 && nr == room) {
+			struct process *more;
+
+			room = 2 * room + 256;
+			more = realloc(*all, room * sizeof(**all));
+			if (!more)
+				break;
+			*all = more;
+		}
+		if (pid > 0)
+			(*all)[nr++] = (struct process) { pid, parent_of(pid), false };
+	}
+	if (proc)
+		closedir(proc);
+	if (nr)
+		qsort(*all, nr, sizeof(**all), compare_processes);
+	return nr;
+}
+
+static struct process *find_process(struct process *all, size_t nr, pid_t pid)
+{
+	const struct process key = { .pid = pid };
+
+	return bsearch(&key, all, nr, sizeof(*all), compare_processes);
+}
+
+/* Most have a higher number than their parent, so it is done soon. Returns true if not. */
+static bool add_children(struct process *all, size_t nr)
+{
+	const struct process *parent;
+	bool more = false;
+
+	for (size_t i = 0; i < nr; i++) {
+		parent = all[i].in ? NULL : find_process(all, nr, all[i].parent);
+		if (parent && parent->in) {
+			all[i].in = true;
+			more = true;
+		}
+	}
+	return more;
+}
+
+/**
+ * watch_rescan - see what is mapped by all that are watched
+ * @pids:	processes, with all that they have started since
+ * @nr_pids:	how many; 0 for all there are
+ * @found:	called for each mapping
+ * @data:	for @found
+ *
+ * Whose parent has ended is not found.
+ */
+void watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
+{
+	struct process *all, *process;
+	size_t nr = nr_pids ? read_processes(&all) : 0;
+
+	if (!nr) {
+		watch_scan(pids, nr_pids, found, data);
+		return;
+	}
+	for (unsigned int i = 0; i < nr_pids; i++) {
+		process = find_process(all, nr, pids[i]);
+		if (process)
+			process->in = true;
+	}
+	while (add_children(all, nr))
+		;
+	for (size_t i = 0; i < nr; i++) {
+		if (all[i].in)
+			scan_process(all[i].pid, found, data);
+	}
+	free(all);
+}

@@ -592,6 +592,13 @@ void unwind_deferred_task_exit(void)
 	if (unlikely(atomic_long_read(&info->unwind_mask)))
 		unwind_deliver(info);
 
+	/*
+	 * What is left was asked by tracers that are being cancelled. Work that is still
+	 * queued runs when there is no address space, and has to find nothing due.
+	 */
+	atomic_long_or(~UNWIND_RESERVED_BITS, &info->unwind_completed);
+	info->stack_want = 0;
+
 	unwind_free_cache(info);
 	/* Whoever asks for a trace now gets an empty one. */
 	info->walked = true;

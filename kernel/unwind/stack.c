@@ -240,7 +240,7 @@ void unwind_fault_in_stack(struct unwind_task_info *info)
 	unsigned long sp = user_stack_pointer(task_pt_regs(current));
 
 	info->stack_size = 0;
-	if (unwind_regs_differ(info))
+	if (WARN_ON_ONCE(!current->mm) || unwind_regs_differ(info))
 		return;
 
 	if (unwind_dying()) {

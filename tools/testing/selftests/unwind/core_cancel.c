@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,10 +19,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <asm/perf_regs.h>
 
 #include "hang.h"
 #include "perf_ring.h"
 #include "tracer.h"
+#include "uring.h"
 #include "workload.h"
 #include "harness.h"
 
@@ -211,10 +214,60 @@ TEST_F(cancel, killed_in_walk)
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
 }
 
-/* Defect 14: an exiting task does not wait at all, and still gets its callback. */
-TEST_F(cancel, exit_does_not_wait)
+/*
+ * A request that io_uring ends when the task exits: while it is there, the task work runs
+ * earlier in exit.
+ */
+static int leave_request_in_flight(void)
 {
-	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_exit");
+	struct uring waiting, other;
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_NOP };
+
+	if (uring_prepare(&other, &sqe))
+		return -1;
+	/* Only of requests on its own files io_uring keeps count. */
+	sqe = (struct io_uring_sqe) {
+		.opcode = IORING_OP_POLL_ADD, .fd = other.fd, .poll32_events = POLLIN,
+	};
+	if (uring_prepare(&waiting, &sqe))
+		return -1;
+	waiting.sqes[0].flags = 0;
+	return syscall(SYS_io_uring_enter, waiting.fd, 1, 0, 0, NULL, 0) == 1 ? 0 : -1;
+}
+
+FIXTURE(exiting) {
+};
+
+FIXTURE_VARIANT(exiting) {
+	const char	*event;
+	long		nr;
+	bool		in_flight;
+};
+
+FIXTURE_VARIANT_ADD(exiting, thread) {
+	.event = "syscalls/sys_enter_exit", .nr = SYS_exit,
+};
+
+FIXTURE_VARIANT_ADD(exiting, group) {
+	.event = "syscalls/sys_enter_exit_group", .nr = SYS_exit_group,
+};
+
+FIXTURE_VARIANT_ADD(exiting, group_with_io_uring) {
+	.event = "syscalls/sys_enter_exit_group", .nr = SYS_exit_group, .in_flight = true,
+};
+
+FIXTURE_SETUP(exiting)
+{
+}
+
+FIXTURE_TEARDOWN(exiting)
+{
+}
+
+/* A stack that somebody else has to supply does not keep a task from its end. */
+TEST_F(exiting, does_not_wait)
+{
+	struct perf_event_attr attr = tracepoint_attr(variant->event);
 	union record *record = malloc(sizeof(*record));
 	struct hanging_stack hang;
 	struct ring ring;
@@ -228,10 +281,12 @@ TEST_F(cancel, exit_does_not_wait)
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
-		long call[7] = { SYS_exit, 7 };
+		long call[7] = { variant->nr, 7 };
 
 		if (read(go[0], &c, 1) != 1 || hanging_stack_init(&hang))
 			_exit(4);
+		if (variant->in_flight && leave_request_in_flight())
+			_exit(5);
 		workload_call_fp(hang.page, (unsigned long)hang.page, call);
 	}
 	ASSERT_EQ(0, ring_open(&ring, &attr, child, -1, 8));
@@ -248,6 +303,109 @@ TEST_F(cancel, exit_does_not_wait)
 	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
 	ring_close(&ring);
 	free(record);
+}
+
+/* Samples of exit_group() that want a copy of the user stack on the way out. */
+static struct perf_event_attr exit_state_attr(void)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_exit_group");
+
+	attr.defer_callchain = 0;
+	attr.defer_user_state = 1;
+	attr.exclude_callchain_user = 1;
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	attr.sample_regs_user = 1 << PERF_REG_X86_SP;
+	attr.sample_stack_user = 1024;
+	return attr;
+}
+
+/* In exit_group(), a copy was asked for, and traces for slots 1 and 0. */
+static pid_t exit_with_requests(int fd, struct ring *ring)
+{
+	struct unwind_test_op at_exit[] = {
+		OP_AT(1, UNWIND_TEST_POINT_COOKIE, UNWIND_TEST_NMI),
+		OP_AT(0, UNWIND_TEST_POINT_MASK, UNWIND_TEST_NMI),
+	};
+	struct perf_event_attr attr = exit_state_attr();
+	pid_t child;
+	char c = 'y';
+	int go[2];
+
+	if (pipe(go))
+		return -1;
+	child = fork();
+	if (!child) {
+		if (read(go[0], &c, 1) == 1)
+			tracer_run_array(fd, at_exit);
+		_exit(7);
+	}
+	if (child < 0 || ring_open(ring, &attr, child, -1, 8))
+		return -1;
+	ring_enable(ring);
+	return write(go[1], &c, 1) == 1 ? child : -1;
+}
+
+/* Wait until the callback of a slot has begun; the thread that it is in. */
+static pid_t wait_for_callback(int fd, unsigned int slot)
+{
+	struct unwind_test_event event = {};
+
+	while (!tracer_event(fd, &event) || event.slot != slot)
+		sched_yield();
+	return event.tid;
+}
+
+/*
+ * A task exits while a tracer that it asked is being cancelled: nobody takes that request
+ * any more. What is left of it runs when the address space is gone, and must not look for
+ * the stack that another tracer wanted to copy.
+ *
+ * Slot 1 sleeps in the exit itself, so that it is known to be there when slot 0 is
+ * cancelled, and slot 2 in another thread, so that cancel does not end meanwhile.
+ */
+TEST_F(cancel, exit_meanwhile)
+{
+	struct unwind_test_op prepare[] = {
+		OP_INIT(2),
+		OP_MODE(1, UNWIND_TEST_MODE_SLEEP, 0),
+		OP_MODE(2, UNWIND_TEST_MODE_SLEEP, 0),
+		/* Called after slot 1. */
+		OP_CANCEL(0),
+		OP_INIT(0),
+	};
+	struct unwind_test_op hold[] = { OP_REQUEST(2, UNWIND_TEST_TASK) };
+	struct unwind_test_op cancel[] = { OP_CANCEL(0) };
+	struct runner holder = { .fd = self->fd, .ops = hold, .nr = 1 };
+	struct runner canceller = { .fd = self->fd, .ops = cancel, .nr = 1 };
+	struct unwind_test_event event = {};
+	struct ring ring;
+	pid_t child;
+	int status;
+
+	if (exit_state_attr().type == ~0U)
+		SKIP(return, "no system call tracepoints");
+	ASSERT_EQ(0, tracer_run_array(self->fd, prepare));
+	child = exit_with_requests(self->fd, &ring);
+	ASSERT_LT(0, child);
+	EXPECT_EQ(child, wait_for_callback(self->fd, 1));
+	runner_start(&holder);
+	EXPECT_EQ(holder.tid, wait_for_callback(self->fd, 2));
+	runner_start(&canceller);
+	EXPECT_TRUE(runner_sleeps(&canceller, 'D'));
+
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_RELEASE(1)));
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(7, WEXITSTATUS(status));
+	EXPECT_FALSE(canceller.returned);
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_AT_RESULT(
+						UNWIND_TEST_POINT_MASK)));
+
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_RELEASE(2)));
+	pthread_join(canceller.thread, NULL);
+	pthread_join(holder.thread, NULL);
+	while (tracer_event(self->fd, &event))
+		EXPECT_NE(0, event.slot);
+	ring_close(&ring);
 }
 
 /*

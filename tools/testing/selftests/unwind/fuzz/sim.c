@@ -17,7 +17,8 @@ static const struct vdso_image vdso_image_32;
 static struct mm_struct sim_mm;
 static struct arch_uprobe sim_uprobe;
 static struct uprobe_task sim_utask;
-struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask };
+static struct signal_struct sim_signal;
+struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask, .signal = &sim_signal };
 unsigned long unwind_stats[UNWIND_NR_STATS];
 
 /*

@@ -144,6 +144,7 @@ do {									\
 
 #define TASK_SIZE_MAX			0x7ffffffff000UL
 #define PF_EXITING			4
+#define SIGNAL_GROUP_EXIT		4
 
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
@@ -187,10 +188,16 @@ struct vdso_image {
 
 extern struct vdso_image vdso_image_64;
 
+struct signal_struct {
+	unsigned int		flags;
+	struct task_struct	*group_exec_task;
+};
+
 struct task_struct {
 	unsigned int		flags;
 	struct mm_struct	*mm;
 	struct uprobe_task	*utask;
+	struct signal_struct	*signal;
 };
 
 extern struct task_struct sim_task;

@@ -23,13 +23,16 @@ struct unwind_file {
 	dev_t		dev;
 };
 
+/* The event user_unwind_stack has so many addresses, which fit a page of ftrace's buffer. */
+#define UNWIND_EVENT_ENTRIES	128U
+
 /**
  * struct unwind_stacktrace - one user stack trace
  * @nr:		number of valid entries
  * @entries:	the addresses, innermost first: the user instruction pointer,
  *		then return addresses
- * @files:	where each of them is in a file, or NULL when nobody wanted to know or
- *		it could not be found out
+ * @files:	where the first UNWIND_EVENT_ENTRIES of them are in files, or NULL when
+ *		nobody wanted to know or it could not be found out
  *
  * The owner of @entries defines how long they live.
  */

@@ -432,6 +432,25 @@ static void files_test(struct kunit *test)
 	fput(file);
 }
 
+/* The lock is not held for addresses that no event has. */
+static void files_of_deep_stack_test(struct kunit *test)
+{
+	const unsigned int nr = 2 * UNWIND_EVENT_ENTRIES;
+	struct unwind_stacktrace trace = {
+		.nr = nr,
+		.entries = kunit_kcalloc(test, nr, sizeof(long), GFP_KERNEL),
+	};
+
+	KUNIT_ASSERT_NOT_NULL(test, trace.entries);
+	/* So that they are somewhere: a thread of KUnit has no address space. */
+	KUNIT_ASSERT_NE(test, 0, kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ,
+					       MAP_PRIVATE | MAP_ANONYMOUS, 0));
+	unwind_get_files(&trace);
+	KUNIT_ASSERT_NOT_NULL(test, trace.files);
+	KUNIT_EXPECT_LT(test, ksize(trace.files), nr * sizeof(*trace.files));
+	unwind_put_files(&trace);
+}
+
 /* What was asked by a tracer that is gone is for nobody. */
 static void cancel_test(struct kunit *test)
 {
@@ -564,6 +583,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(may_wait_test),
 	KUNIT_CASE(want_files_test),
 	KUNIT_CASE(files_test),
+	KUNIT_CASE(files_of_deep_stack_test),
 	KUNIT_CASE(event_once_test),
 	KUNIT_CASE(cancel_test),
 	KUNIT_CASE(all_bits_test),

@@ -8,10 +8,11 @@
  * user memory. A task that is dying takes it only if it is free.
  *
  * Invariant: one lock for all addresses of a trace, so they are those of one state of
- * the mappings.
+ * the mappings. It is held for UNWIND_EVENT_ENTRIES look-ups at most.
  */
 #include <linux/cleanup.h>
 #include <linux/fs.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
@@ -61,25 +62,26 @@ static bool unwind_lock_mm(struct mm_struct *mm)
  */
 void unwind_get_files(struct unwind_stacktrace *trace)
 {
+	unsigned int nr = min(trace->nr, UNWIND_EVENT_ENTRIES);
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma = NULL;
 	struct unwind_file *files;
 
-	if (trace->files || !trace->nr || !mm)
+	if (trace->files || !nr || !mm)
 		return;
 
 	files = unwind_test_fail(UNWIND_TEST_FAIL_CACHE) ? NULL :
-		kvmalloc_array(trace->nr, sizeof(*files), unwind_gfp());
+		kmalloc_array(nr, sizeof(*files), unwind_gfp());
 	if (!files) {
 		unwind_count(UNWIND_STAT_NOMEM);
 		return;
 	}
 	if (!unwind_lock_mm(mm)) {
-		kvfree(files);
+		kfree(files);
 		return;
 	}
 
-	for (unsigned int i = 0; i < trace->nr; i++) {
+	for (unsigned int i = 0; i < nr; i++) {
 		vma = unwind_find_vma(vma, trace->entries[i]);
 		files[i] = unwind_file_of(vma, trace->entries[i]);
 	}
@@ -93,6 +95,6 @@ void unwind_get_files(struct unwind_stacktrace *trace)
  */
 void unwind_put_files(struct unwind_stacktrace *trace)
 {
-	kvfree(trace->files);
+	kfree(trace->files);
 	trace->files = NULL;
 }

@@ -11,6 +11,7 @@
 
 #include <linux/kdev_t.h>
 #include <linux/minmax.h>
+#include <linux/perf_event.h>
 #include <linux/tracepoint.h>
 #include <linux/unwind_user_types.h>
 
@@ -34,9 +35,6 @@ TRACE_EVENT(user_unwind_cookie,
 
 	TP_printk("cookie=%llx", __entry->cookie)
 );
-
-/* So much fits a page of ftrace's ring buffer. */
-#define UNWIND_EVENT_ENTRIES	128U
 
 /*
  * The user stack of a kernel entry: addresses, innermost first, and for each the file
@@ -87,6 +85,15 @@ TRACE_EVENT(user_unwind_stack,
 		  __print_array(__get_dynamic_array(devs),
 				__get_dynamic_array_len(devs) / 4, 4))
 );
+
+/*
+ * While it is on, everybody's requests lead to walks, and files are looked up. Without raw
+ * data perf would let any user count it.
+ */
+#ifdef CONFIG_PERF_EVENTS
+TRACE_EVENT_PERF_PERM(user_unwind_stack,
+		      p_event->parent ? 0 : perf_allow_tracepoint());
+#endif
 
 #endif /* _TRACE_UNWIND_H */
 

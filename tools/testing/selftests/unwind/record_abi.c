@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -159,6 +160,42 @@ TEST(attr_errors)
 	EXPECT_EQ(-EINVAL, perf_open(&good, 0, -1, -1, 1UL << 31));
 	EXPECT_EQ(-EINVAL, perf_open(&good, -1, -1, -1, 0));
 	EXPECT_EQ(-EBADF, perf_open(&good, 0, -1, 1 << 20, 0));
+}
+
+/* As user nobody, if @nobody: the result of opening a counter of a tracepoint. */
+static int count_as(const char *event, bool nobody)
+{
+	struct perf_event_attr attr = {
+		.type	= PERF_TYPE_TRACEPOINT,
+		.size	= sizeof(attr),
+		.config	= tracepoint_id(event),
+	};
+	pid_t child = fork();
+	int fd, status;
+
+	if (!child) {
+		if (nobody && setresuid(65534, 65534, 65534))
+			_exit(255);
+		fd = perf_open(&attr, 0, -1, -1, 0);
+		_exit(fd < 0 ? -fd : 0);
+	}
+	return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+/*
+ * While the event with the stacks is on, all requests of all users lead to a walk, and files
+ * are looked up. So not everybody may switch it on, not even to count it.
+ */
+TEST(stack_event_needs_privileges)
+{
+	int old = set_sysctl("kernel/perf_event_paranoid", 1);
+
+	if (old < -1 || tracepoint_id("unwind/user_unwind_stack") < 0)
+		SKIP(return, "needs root and tracefs");
+	EXPECT_EQ(0, count_as("unwind/user_unwind_stack", false));
+	EXPECT_EQ(EPERM, count_as("unwind/user_unwind_stack", true));
+	EXPECT_EQ(0, count_as("unwind/user_unwind_cookie", true));
+	set_sysctl("kernel/perf_event_paranoid", old);
 }
 
 /* A tracepoint event on this thread, and one call of getppid() under it. */

@@ -593,18 +593,19 @@ def checked_series():
     return base, version, commits, Hooks(base, version, commits)
 
 
-def format_patches(repo, out):
+def format_patches(repo, out, *paths):
     shutil.rmtree(out, ignore_errors=True)
-    git(repo, "format-patch", "-q", "--zero-commit", "--no-signature", "--base=base", "-o", out, "base..series")
+    git(repo, "format-patch", "-q", "--zero-commit", "--no-signature", "--base=base", "-o", out, "base..series",
+        "--", *paths)
 
 
 def draft():
-    """The patches, from the files that they edit alone: seconds, but proves nothing of the rest."""
+    """The patches, without data, from the files that they edit alone: seconds, but proves nothing of the rest."""
     base, version, commits, hooks = checked_series()
     with tempfile.TemporaryDirectory(dir=BUILD) as repo:
         fill(repo, base, version, ["MAINTAINERS", *hooks.stages])
         build_branch(repo, base, commits, hooks)
-        format_patches(repo, os.path.join(BUILD, "draft"))
+        format_patches(repo, os.path.join(BUILD, "draft"), ".", ":!*corpus/*", ":!*.base64")
 
 
 def export(versions):

@@ -356,7 +356,10 @@ static int watch_child(void)
 	}
 }
 
-/* The context's events, into one buffer each; 0 or -errno. */
+/*
+ * The context's events, into one buffer each; 0 or -errno. Interrupts go on until one has
+ * been seen: there is room for all that come while nobody reads on a busy host.
+ */
 static int open_events(struct rings *rings, bool in_place)
 {
 	const struct context *context = run.context;
@@ -379,7 +382,8 @@ static int open_events(struct rings *rings, bool in_place)
 		else if (each_cpu)
 			err = rings_open_each_cpu(rings, &attr, pid);
 		else
-			err = rings_open(rings, &attr, pid, -1, 64);
+			err = rings_open(rings, &attr, pid, -1,
+					 context->flags & CONTEXT_REPEATS ? 1024 : 64);
 		for (unsigned int j = 0; by_nr && !err && j < rings->nr; j++)
 			err = event_filter(i ? rings->extra[j] : rings->ring[j].fd, "id",
 					   run_sampled_nr(&run));

@@ -126,7 +126,7 @@ again() {
 	if [ "$f" = 0 ] && [ "$status" = 0 ]; then
 		while IFS= read -r line; do
 			unsteady+=("$name $line ($first)")
-		done < <(failures "$first" | sed -n 's/^[A-Z]* [^:]*: //p' | grep . ||
+		done < <(failures "$first" | sed -nE 's/^(FAILED|SKIPPED) [^:]*: //p' | grep . ||
 			 echo "as a whole")
 	fi
 	settle "$name" "$status"

@@ -3,9 +3,9 @@
 # Look for what a healthy kernel does not say: splat.sh CONSOLE-LOG
 #
 # Prints the offending lines. Status 0: none, 1: found, 2: the log cannot be read,
-# which is no success either, 3: the first is the emulator's fault. The patterns of the first group stand at the start
-# of a message, after the time stamp and caller id; a test that only prints such
-# a word in the middle of its own output is no splat.
+# which is no success either, 3: the first is the emulator's fault. The patterns of the
+# first group stand at the start of a message, after the time stamp and caller id; a test
+# that only prints such a word in the middle of its own output is no splat.
 set -u
 
 log=${1?usage: splat.sh CONSOLE-LOG}

@@ -20,9 +20,9 @@
 # APPEND adds to the kernel command line, CHECK=1 panics at the first warning,
 # VM_CPU names the model of the CPUs, GUEST_PATH goes in front of PATH, QEMU names the
 # emulator, ICOUNT=1 makes the time of the guest, which has one CPU then, the number
-# of instructions that it ran; ACCEL picks another accelerator. With SINGLESTEP=1 interrupts come between any two
-# instructions, and not where the emulator finds it convenient; it takes ten times as
-# long.
+# of instructions that it ran; ACCEL picks another accelerator. With SINGLESTEP=1
+# interrupts come between any two instructions, and not where the emulator finds it
+# convenient; it takes ten times as long.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,12 +31,23 @@ qemu=${QEMU:-qemu-system-x86_64}
 
 say() { printf '%s\n' "$*" >&2; }
 
+# What the log has from the first splat on, or its last lines.
+excerpt() {
+	local first
+	first=$(head -n 1 "$log/splat" 2> /dev/null)
+	if [ -n "$first" ]; then
+		grep -aF -A 24 -m 1 -e "$first" "$log/console.log"
+	else
+		tail -n 25 "$log/console.log"
+	fi
+}
+
 # verdict STATUS WORD TEXT
 verdict() {
 	say "vm: $2: $3"
 	if [ "$1" -ge 120 ] && [ -s "$log/console.log" ]; then
-		say "vm: the last lines of the kernel log ($log/console.log):"
-		tail -n 25 "$log/console.log" | tr -d '\000\r' | sed 's/^/    /' >&2
+		say "vm: from the kernel log ($log/console.log):"
+		excerpt | tr -d '\000\r' | sed 's/^/    /' >&2
 		keep=1
 	fi
 	exit "$1"
@@ -109,6 +120,8 @@ run_qemu() {
 	wait "$relay"
 }
 
+# Read as a whole before it runs: an edit meanwhile must not reach this run.
+{
 mode=${1-}
 build=${2-}
 command=${3-}
@@ -127,7 +140,7 @@ trap 'exit 143' TERM HUP
 mkfifo "$work/idle" "$work/output" "$work/monitor.in" "$work/monitor.out"
 mkdir -p "$log" || exit 125
 : > "$log/console.log"
-rm -f "$log/status"
+rm -f "$log/status" "$log/splat"
 
 command -v "$qemu" > /dev/null ||
 	verdict 125 "cannot run" "no $qemu on PATH; install qemu-system-x86"
@@ -240,3 +253,4 @@ if [ "$how" = signal ]; then
 	verdict $((128 + number)) fail "the command was killed by signal $number"
 fi
 exit "$number"
+}

@@ -87,17 +87,22 @@ static int parse_words(const char *arg, char *words, bool defer, struct callchai
 	return 0;
 }
 
-/* "dwarf[,size],defer" */
+/* "dwarf,size" is the caller's, "dwarf[,size],defer" is read here. */
 static int parse_dwarf(const char *arg, struct callchain_param *param)
 {
 	const char *last = strrchr(arg, ',');
+	bool defer = !strcmp(last, ",defer");
+	/* Nothing, or the size. */
+	const char *middle = strchr(arg, ',') + 1;
 	char *rest;
 	int ret;
 
-	if (strcmp(last, ",defer")) {
+	if (defer ? middle < last && memchr(middle, ',', last - middle) : middle <= last) {
 		pr_err("callchain: '%s' is not expected, use dwarf[,size][,defer]\n", arg);
 		return -EINVAL;
 	}
+	if (!defer)
+		return 1;
 
 	rest = strndup(arg, last - arg);
 	if (!rest)
@@ -129,7 +134,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
 
 	param->defer = false;
 
-	if (!strncmp(arg, "dwarf,", strlen("dwarf,")) && defer)
+	if (!strncmp(arg, "dwarf,", strlen("dwarf,")))
 		return parse_dwarf(arg, param);
 
 	/* A second word that is no number was read as 0 up to now. */

@@ -27,9 +27,9 @@ fail() {
 	err=1
 }
 
-# The value of one line of perf report --stats.
+# The number in the first line of perf report --stats that begins so: that of all events.
 stat_of() {
-	perf report -i "$1" --stats 2> /dev/null | sed -n "s/^ *$2: *//p"
+	perf report -i "$1" --stats 2> /dev/null | sed -n "/^ *$2: *\([0-9]*\).*/{s//\1/p;q}"
 }
 
 # How many events have all of the attribute fields?
@@ -233,13 +233,13 @@ test_user_state() {
 	# shellcheck disable=SC2086
 	record -e cpu-clock --call-graph dwarf -- ${large} > /dev/null 2>&1
 	copied=$(stat -c %s "${data}")
-	copied=$((copied / $(stat_of "${data}" "SAMPLE events" | sed 's/ .*//')))
+	copied=$((copied / $(stat_of "${data}" "SAMPLE events")))
 	# shellcheck disable=SC2086
 	record -e cpu-clock --call-graph dwarf,8192,defer -- ${large} > /dev/null 2>&1
 	[ "$(events "defer_output: 1, defer_user_state: 1" "sample_stack_user: 8064")" -eq 1 ] ||
 		fail "Attributes of dwarf,8192,defer"
 	deferred=$(stat -c %s "${data}")
-	deferred=$((deferred / $(stat_of "${data}" "SAMPLE events" | sed 's/ .*//')))
+	deferred=$((deferred / $(stat_of "${data}" "SAMPLE events")))
 	echo "${copied} bytes a sample, ${deferred} deferred"
 	[ $((deferred * 5)) -le "${copied}" ] || fail "Size of the file"
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "No sample has its stack"
@@ -281,6 +281,36 @@ test_modes() {
 	done
 }
 
+# Own programs of somebody who may not sample the kernel.
+test_ordinary_user() {
+	echo "Ordinary user"
+
+	[ "$(id -u)" -eq 0 ] || return 0
+	paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+	chmod 711 "${dir}"
+	cp "$(command -v perf)" "${dir}/perf"
+	for level in 2 1; do
+		echo "${level}" > /proc/sys/kernel/perf_event_paranoid
+		install -d -o nobody -m 755 "${dir}/${level}"
+		for opts in "" "-e cpu-clock:u" "-e cpu-clock --user-callchains"; do
+			# shellcheck disable=SC2086
+			setpriv --reuid nobody --clear-groups env HOME="${dir}/${level}" \
+				"${dir}/perf" record --no-bpf-event ${opts} \
+				--call-graph deferred -o "${dir}/${level}/data" \
+				-- "${dir}/perf" test -w noploop > "${dir}/log" 2>&1 || {
+				cat "${dir}/log"
+				fail "Level ${level}, ${opts}"
+			}
+			# Root reads no files of others.
+			chown root "${dir}/${level}/data"
+			! grep -q "not supported" "${dir}/log" || fail "Level ${level}, ${opts}: fp"
+			[ "$(stat_of "${dir}/${level}/data" "samples merged")" -gt 0 ] ||
+				fail "Level ${level}, ${opts}: no sample merged"
+		done
+	done
+	echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
+}
+
 # The PMU for tests, where the kernel has it: its events sample in NMI.
 test_nmi() {
 	echo "In NMI"
@@ -301,6 +331,13 @@ test_refused() {
 	perf record -q -e cpu-clock --call-graph dwarf,defer,64 -o "${data}" -- true \
 		2> "${dir}/log" && fail "dwarf,defer,64"
 	grep -q "use dwarf\[,size\]\[,defer\]" "${dir}/log" || fail "Message of dwarf,defer,64"
+	for mode in dwarf,8192,deferred dwarf,8192,foo dwarf,deferred fp,foo; do
+		perf record -q -e cpu-clock --call-graph "${mode}" -o "${data}" -- true \
+			2> "${dir}/log" && fail "${mode}"
+	done
+	perf record -q -e cpu-clock/call-graph=nonsense/ -o "${data}" -- true 2> "${dir}/log" &&
+		fail "A wrong call-graph term"
+	grep -q "invalid call-graph mode" "${dir}/log" || fail "Message of a wrong call-graph term"
 
 	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0
 	perf trace -e cpu-clock --call-graph deferred -- true > "${dir}/log" 2>&1 &&
@@ -318,6 +355,7 @@ test_pipe
 test_compressed
 test_user_state
 test_modes
+test_ordinary_user
 test_nmi
 test_refused
 

@@ -17,7 +17,8 @@ cd "$top" || exit 1
 nr=0
 failed=0
 out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+# checkpatch leaves what it knows in the tree.
+trap 'rm -f "$out" "$source"/.checkpatch-camelcase.*' EXIT
 
 # The repository may belong to another user, as it does in CI.
 git() { command git -c safe.directory='*' "$@"; }
@@ -62,7 +63,7 @@ lint() {
 # SPDX_LICENSE_TAG	perf takes the description of a shell test from line 2.
 checkpatch() {
 	local ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE tests
-	local patch types
+	local patch types passed key
 	local -a command
 	ignored+=,MACRO_ARG_UNUSED,ARCH_INCLUDE_LINUX,INCLUDE_LINUX
 	tests=$ignored,BRACES,SPACING,MACRO_WITH_FLOW_CONTROL,AVOID_EXTERNS,OPEN_ENDED_LINE
@@ -71,6 +72,9 @@ checkpatch() {
 	# Without --codespell, which is three quarters of the time: spelling() does it.
 	command=(perl scripts/checkpatch.pl --strict --quiet --show-types)
 	patches/scripts/series.py draft || return
+	# A patch that passed passes again: remembered for all clones, as ccache does.
+	passed=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/unwind-checkpatch
+	mkdir -p "$passed" || return
 	(cd "$source" && status=0
 	for patch in "$top"/build/draft/*.patch; do
 		types=$ignored
@@ -80,9 +84,14 @@ checkpatch() {
 		! grep -q '^+TRACE_EVENT' "$patch" ||
 			types+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT
 		! grep -q '^+++ b/include/uapi/linux/bpf.h' "$patch" || types+=,SPACE_BEFORE_TAB
-		"${command[@]}" --ignore "$types" "$patch" || status=1
+		key=$(echo "${command[*]} $types" | cat - scripts/checkpatch.pl "$patch" | sha256sum)
+		[ ! -e "$passed/${key%% *}" ] || continue
+		if "${command[@]}" --ignore "$types" "$patch"; then
+			: > "$passed/${key%% *}"
+		else
+			status=1
+		fi
 	done
-	rm -f .checkpatch-camelcase.*
 	exit "$status")
 }
 

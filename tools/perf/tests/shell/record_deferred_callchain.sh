@@ -311,6 +311,20 @@ test_ordinary_user() {
 	echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
 }
 
+# Files of perf trace record are shown with their callchains.
+test_trace() {
+	echo "Trace"
+
+	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0
+	for mode in fp deferred; do
+		perf trace record --call-graph "${mode}" -o "${data}" -- true \
+			> "${dir}/log" 2>&1 || fail "perf trace record, ${mode}"
+		perf trace -i "${data}" > "${dir}/trace" 2>&1 ||
+			fail "perf trace -i, ${mode}"
+		grep -q "execve\|mmap" "${dir}/trace" || fail "System calls, ${mode}"
+	done
+}
+
 # The PMU for tests, where the kernel has it: its events sample in NMI.
 test_nmi() {
 	echo "In NMI"
@@ -356,6 +370,7 @@ test_compressed
 test_user_state
 test_modes
 test_ordinary_user
+test_trace
 test_nmi
 test_refused
 

@@ -77,7 +77,7 @@ build_tool() {
 
 # What the gate leaves out on the debug kernel: these look at values rather than at locks,
 # contexts and lifetimes, the plain kernel shows the same in a tenth of the time, and each
-# takes one to two minutes there.
+# takes one to eight minutes there.
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
 # Has failed without a reason being found: in one of four runs after other programs, no

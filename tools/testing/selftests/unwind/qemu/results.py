@@ -122,7 +122,8 @@ class Results:
     def belongs_to(self, name):
         """@name sums up a program or suite: what failed since the one before is its."""
         program, _, rest = name.partition(" # ")
-        program = program.removeprefix("selftests: unwind: ")
+        # A single test of a program runs as PROGRAM.TEST.
+        program = program.removeprefix("selftests: unwind: ").partition(".")[0]
         for failure in reversed(self.failures):
             if failure.program:
                 break

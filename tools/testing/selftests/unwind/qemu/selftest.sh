@@ -112,7 +112,7 @@ expect 0 "results: a test that fails says why" diff "$tmp/wanted" "$tmp/got"
 not ok 1 selftests: unwind: a # exit=1
 # not ok 1 global.second
 # 1..1
-not ok 2 selftests: unwind: b # exit=1
+not ok 2 selftests: unwind: b.global.second # exit=1
 END
 cat > "$tmp/wanted" <<END
 FAILED debug-kselftest-core: a: fixture.first

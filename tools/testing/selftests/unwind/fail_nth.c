@@ -8,7 +8,8 @@
  * Each n is a task of its own, whose first walk has to allocate its buffer. What
  * ends a loop is the kernel's word that the fault was not used up. How many
  * allocations there are depends on what the allocators have in store, so that the
- * walk's own may be missed: they get a loop in which nothing else is counted.
+ * walk's own may be missed: they get a loop in which nothing else is counted, and what
+ * the walk copies gets one in which no allocation is.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -103,35 +104,43 @@ static bool set_knob(const char *path, const char *value, char *old, size_t size
 
 static char old_knobs[KNOBS][16];
 
-/* Let nothing fail, nor count, but what this code of the kernel calls. */
-static bool set_filter(unsigned long begin, unsigned long end)
+/* Of these failures, let none happen, nor count, but what this code of the kernel calls. */
+static bool set_filter(const char *dir, unsigned long begin, unsigned long end)
 {
-	static const char * const dirs[] = { "failslab", "fail_page_alloc", "fail_usercopy" };
-	char path[64], start_text[32], end_text[32];
+	char path[64], text[32];
 
-	snprintf(start_text, sizeof(start_text), "%#lx", begin);
-	snprintf(end_text, sizeof(end_text), "%#lx", end);
-	for (unsigned int i = 0; i < ARRAY_SIZE(dirs); i++) {
-		snprintf(path, sizeof(path), "%s/require-start", dirs[i]);
-		if (!set_knob(path, start_text, NULL, 0))
-			return false;
-		snprintf(path, sizeof(path), "%s/require-end", dirs[i]);
-		if (!set_knob(path, end_text, NULL, 0))
-			return false;
-	}
-	return true;
+	snprintf(path, sizeof(path), "%s/require-start", dir);
+	snprintf(text, sizeof(text), "%#lx", begin);
+	if (!set_knob(path, text, NULL, 0))
+		return false;
+	snprintf(path, sizeof(path), "%s/require-end", dir);
+	snprintf(text, sizeof(text), "%#lx", end);
+	return set_knob(path, text, NULL, 0);
 }
 
-static void clear_filter(void)
+static bool set_filters(unsigned long begin, unsigned long end)
 {
-	set_filter(0, -1UL);
+	return set_filter("failslab", begin, end) &&
+	       set_filter("fail_page_alloc", begin, end) &&
+	       set_filter("fail_usercopy", begin, end);
+}
+
+/* No allocation fails any more. */
+static bool filter_allocations(void)
+{
+	return set_filter("failslab", 1, 1) && set_filter("fail_page_alloc", 1, 1);
+}
+
+static void clear_filters(void)
+{
+	set_filters(0, -1UL);
 }
 
 /* Let failures hit any allocation of a task that asks for them, without a word. */
 static bool set_knobs(void)
 {
 	/* A test that was killed may have left one. */
-	clear_filter();
+	clear_filters();
 	for (unsigned int i = 0; i < KNOBS; i++) {
 		if (!set_knob(knobs[i].path, knobs[i].value, old_knobs[i],
 			      sizeof(old_knobs[i])))
@@ -438,7 +447,7 @@ FIXTURE_SETUP(nth)
 FIXTURE_TEARDOWN(nth)
 {
 	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", self->old_max));
-	clear_filter();
+	clear_filters();
 	restore_knobs();
 	free(self->record);
 }
@@ -595,6 +604,8 @@ static void take_whole(struct __test_metadata *_metadata, struct _test_data_nth 
 static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_nth *self,
 			  const struct _fixture_variant_nth *variant)
 {
+	/* Each caller is part of its traces, and so has a whole one of its own. */
+	self->nr = 0;
 	for (unsigned int nth = 0; nth < MAX_FAULTS; nth++) {
 		int status = run(_metadata, self, variant, nth);
 		bool last = nth && self->shared->unused;
@@ -619,7 +630,7 @@ static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_n
 TEST_F(nth, each_failure)
 {
 	long nomem = unwind_stat("nomem"), empty_nomem = unwind_stat("empty_nomem");
-	unsigned int all, empty, shorter, walks;
+	unsigned int all, empty, shorter, walks, copies;
 	unsigned long begin, end;
 
 	all = sweep(_metadata, self, variant);
@@ -629,17 +640,23 @@ TEST_F(nth, each_failure)
 	TH_LOG("%u failures, %u empty and %u shorter traces", all, empty, shorter);
 
 	/* All that walks for requests goes through this function, which no other file has. */
-	if (!kernel_function("unwind_get_trace", &begin, &end) || !set_filter(begin, end))
+	if (!kernel_function("unwind_get_trace", &begin, &end) || !set_filters(begin, end))
 		SKIP(return, "needs CONFIG_KALLSYMS and CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
-	/* Another whole trace: this function is part of it, at another place. */
-	self->nr = 0;
 	walks = sweep(_metadata, self, variant);
 	TH_LOG("%u of the walk, %u empty and %u shorter traces", walks, self->empty - empty,
 	       self->shorter - shorter);
-	/* The walk was hit; and what it copies, code and signal frames. */
 	EXPECT_LT(empty, self->empty);
-	if (!variant->depth)
+	if (!variant->depth) {
+		/* What it copies: code and signal frames. */
+		ASSERT_TRUE(filter_allocations());
+		empty = self->empty;
+		shorter = self->shorter;
+		copies = sweep(_metadata, self, variant);
+		TH_LOG("%u of its copies, %u empty and %u shorter traces", copies,
+		       self->empty - empty, self->shorter - shorter);
+		EXPECT_EQ(empty, self->empty);
 		EXPECT_LT(shorter, self->shorter);
+	}
 	EXPECT_EQ(empty_nomem + self->empty, unwind_stat("empty_nomem"));
 	EXPECT_LE(nomem + self->empty, unwind_stat("nomem"));
 }

@@ -80,14 +80,11 @@ build_tool() {
 # takes one to eight minutes there.
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
-# Has failed without a reason being found: in one of four runs after other programs, no
-# trace of this variant was shorter.
-slow+="fail_nth-code "
 
 # programs KIND...: those of parts of the kselftests. The parts take about as long as each
 # other; more of them would cost more boots, and on the debug kernel searches for leaks.
 programs() {
-	local name kind variant
+	local name kind
 	while IFS=: read -r _ name; do
 		case $name in
 		core_* | storm | fuzz_*) kind=core ;;
@@ -97,14 +94,7 @@ programs() {
 		*) kind=tasks ;;
 		esac
 		[[ " $* " == *" $kind "* ]] || continue
-		case ${without-} in
-		*" $name "*) ;;
-		*" $name-"*)
-			variant=${without#*" $name-"}
-			echo "$name-${variant%% *}"
-			;;
-		*) echo "$name" ;;
-		esac
+		[[ ${without-} == *" $name "* ]] || echo "$name"
 	done < "$install/kselftest-list.txt"
 }
 

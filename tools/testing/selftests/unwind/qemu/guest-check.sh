@@ -10,18 +10,16 @@ set -u
 
 status_file=${TMPDIR:-/tmp}/status
 
-# run_test PROGRAM[.TEST|-VARIANT]: its output, line by line. TEST is the name of a test, or
-# that of its fixture and, if there is one, its variant, and then its own. VARIANT is left
-# out.
+# run_test PROGRAM[.TEST]: its output, line by line. TEST is the name of a test, or that of
+# its fixture and, if there is one, its variant, and then its own.
 run_test() {
 	option=
 	case $1 in
-	*-*) option=-V ;;
 	*.*.*) option=-r ;;
 	*.*) option=-t ;;
 	esac
-	timeout "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%[.-]*}" \
-		${option:+"$option" "${1#*[.-]}"} 2>&1
+	timeout "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
+		${option:+"$option" "${1#*.}"} 2>&1
 	echo $? > "$status_file"
 }
 
@@ -47,12 +45,11 @@ kselftest)
 			1..0)
 				: > "$status_file.none"
 				echo "# there is no such test; there are:"
-				"./${name%%[.-]*}" -l 2>&1 | sed 's/^/# /'
+				"./${name%%.*}" -l 2>&1 | sed 's/^/# /'
 				;;
 			esac
 		done
 		read -r end _ < /proc/uptime
-		name=${name%%-*}
 		echo "# $name: $((${end%.*} - ${begin%.*})) s"
 		status=$(cat "$status_file")
 		[ ! -e "$status_file.none" ] || status=none

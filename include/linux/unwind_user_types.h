@@ -128,6 +128,9 @@ enum unwind_user_step {
 /* Signal handlers of one stack that were interrupted by the next one. */
 #define UNWIND_USER_SIGNALS	32
 
+/* Switches to a lower stack, other than by a signal, that a walk follows. */
+#define UNWIND_USER_SWITCHES	8
+
 /* Mappings, pairs of places in the code, and frames that are remembered. */
 #define UNWIND_TEXT_CODES	4
 #define UNWIND_TEXT_RANGES	4
@@ -161,11 +164,13 @@ struct unwind_object_ref {
  * @range:	where it is
  * @ref:	what has the table of its frames
  * @hits:	how often that was used, and was not counted yet
+ * @rewritable:	the code may change and the mapping stay: nothing is remembered of it
  */
 struct unwind_text_code {
 	struct unwind_text_range	range;
 	struct unwind_object_ref	ref;
 	unsigned long			hits;
+	bool				rewritable;
 };
 
 /**
@@ -228,8 +233,8 @@ struct unwind_text {
  * struct unwind_user_state - position of a walk
  * @ip:		instruction pointer of the current frame
  * @sp:		stack pointer of the current frame; the lower bound of all
- *		that the rest of the walk may read, until a signal frame
- *		names another stack
+ *		that the rest of the walk may read, until a signal frame or a frame
+ *		pointer leads to another stack
  * @fp:		frame pointer register as of the current frame
  * @drap:	register that holds the CFA of functions that align their stack;
  *		only where @ip is exact
@@ -239,6 +244,7 @@ struct unwind_text {
  *		sigreturn, or -1
  * @ws:		user word size in bytes: 8, or 4 for 32-bit code
  * @signals:	signal frames that were passed
+ * @switches:	switches to a lower stack that were followed
  * @step:	what to do next
  * @code:	an executable mapping: that of the latest caller, or where the first one
  *		is expected; in @text, or @own, or one of size 0
@@ -261,6 +267,7 @@ struct unwind_user_state {
 	int			syscall;
 	unsigned int		ws;
 	unsigned int		signals;
+	unsigned int		switches;
 	enum unwind_user_step	step;
 	struct unwind_text_code	*code;
 	struct unwind_text	*text;

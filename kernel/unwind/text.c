@@ -8,8 +8,8 @@
  * A return address is believed only if it is in an executable mapping: what else
  * is on a stack looks like one too easily. The answer is a hint, and so is what the
  * code says about its frame. Both are remembered for as long as nobody has changed
- * the mappings; they may change under a walk that is under way, or a program may
- * rewrite its code, at the price of a wrong address.
+ * the mappings; they may change under a walk that is under way, at the price of a wrong
+ * address. What code says is not remembered where a program may rewrite it.
  */
 #include <linux/minmax.h>
 #include <linux/mm.h>
@@ -91,7 +91,8 @@ enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 	}
 
 	/* Code that cannot be read says nothing, but perhaps not for good. */
-	if (look && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled()) {
+	if (look && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled() &&
+	    unwind_text_in(&state->code->range, state->ip) && !state->code->rewritable) {
 		u64 key = unwind_text_key(state);
 
 		if ((look[0] ^ key) > UNWIND_TEXT_SAYS)
@@ -125,11 +126,13 @@ static bool unwind_text_is_data(const struct unwind_text *text, unsigned long ad
  * @range:	where it is; if there is none, where none is, or of size 0
  * @mapped:	there is one
  * @code:	it is executable
+ * @rewritable:	it is writable, or shared with one that may be
  */
 struct unwind_text_vma {
 	struct unwind_text_range	range;
 	bool				mapped;
 	bool				code;
+	bool				rewritable;
 };
 
 static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_struct *vma)
@@ -143,8 +146,9 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 	/* So may this ... */
 	copy->range.size = data_race(vma->vm_end) - copy->range.start;
 	copy->mapped = true;
-	/* ... and this. */
+	/* ... and these. */
 	copy->code = data_race(vma->vm_flags) & VM_EXEC;
+	copy->rewritable = data_race(vma->vm_flags) & (VM_WRITE | VM_SHARED);
 }
 
 #ifdef CONFIG_PER_VMA_LOCK
@@ -187,7 +191,7 @@ static bool unwind_text_slow(struct mm_struct *mm, unsigned long addr,
 }
 
 static void unwind_text_remember_code(struct unwind_user_state *state,
-				      const struct unwind_text_range *range)
+				      const struct unwind_text_vma *vma)
 {
 	struct unwind_text *text = state->text;
 	struct unwind_text_code *code = &state->own;
@@ -196,7 +200,10 @@ static void unwind_text_remember_code(struct unwind_user_state *state,
 		code = &text->code[text->next_code++ % UNWIND_TEXT_CODES];
 		unwind_sframe_count(code);
 	}
-	*code = (struct unwind_text_code) { .range = *range };
+	*code = (struct unwind_text_code) {
+		.range		= vma->range,
+		.rewritable	= vma->rewritable,
+	};
 	unwind_sframe_find(state, code);
 	state->code = code;
 }
@@ -242,7 +249,7 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 	if (vma.mapped && unwind_text_has_trampoline(&vma.range))
 		return vma.code;
 	if (vma.code)
-		unwind_text_remember_code(state, &vma.range);
+		unwind_text_remember_code(state, &vma);
 	else if (text && vma.range.size)
 		text->data[text->next_data++ % UNWIND_TEXT_RANGES] = vma.range;
 	return vma.code;

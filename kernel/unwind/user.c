@@ -9,9 +9,9 @@
  *
  * Registers and stack belong to the user and may say anything. Everything rests
  * on one invariant: each step either adds an entry or is the last of its kind in
- * a row, and below a signal frame each one that adds an entry moves the stack
- * pointer strictly up. So a walk ends after as many steps
- * as the caller has room for, whatever the stack holds. A failed test or read is
+ * a row, and each one that adds an entry moves the stack pointer strictly up, but at
+ * a signal frame and at UNWIND_USER_SWITCHES switches to a lower stack. So a walk ends
+ * after as many steps as the caller has room for, whatever the stack holds. A failed test or read is
  * never an error. It is the end of the walk, or where code or a signal frame cannot
  * be read, the end of what these could tell; what was found so far is kept.
  *
@@ -131,11 +131,6 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 	long nr;
 
 	state->step = UNWIND_STEP_DONE;
-	if (!unwind_user_base_ok(fp, sp, ws)) {
-		unwind_user_bad_frame(fp);
-		return 0;
-	}
-
 	if (!unwind_user_window(&fp, min(ra_at, fp_at), max(ra_at, fp_at) + ws, &max)) {
 		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 		return 0;
@@ -203,6 +198,66 @@ unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsig
 	return unwind_user_fp_batch(state, entries, max, sizeof(u64));
 }
 
+/*
+ * Read what may be a return address: after a call, where a signal handler returns
+ * to, or where a return probe put its trampoline. Returns 0 when it is none; sets the
+ * step that follows.
+ */
+static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr,
+					enum unwind_user_step *step)
+{
+	unsigned long ra;
+
+	*step = UNWIND_STEP_SIGNAL;
+
+	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
+		return 0;
+	if (unwind_is_trampoline(state, ra))
+		return ra;
+	if (!unwind_text(state, ra))
+		return 0;
+	if (arch_unwind_user_after_call(ra)) {
+		*step = UNWIND_STEP_FP;
+		return ra;
+	}
+	return arch_unwind_user_restorer(state, ra) ? ra : 0;
+}
+
+/*
+ * A frame pointer that leads down the stack. It may lead to another one: coroutines have
+ * theirs wherever they were allocated, and their runtimes call from them to the stack of
+ * the thread. What else is there is a return address seldom enough.
+ */
+static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned long *entries)
+{
+	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(state->ws) };
+	unsigned long cfa = state->fp + frame.cfa_off, ip = state->ip, ra, fp;
+	enum unwind_user_step step;
+
+	state->step = UNWIND_STEP_DONE;
+	if (state->fp >= state->sp || cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
+		goto bad_frame;
+	ra = unwind_user_caller(state, cfa + frame.ra_off, &step);
+	if (!ra || step != UNWIND_STEP_FP ||
+	    !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
+		goto bad_frame;
+
+	state->switches++;
+	entries[0] = ra;
+	state->ip = ra;
+	state->sp = cfa;
+	state->fp = fp;
+	state->step = UNWIND_STEP_SIGNAL;
+	if (unwind_sframe_has_table(state))
+		unwind_sframe_enter(state, ip, cfa);
+	state->drap = 0;
+	return 1;
+
+bad_frame:
+	unwind_user_bad_frame(state->fp);
+	return 0;
+}
+
 /* Is the caller one whose return address a probe replaced? */
 static bool unwind_user_probed(struct unwind_user_state *state, unsigned long *last)
 {
@@ -218,6 +273,9 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 	unsigned long *last, ip = state->ip, sp = state->sp, fp = state->fp;
 	struct unwind_text_code *code = state->code;
 	unsigned int nr;
+
+	if (unlikely(!unwind_user_base_ok(fp, sp, state->ws)))
+		return unwind_user_switch(state, entries);
 
 	/* Where a table says nothing, it may say something for the next one. */
 	max = unwind_sframe_has_table(state) ? 1 : min(max, UNWIND_USER_BATCH);
@@ -249,31 +307,6 @@ retry:
 	unwind_count(UNWIND_STAT_NO_CODE);
 	state->step = UNWIND_STEP_DONE;
 	return nr - 1;
-}
-
-/*
- * Read what may be a return address: behind a call, where a signal handler returns
- * to, or where a return probe put its trampoline. Returns 0 when it is none; sets the
- * step that follows.
- */
-static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr,
-					enum unwind_user_step *step)
-{
-	unsigned long ra;
-
-	*step = UNWIND_STEP_SIGNAL;
-
-	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
-		return 0;
-	if (unwind_is_trampoline(state, ra))
-		return ra;
-	if (!unwind_text(state, ra))
-		return 0;
-	if (arch_unwind_user_after_call(ra)) {
-		*step = UNWIND_STEP_FP;
-		return ra;
-	}
-	return arch_unwind_user_restorer(state, ra) ? ra : 0;
 }
 
 /* Is this word of the stack the same as the frame pointer? */
@@ -378,10 +411,6 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 	/* At a return address it shows in the code, which was seen before most often. */
 	if (state->syscall < 0 && unwind_text_look(state, false) != UNWIND_SAYS_SIGNAL) {
 		state->step = UNWIND_STEP_FP;
-		if (!unwind_user_base_ok(state->fp, state->sp, state->ws)) {
-			unwind_user_bad_frame(state->fp);
-			state->step = UNWIND_STEP_DONE;
-		}
 		return 0;
 	}
 	if (!arch_unwind_user_signal_frame(state)) {
@@ -434,6 +463,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 {
 	arch_unwind_user_set(state, regs);
 	state->signals = 0;
+	state->switches = 0;
 	state->step = UNWIND_STEP_DONE;
 	state->code = &unwind_text_none;
 	state->text = text;

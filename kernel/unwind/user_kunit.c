@@ -17,7 +17,7 @@
 
 #define WALK_PAGES	4
 #define WALK_SLOTS	(WALK_PAGES * PAGE_SIZE / sizeof(u64))
-#define WALK_MAX	8
+#define WALK_MAX	24
 
 /* What frames return to is in this page of the mapping, each behind a call. */
 #define WALK_TEXT	(2 * PAGE_SIZE)
@@ -36,6 +36,13 @@ struct walk_val {
 #define RAW(v)		{ .raw = true, .val = (v) }
 #define RA(n)		AT(CALLER(n))
 #define WORD(off, v)	{ .used = true, .where = (off), .what = v }
+
+/* What each switch to a lower stack adds, as often as one is followed. */
+#define SWITCHES(...)						\
+	__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__,	\
+	__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
+
+static_assert(UNWIND_USER_SWITCHES == 8);
 
 struct walk_case {
 	const char	*desc;
@@ -60,20 +67,37 @@ static const struct walk_case walk_cases[] = {
 		.desc	= "fp is zero",
 		.ws = 8, .sp = AT(64), .fp = RAW(0),
 	}, {
-		.desc	= "fp below sp",
+		.desc	= "fp below sp, to code after no call",
 		.ws = 8, .sp = AT(64), .fp = AT(48),
-		.words	= { WORD(48, AT(128)), WORD(56, RA(1)) },
+		.words	= { WORD(48, AT(128)), WORD(56, AT(CALLER(1) + 1)) },
+	}, {
+		.desc	= "fp below sp, to data",
+		.ws = 8, .sp = AT(64), .fp = AT(48),
+		.words	= { WORD(48, AT(128)), WORD(56, RAW(0)) },
+	}, {
+		.desc	= "frame across sp",
+		.ws = 8, .sp = AT(64), .fp = AT(56),
+		.words	= { WORD(56, AT(128)), WORD(64, RA(1)) },
+	}, {
+		.desc	= "switch to a lower stack and back",
+		.ws = 8, .sp = AT(512), .fp = AT(512),
+		.words	= { WORD(512, AT(64)), WORD(520, RA(1)),
+			    WORD(64, AT(96)), WORD(72, RA(2)),
+			    WORD(96, AT(640)), WORD(104, RA(3)),
+			    WORD(640, RAW(0)), WORD(648, RA(4)) },
+		.expect	= { CALLER(1), CALLER(2), CALLER(3), CALLER(4) }, .nr = 4,
 	}, {
 		.desc	= "frame points to itself",
 		.ws = 8, .sp = AT(64), .fp = AT(64),
 		.words	= { WORD(64, AT(64)), WORD(72, RA(1)) },
-		.expect	= { CALLER(1) }, .nr = 1,
+		.expect	= { CALLER(1), SWITCHES(CALLER(1)) }, .nr = 1 + 8,
 	}, {
 		.desc	= "two frames in a loop",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
 		.words	= { WORD(64, AT(128)), WORD(72, RA(1)),
 			    WORD(128, AT(64)), WORD(136, RA(2)) },
-		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
+		.expect	= { CALLER(1), CALLER(2), SWITCHES(CALLER(1), CALLER(2)) },
+		.nr = 2 + 2 * 8,
 	}, {
 		.desc	= "caller's frame overlaps this one",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
@@ -141,7 +165,7 @@ static const struct walk_case walk_cases[] = {
 		.desc	= "32 bit: loop",
 		.ws = 4, .sp = AT(0), .fp = AT(64),
 		.words	= { WORD(64, AT(64)), WORD(68, RA(1)) },
-		.expect	= { CALLER(1) }, .nr = 1,
+		.expect	= { CALLER(1), SWITCHES(CALLER(1)) }, .nr = 1 + 8,
 	}, {
 		.desc	= "three frames",
 		.ws = 8, .sp = AT(0), .fp = AT(16),

@@ -143,7 +143,7 @@ TEST_F(stack, decreasing)
 	frame(self->map, 100, 0, RA(1));
 	WALK(frame(self->map, 200, (unsigned long)&self->map[100], RA(0)));
 	EXPECT_EQ(2, self->nr);
-	/* Overlapping by half: still not strictly up. */
+	/* Overlapping by half: neither up nor another stack. */
 	WALK(frame(self->map, 200, (unsigned long)&self->map[201], RA(0)));
 	EXPECT_EQ(2, self->nr);
 	/* Below the stack pointer. */
@@ -237,6 +237,44 @@ TEST_F(stack, random)
 		WALK((unsigned long)&self->map[16 + rand_r(&seed) % 400]);
 		EXPECT_GT(300, self->nr);
 	}
+}
+
+/* Call code that calls getppid(); returns the address after the call. */
+static __attribute__((noinline)) unsigned long call_code(const void *entry)
+{
+	long nr = SYS_getppid;
+	unsigned long ra;
+
+	asm volatile("lea	1f(%%rip), %[ra]\n"
+		     "	call	*%[entry]\n"
+		     "1:"
+		     : "+a" (nr), [ra] "=&r" (ra) : [entry] "r" (entry)
+		     : "rcx", "r11", "memory");
+	return ra;
+}
+
+/* The same address in code that was rewritten in place: nothing else tells that it was. */
+TEST_F(stack, rewritten_code)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+	__u8 *code = (__u8 *)&self->map[3 * PAGE / 8];
+	unsigned long ra;
+
+	/* push %rbp; mov %rsp,%rbp; syscall; pop %rbp; ret */
+	memcpy(code, "\x55\x48\x89\xe5\x0f\x05\x5d\xc3", 8);
+	ra = call_code(code);
+	ASSERT_TRUE(ring_next_type(&self->deferred, self->record,
+				   PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ((unsigned long)code + 6, deferred->ips[0]);
+	EXPECT_EQ(ra, deferred->ips[1]);
+
+	/* syscall; ret */
+	code[6] = 0xc3;
+	ra = call_code(code + 4);
+	ASSERT_TRUE(ring_next_type(&self->deferred, self->record,
+				   PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ((unsigned long)code + 6, deferred->ips[0]);
+	EXPECT_EQ(ra, deferred->ips[1]);
 }
 
 /* Criterion: a resident frame pointer stack gives the frames of the in-place walk. */

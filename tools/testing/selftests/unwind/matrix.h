@@ -92,6 +92,8 @@ extern const char matrix_restorer[], matrix_restored[];
 extern const char matrix_inner[], matrix_exit[], matrix_exit_group[];
 /* Addresses that are code and do nothing, each a function's that returns there. */
 extern const char matrix_text[];
+/* After a call, as real return addresses are: what a lower stack has to have. */
+extern const char matrix_called[];
 #define MATRIX_RA(n)	((uintptr_t)matrix_text + 8 + 8 * (n))
 
 /* Two stacks in a row, the lower one first, each with a page above that is not there. */

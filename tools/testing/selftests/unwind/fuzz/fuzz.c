@@ -34,6 +34,7 @@
 #define READS_PER_SIGNAL	72
 #define READS_AT_END		80
 #define MAX_SIGNALS		32
+#define MAX_SWITCHES		8
 /*
  * Look-ups of a mapping: by itself, under the lock, for its file. A frame needs one
  * mapping. The code at an ip is in one, it may lead to two others and back, and one is
@@ -154,6 +155,7 @@ static void check_entry(const struct unwind_user_state *before,
 		 "entry %#lx is the trampoline", entry);
 	sim_rule(is_code(entry) || was_probed(entry), "entry %#lx is no code", entry);
 	sim_rule(state->sp > before->sp ||
+		 (state->switches > before->switches && state->switches <= MAX_SWITCHES) ||
 		 (tabled && before->step == UNWIND_STEP_CODE && state->sp == before->sp),
 		 "from stack pointer %#lx to %#lx", before->sp, state->sp);
 }

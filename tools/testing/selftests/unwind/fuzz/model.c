@@ -220,7 +220,10 @@ static struct expected by_frame_pointer(const struct unwind_user_state *state)
 	unsigned long ra;
 	u64 bias;
 
-	if (state->fp < state->sp || state->fp % 8 || !load(state->fp + 8, &ra) ||
+	/* Another stack, if there is a return address, which code has a say in. */
+	if (state->fp < state->sp)
+		return (struct expected) {};
+	if (state->fp % 8 || !load(state->fp + 8, &ra) ||
 	    !load(state->fp, &e.fp) || !caller(ra, state->fp + 8, &e))
 		return e;
 

@@ -272,6 +272,7 @@ static inline size_t copy_from_user(void *dst, const void *src, size_t size)
 #define VM_READ				1UL
 #define VM_WRITE			2UL
 #define VM_EXEC				4UL
+#define VM_SHARED			8UL
 
 struct vm_area_struct {
 	unsigned long		vm_start;

@@ -15,6 +15,7 @@ struct task_struct;
 #ifdef CONFIG_UNWIND_USER
 
 #include <linux/sched.h>
+#include <linux/smp.h>
 
 /* For tracers. */
 int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func);
@@ -23,6 +24,7 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie);
 int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *cookie);
 int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 				  unsigned int size, u64 *cookie);
+bool unwind_deferred_again(struct unwind_work *work);
 void unwind_deferred_stack(struct unwind_user_stack *stack);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
 bool unwind_user_walked(struct unwind_stacktrace *trace);
@@ -84,6 +86,34 @@ static inline bool unwind_regs_changing(void)
 }
 
 /**
+ * unwind_deferred_note_cpu - this CPU wants to know of the delivery, wherever that is
+ *
+ * Context: after a request that was granted, with preemption disabled.
+ * Return: false when another CPU has said so before in this kernel entry.
+ */
+static inline bool unwind_deferred_note_cpu(void)
+{
+	unsigned int cpu = smp_processor_id() + 1, asked = READ_ONCE(current->unwind_info.asked_cpu);
+
+	/* An NMI on top of this stores the same. Pairs with unwind_deferred_noted_cpu(). */
+	if (!asked)
+		WRITE_ONCE(current->unwind_info.asked_cpu, cpu);
+	return !asked || asked == cpu;
+}
+
+/**
+ * unwind_deferred_noted_cpu - which CPU wants to know of the delivery?
+ *
+ * Context: a callback.
+ * Return: the CPU, or -1.
+ */
+static inline int unwind_deferred_noted_cpu(void)
+{
+	/* Pairs with unwind_deferred_note_cpu(). */
+	return (int)READ_ONCE(current->unwind_info.asked_cpu) - 1;
+}
+
+/**
  * unwind_reset_info - forget the kernel entry that ends now
  *
  * Context: last instrumentable step to user mode, interrupts off. This load and
@@ -123,6 +153,10 @@ static inline int unwind_deferred_request_stack(struct unwind_work *work, bool c
 	*cookie = 0;
 	return -ENOSYS;
 }
+
+static inline bool unwind_deferred_again(struct unwind_work *work) { return false; }
+static inline bool unwind_deferred_note_cpu(void) { return true; }
+static inline int unwind_deferred_noted_cpu(void) { return -1; }
 
 static inline void unwind_deferred_stack(struct unwind_user_stack *stack)
 {

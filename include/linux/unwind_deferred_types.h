@@ -47,6 +47,10 @@ union unwind_task_id {
  * @stack_want:		bytes of the user stack that tracers want to copy
  * @stack_size:		bytes from the user stack pointer on that there are to copy, at
  *			most @stack_want; set before the callbacks are run
+ * @asked_cpu:		CPU plus one whose tracer asked first, for itself rather than for
+ *			this task; 0 if none did
+ * @delivered_to:	programs that could ask and were loaded when BPF got this entry's
+ *			trace; BPF's own, of no meaning before that
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
  *			some instructions of signal delivery, sigreturn and emulated
@@ -67,6 +71,8 @@ struct unwind_task_info {
 	unsigned long		sp;
 	unsigned int		stack_want;
 	unsigned int		stack_size;
+	unsigned int		asked_cpu;
+	unsigned int		delivered_to;
 	bool			regs_seen;
 	bool			regs_changing;
 	bool			walked;

@@ -33,8 +33,9 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
 
-/* Under bpf_user_unwind_mutex. */
+/* Under bpf_user_unwind_mutex: programs that can ask, and how many were ever loaded. */
 static unsigned int bpf_user_unwind_progs;
+static unsigned int bpf_user_unwind_loaded;
 static DEFINE_MUTEX(bpf_user_unwind_mutex);
 
 static void bpf_user_unwind_callback(struct unwind_work *work,
@@ -42,6 +43,27 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 
 /* Sleepable programs may wait for user memory; it is never freed. */
 static struct unwind_work bpf_user_unwind_work = { .may_wait = true };
+
+/*
+ * Programs asked before in this kernel entry. If they have the stack already, and another
+ * one came since that can ask, it is delivered again: to all of them.
+ */
+static void bpf_user_unwind_again(void)
+{
+	/* Pairs with bpf_user_unwind_callback() below this, and with bpf_user_unwind_get(). */
+	if (READ_ONCE(current->unwind_info.delivered_to) != READ_ONCE(bpf_user_unwind_loaded))
+		unwind_deferred_again(&bpf_user_unwind_work);
+}
+
+/* As unwind_deferred_request_regs(). */
+static int bpf_user_unwind_ask(bool complete, u64 *cookie)
+{
+	int ret = unwind_deferred_request_regs(&bpf_user_unwind_work, complete, cookie);
+
+	if (ret > 0)
+		bpf_user_unwind_again();
+	return ret;
+}
 
 __bpf_kfunc_start_defs();
 
@@ -52,6 +74,9 @@ __bpf_kfunc_start_defs();
  * bpf_user_unwind_deliver() is called once for each kernel entry in which programs
  * asked, when current returns to user mode or exits, also when the stack could not be
  * walked. All requests of an entry get the same cookie, also those of perf and ftrace.
+ * In a long entry, in a wait of io_uring or a virtual machine, it may be called before
+ * that; if a program that can ask was loaded since, its request makes it be called again,
+ * with the same cookie and trace.
  *
  * Context: any, NMI included.
  * Return:
@@ -64,7 +89,7 @@ __bpf_kfunc_start_defs();
  */
 __bpf_kfunc int bpf_user_unwind_request(u64 *cookie)
 {
-	return unwind_deferred_request(&bpf_user_unwind_work, cookie);
+	return bpf_user_unwind_ask(false, cookie);
 }
 
 __bpf_kfunc_end_defs();
@@ -95,6 +120,8 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 	/* Nothing could end an exiting task's wait for user memory. */
 	const bool exiting = current->flags & PF_EXITING;
 
+	/* Before, so that a program is not missed; pairs with bpf_user_unwind_again(). */
+	WRITE_ONCE(current->unwind_info.delivered_to, READ_ONCE(bpf_user_unwind_loaded));
 	if (exiting)
 		pagefault_disable();
 	bpf_user_unwind_deliver(cookie, trace);
@@ -118,6 +145,8 @@ static int bpf_user_unwind_get(struct bpf_prog *prog)
 			return ret;
 	}
 	bpf_user_unwind_progs++;
+	/* Pairs with bpf_user_unwind_again() and bpf_user_unwind_callback(). */
+	WRITE_ONCE(bpf_user_unwind_loaded, bpf_user_unwind_loaded + 1);
 	prog->has_user_unwind = true;
 	return 0;
 }
@@ -276,8 +305,7 @@ long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, v
 	if (task || flags != (BPF_F_USER_STACK | BPF_F_USER_DEFERRED) || size < sizeof(part))
 		return -EINVAL;
 
-	ret = unwind_deferred_request_regs(&bpf_user_unwind_work,
-					   !in_nmi() || perf_user_regs(regs), &part[1]);
+	ret = bpf_user_unwind_ask(!in_nmi() || perf_user_regs(regs), &part[1]);
 	if (ret < 0)
 		return ret;
 

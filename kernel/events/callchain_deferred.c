@@ -6,7 +6,8 @@
  * an event with attr.defer_callchain asks for the user stack and ends in a marker
  * and the cookie of the kernel entry. On the way out of that entry the callback
  * writes PERF_RECORD_CALLCHAIN_DEFERRED with the same cookie and the addresses to
- * every event with attr.defer_output that side-band delivery reaches.
+ * every event with attr.defer_output that side-band delivery reaches: those of the task,
+ * of the CPU that it is on, and of the CPU that it was on when an event of that CPU asked.
  *
  * Contexts: samples are taken in any context, NMI included, with preemption
  * disabled; the callback runs in task context.
@@ -16,8 +17,13 @@
  */
 #include <linux/init.h>
 #include <linux/perf_event.h>
+#include <linux/pid.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 #include <linux/unwind_deferred.h>
+#include <linux/unwind_stats.h>
 
 #include "internal.h"
 
@@ -40,10 +46,12 @@ struct perf_deferred_record {
  * struct perf_deferred_trace - what the callback delivers to each event
  * @trace:	the addresses
  * @cookie:	names the kernel entry
+ * @task:	whose entry it is: current, but on a CPU that it has left
  */
 struct perf_deferred_trace {
 	const struct unwind_stacktrace	*trace;
 	u64				cookie;
+	struct task_struct		*task;
 };
 
 /**
@@ -102,6 +110,49 @@ static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_reg
 	return data->regs_user.regs;
 }
 
+/**
+ * perf_deferred_again - a sample asked after others in the same kernel entry
+ * @work:	whom it asked
+ * @cookies:	of its buffer
+ * @cookie:	of the entry
+ *
+ * The record may have been written already, when this buffer was of no session that
+ * wanted it. Then it is written again, once for each buffer, but not to those that have
+ * it.
+ *
+ * Context: as the sample, NMI included.
+ */
+void perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies *cookies,
+			 u64 cookie)
+{
+	/* Pairs with perf_deferred_output(), and with this on another CPU. */
+	if (READ_ONCE(cookies->record) == cookie || READ_ONCE(cookies->again) == cookie)
+		return;
+	if (unwind_deferred_again(work))
+		WRITE_ONCE(cookies->again, cookie);
+}
+
+/**
+ * perf_deferred_buffer - the buffer that an event writes to
+ * @event:	the event
+ *
+ * Context: preemption disabled, which keeps it.
+ * Return: the buffer, or NULL.
+ */
+struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
+{
+	/* Raw, as perf_event::rb is not marked __rcu. */
+	return rcu_dereference_raw((event->parent ?: event)->rb);
+}
+
+static noinline void callchain_again(const struct perf_event *event, u64 cookie)
+{
+	struct perf_buffer *rb = perf_deferred_buffer(event);
+
+	if (rb)
+		perf_deferred_again(&perf_unwind_work, &rb->deferred_callchains, cookie);
+}
+
 /* As perf_callchain_defer(); inline, as each deferred sample comes here. */
 static __always_inline u64
 callchain_defer(struct perf_sample_data *data, struct perf_event *event,
@@ -119,6 +170,10 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 					   perf_user_regs_complete(data, regs), &cookie);
 	if (ret >= 0 || ret == -ESTALE)
 		*user = false;
+	if (ret > 0)
+		callchain_again(event, cookie);
+	if (ret >= 0 && !(event->attach_state & PERF_ATTACH_TASK) && !unwind_deferred_note_cpu())
+		unwind_count(UNWIND_STAT_THIRD_CPU);
 
 	return cookie;
 }
@@ -215,6 +270,18 @@ static void perf_deferred_output_ips(struct perf_output_handle *handle,
 	}
 }
 
+/* The record is about @task, on whatever CPU it is written. */
+static void perf_deferred_sample_id(struct perf_sample_data *sample,
+				    const struct perf_event *event, struct task_struct *task)
+{
+	struct pid_namespace *ns = (event->parent ?: event)->ns;
+
+	if (likely(task == current))
+		return;
+	sample->tid_entry.pid = __task_pid_nr_ns(task, PIDTYPE_TGID, ns);
+	sample->tid_entry.tid = __task_pid_nr_ns(task, PIDTYPE_PID, ns);
+}
+
 /* Runs with preemption disabled, for each event that side-band delivery reaches. */
 static void perf_deferred_output(struct perf_event *event, void *data)
 {
@@ -232,10 +299,10 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	/*
 	 * Events that share a buffer get one record together, cut to the depth
 	 * of the first. All that write to one buffer do so on the same CPU or for
-	 * the same task. Raw, as perf_event::rb is not marked __rcu.
+	 * the same task.
 	 */
-	rb = rcu_dereference_raw((event->parent ?: event)->rb);
-	if (!rb || READ_ONCE(rb->deferred_cookie) == deferred->cookie)
+	rb = perf_deferred_buffer(event);
+	if (!rb || READ_ONCE(rb->deferred_callchains.record) == deferred->cookie)
 		return;
 
 	nr = min_t(unsigned int, deferred->trace->nr, event->attr.sample_max_stack);
@@ -247,6 +314,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 				PERF_RECORD_CALLCHAIN_DEFERRED,
 				PERF_RECORD_MISC_USER,
 				sizeof(record) + nr * sizeof(u64), event);
+	perf_deferred_sample_id(&sample, event, deferred->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
 
@@ -255,8 +323,15 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
-	/* No partner but this function on the same CPU or for the same task. */
-	WRITE_ONCE(rb->deferred_cookie, deferred->cookie);
+	/* Pairs with this function and perf_deferred_again(). */
+	WRITE_ONCE(rb->deferred_callchains.record, deferred->cookie);
+}
+
+/* On another CPU, in an interrupt, while the task waits. */
+static void perf_deferred_remote(void *data)
+{
+	guard(rcu)();
+	perf_iterate_sb_cpu(perf_deferred_output, data);
 }
 
 static void perf_unwind_callback(struct unwind_work *work,
@@ -265,9 +340,18 @@ static void perf_unwind_callback(struct unwind_work *work,
 	struct perf_deferred_trace deferred = {
 		.trace	= trace,
 		.cookie	= cookie,
+		.task	= current,
 	};
+	int cpu, asked = unwind_deferred_noted_cpu();
 
-	perf_iterate_sb(perf_deferred_output, &deferred, NULL);
+	scoped_guard(preempt) {
+		cpu = smp_processor_id();
+		perf_iterate_sb(perf_deferred_output, &deferred, NULL);
+	}
+
+	/* Who records that CPU need not record this one. If it is offline, nobody does. */
+	if (unlikely(asked >= 0 && asked != cpu))
+		smp_call_function_single(asked, perf_deferred_remote, &deferred, true);
 }
 
 static int __init perf_unwind_init(void)

@@ -81,6 +81,14 @@ int perf_user_state_attr_check(const struct perf_event_attr *attr)
 	return perf_user_state_registered ? 0 : -EOPNOTSUPP;
 }
 
+static noinline void perf_user_state_again(const struct perf_event *event, u64 cookie)
+{
+	struct perf_buffer *rb = perf_deferred_buffer(event);
+
+	if (rb)
+		perf_deferred_again(&perf_user_state_work, &rb->deferred_user_states, cookie);
+}
+
 /*
  * Ask for the user state of a sample. If that is granted it is marked, and the cookie
  * of its chain, if that is not deferred as well, is that of the state.
@@ -102,6 +110,8 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 					    size, &id);
 	if (ret >= 0)
 		*cookie = id;
+	if (ret > 0)
+		perf_user_state_again(event, id);
 	/* In exec there is none that belongs to this kernel entry. */
 	if (ret >= 0 || ret == -ESTALE)
 		data->sample_flags |= PERF_SAMPLE_USER_STATE_DEFERRED;
@@ -168,11 +178,11 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 		return;
 
 	/* As for callchains, see perf_deferred_output(). */
-	rb = rcu_dereference_raw((event->parent ?: event)->rb);
+	rb = perf_deferred_buffer(event);
 	if (!rb)
 		return;
 	state->heard = true;
-	if (READ_ONCE(rb->deferred_state_cookie) == state->cookie)
+	if (READ_ONCE(rb->deferred_user_states.record) == state->cookie)
 		return;
 
 	record.cookie = state->cookie;
@@ -201,8 +211,8 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
-	/* No partner but this function on the same CPU or for the same task. */
-	WRITE_ONCE(rb->deferred_state_cookie, state->cookie);
+	/* Pairs with this function and perf_deferred_again(). */
+	WRITE_ONCE(rb->deferred_user_states.record, state->cookie);
 }
 
 static void perf_user_state_callback(struct unwind_work *work,

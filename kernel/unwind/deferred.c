@@ -26,10 +26,12 @@
  *     is set in unwind_mask and not in unwind_completed. Where the user registers
  *     are about to change for good (exec, sigreturn, exit, a probed instruction)
  *     a flush does the same ahead of time and leaves the task work queued, to
- *     find nothing left.
+ *     find nothing left. Task work may run long before the entry ends: a tracer that
+ *     serves many can ask for its callback once more.
  *  3. unwind_deferred_reset() forgets the entry. With UNWIND_PENDING set an NMI
  *     came too late for this exit: its callback runs from the next entry, which
- *     the task work forces, and till then no other tracer gets that cookie.
+ *     the task work forces. UNWIND_LATE is set till then, and no other tracer gets
+ *     that cookie. The task work forgets it, and the rest of the entry gets its own.
  *
  * UNWIND_PENDING is set if and only if the task work is on the task's list: it is
  * what keeps a callback_head from being queued twice.
@@ -54,6 +56,7 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind.h>
 
+#include "regs.h"
 #include "test_tracer.h"
 #include "text.h"
 #include "unwind.h"
@@ -91,38 +94,6 @@ static u64 unwind_entry_cookie(struct unwind_task_info *info)
 
 	WRITE_ONCE(info->id.cpu, smp_processor_id() + 1);
 	return READ_ONCE(info->id.id);
-}
-
-/*
- * Two requests of one entry that both get here store the same. Inline, as each first
- * request of an entry comes here.
- */
-static __always_inline void note_regs(struct unwind_task_info *info, bool complete)
-{
-	struct pt_regs *user_regs = task_pt_regs(current);
-
-	if (READ_ONCE(info->regs_seen))
-		return;
-	if ((in_nmi() && !complete) || unwind_regs_changing())
-		return;
-	/* 32-bit fast system calls fill it in after the entry code. */
-	if (!instruction_pointer(user_regs))
-		return;
-
-	WRITE_ONCE(info->ip, instruction_pointer(user_regs));
-	WRITE_ONCE(info->sp, user_stack_pointer(user_regs));
-	barrier();
-	WRITE_ONCE(info->regs_seen, true);
-}
-
-/**
- * unwind_note_regs - remember where user mode was left, once it can be seen
- * @info:	current's
- * @complete:	as for unwind_deferred_request_regs()
- */
-void unwind_note_regs(struct unwind_task_info *info, bool complete)
-{
-	note_regs(info, complete);
 }
 
 static int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
@@ -170,11 +141,11 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	if (mask & UNWIND_RESET)
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
-	/* Had its callback for this cookie in the entry before, see reset. */
-	if (!(mask & bit) && (atomic_long_read(&info->unwind_completed) & bit))
+	/* The cookie is still that of the entry before, see reset. */
+	if ((mask & UNWIND_LATE) && !(mask & bit))
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
-	note_regs(info, complete);
+	unwind_note_regs(info, complete);
 	id = unwind_entry_cookie(info);
 	unwind_test_point(UNWIND_TEST_POINT_MASK);
 
@@ -262,7 +233,8 @@ int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *c
  * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
  * Return:
  * * 0		- the callback will come
- * * 1		- the callback is coming already, or was called in this entry
+ * * 1		- the callback is coming already, or was called in this entry, see
+ *		  unwind_deferred_again()
  * * -EINVAL	- the tracer is not registered, or current is not a user task
  * * -ESRCH	- current is exiting
  * * -ESTALE	- current is in exec: its user stack of this entry is gone
@@ -297,6 +269,56 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 	       !try_cmpxchg_local(&info->stack_want, &want, size))
 		;
 	return ret;
+}
+
+/* The callback of this bit once more. Interrupts are off, and so may be those of the caller. */
+static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, bool irqs_off)
+{
+	long mask = atomic_long_read(&info->unwind_mask);
+
+	/* Another one asked meanwhile, or there is nothing to repeat any more. */
+	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET)) ||
+	    !(atomic_long_read(&info->unwind_completed) & bit))
+		return false;
+
+	/* Due before it is pending: whoever runs the work in between finds it. */
+	atomic_long_andnot(bit, &info->unwind_completed);
+	mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
+	if (!(mask & UNWIND_PENDING) && unwind_queue_work(info, irqs_off)) {
+		atomic_long_or(bit, &info->unwind_completed);
+		atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
+		return false;
+	}
+	return true;
+}
+
+/**
+ * unwind_deferred_again - ask for a callback that was called once more
+ * @work:	the tracer, whose request in this kernel entry returned 1
+ *
+ * Where task work runs inside a long entry, in a wait of io_uring or a virtual machine, a
+ * tracer that serves many may get to know somebody who asks for the first time after the
+ * callback. If it was called, it comes again with the same cookie and trace; if it is
+ * still to come, that is left as it is.
+ *
+ * The caller has to see to it that this ends: what asks again each time that the task
+ * work runs keeps the task in the kernel.
+ *
+ * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
+ * Return: true if it comes again.
+ */
+bool unwind_deferred_again(struct unwind_work *work)
+{
+	int bit;
+
+	/* Holds off unwind_deferred_cancel(), as a request does. */
+	CLASS(irqsave, irqs)();
+
+	/* Pairs with unwind_deferred_init() and unwind_deferred_cancel(). */
+	bit = READ_ONCE(work->bit);
+	return bit >= UNWIND_TRACER_SHIFT && !(current->flags & PF_EXITING) &&
+	       unwind_again_bit(&current->unwind_info, BIT(bit),
+				irqs_disabled_flags(irqs.flags));
 }
 
 /* Memory for a long trace is not kept until the next one. */
@@ -496,15 +518,69 @@ static void unwind_deliver(struct unwind_task_info *info)
 		unwind_put_files(&trace);
 }
 
+/* The end of an entry; interrupts are off, NMIs still come. */
+static void unwind_reset_entry(struct unwind_task_info *info)
+{
+	long completed, mask;
+
+	lockdep_assert_irqs_disabled();
+	unwind_test_point(UNWIND_TEST_POINT_RESET);
+
+	completed = atomic_long_read(&info->unwind_completed);
+	mask = atomic_long_read(&info->unwind_mask);
+
+	do {
+		if (mask & UNWIND_PENDING) {
+			/*
+			 * The cookie has to last until its callback, but the
+			 * cache is of this entry, and nobody else must name the
+			 * next entry by this cookie: not who had the callback,
+			 * nor who asks there for the first time.
+			 */
+			atomic_long_or(UNWIND_LATE, &info->unwind_mask);
+			atomic_long_andnot(completed, &info->unwind_mask);
+			info->walked = false;
+			return;
+		}
+		/* An NMI from here on is refused until all is forgotten. */
+	} while (!atomic_long_try_cmpxchg(&info->unwind_mask, &mask, UNWIND_RESET));
+
+	info->id.id = 0;
+	info->stack_want = 0;
+	info->stack_size = 0;
+	info->asked_cpu = 0;
+	info->regs_seen = false;
+	info->regs_changing = false;
+	info->walked = false;
+	atomic_long_set(&info->unwind_completed, 0);
+	barrier();
+	atomic_long_set(&info->unwind_mask, 0);
+}
+
+/*
+ * What a late NMI asked for has been delivered: the entry that this is gets a name of its
+ * own. In exec it has none to get, and its end forgets the late one's.
+ */
+static void unwind_end_late(struct unwind_task_info *info)
+{
+	guard(irqsave)();
+
+	if (!(atomic_long_read(&info->unwind_mask) & UNWIND_EXEC))
+		unwind_reset_entry(info);
+}
+
 static void unwind_run_work(struct unwind_task_info *info)
 {
 	/* From here on a new request queues the work again. */
-	atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
+	long mask = atomic_long_fetch_andnot(UNWIND_PENDING, &info->unwind_mask);
+
 	unwind_test_point(UNWIND_TEST_POINT_WORK);
 
 	unwind_deliver(info);
 	if (unwind_cache_is_large(info))
 		unwind_trim_cache(info);
+	if (unlikely(mask & UNWIND_LATE))
+		unwind_end_late(info);
 }
 
 static void unwind_deferred_work(struct callback_head *head)
@@ -614,42 +690,6 @@ void unwind_task_init(struct task_struct *task)
 
 	memset(info, 0, sizeof(*info));
 	init_task_work(&info->work, unwind_deferred_work);
-}
-
-/* The end of an entry; interrupts are off, NMIs still come. */
-static void unwind_reset_entry(struct unwind_task_info *info)
-{
-	long completed, mask;
-
-	lockdep_assert_irqs_disabled();
-	unwind_test_point(UNWIND_TEST_POINT_RESET);
-
-	completed = atomic_long_read(&info->unwind_completed);
-	mask = atomic_long_read(&info->unwind_mask);
-
-	do {
-		if (mask & UNWIND_PENDING) {
-			/*
-			 * The cookie has to last until its callback, but the
-			 * cache is of this entry, and who had the callback must
-			 * not name the next entry by this cookie.
-			 */
-			atomic_long_andnot(completed, &info->unwind_mask);
-			info->walked = false;
-			return;
-		}
-		/* An NMI from here on is refused until all is forgotten. */
-	} while (!atomic_long_try_cmpxchg(&info->unwind_mask, &mask, UNWIND_RESET));
-
-	info->id.id = 0;
-	info->stack_want = 0;
-	info->stack_size = 0;
-	info->regs_seen = false;
-	info->regs_changing = false;
-	info->walked = false;
-	atomic_long_set(&info->unwind_completed, 0);
-	barrier();
-	atomic_long_set(&info->unwind_mask, 0);
 }
 
 /**

@@ -211,9 +211,12 @@ static void nested_request_test(struct kunit *test)
 /* An NMI after the last look at the task's work: delivered from the next entry. */
 static void late_nmi_test(struct kunit *test)
 {
+	struct core_tracer *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
 	struct core_test *t = test->priv;
 	u64 c1, c2, c3;
 
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
 	core_request(t, &t->a, &c1);
 	core_run_work(t);
 	core_request(t, &t->b, &c2);
@@ -223,17 +226,79 @@ static void late_nmi_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->info.id.id, c2);
 	/* What the cache holds belongs to the entry that ended. */
 	KUNIT_EXPECT_FALSE(test, t->info.walked);
-	/* Nor may who had the callback name the next entry by the same cookie. */
+	/*
+	 * Nor may anybody name the next entry by the same cookie, neither a tracer that
+	 * had its callback nor one that asks for the first time.
+	 */
 	KUNIT_EXPECT_EQ(test, -EAGAIN, core_request(t, &t->a, &c3));
 	KUNIT_EXPECT_EQ(test, c3, 0);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, core_request(t, c, &c3));
+	KUNIT_EXPECT_EQ(test, c3, 0);
+	KUNIT_EXPECT_EQ(test, 1, core_request(t, &t->b, &c3));
+	KUNIT_EXPECT_EQ(test, c3, c2);
 
+	/* The registers were those of the entry that ended. */
+	t->info.regs_seen = true;
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 1);
 	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
 	KUNIT_EXPECT_EQ(test, t->b.cookie, c2);
+	KUNIT_EXPECT_FALSE(test, t->info.regs_seen);
+	/* From now on it has a name of its own. */
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c3));
+	KUNIT_EXPECT_NE(test, c3, c2);
+	KUNIT_EXPECT_NE(test, c3, 0);
+	core_run_work(t);
 	core_reset(t);
 	KUNIT_EXPECT_EQ(test, core_mask(t), 0);
-	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c3));
+	unwind_deferred_cancel(&c->work);
+}
+
+static bool core_again(struct core_test *t, struct core_tracer *tracer)
+{
+	guard(irqsave)();
+
+	return unwind_again_bit(&t->info, BIT(tracer->work.bit), false);
+}
+
+/* The callback once more, for those whom its tracer got to know after it. */
+static void again_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 c1, c2;
+
+	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	core_request(t, &t->a, &c1);
+	/* It is coming. */
+	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->queued, 1);
+
+	KUNIT_EXPECT_TRUE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_FALSE(test, core_again(t, &t->b));
+	KUNIT_EXPECT_EQ(test, t->queued, 2);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
+	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
+	KUNIT_EXPECT_EQ(test, t->b.calls, 0);
+
+	/* What cannot be queued changes nothing. */
+	t->queue_ret = -ESRCH;
+	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
+	t->queue_ret = 0;
+
+	/* Too late for this exit: from the next entry, which is then forgotten. */
+	KUNIT_EXPECT_TRUE(test, core_again(t, &t->a));
+	core_reset(t);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 3);
+	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
+	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c2));
+	KUNIT_EXPECT_NE(test, c1, c2);
 }
 
 static void refused_test(struct kunit *test)
@@ -577,6 +642,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(queue_fails_test),
 	KUNIT_CASE(nested_request_test),
 	KUNIT_CASE(late_nmi_test),
+	KUNIT_CASE(again_test),
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
 	KUNIT_CASE(no_trace_test),

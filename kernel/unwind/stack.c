@@ -12,8 +12,10 @@
  * top of current, or a program that is attached to what is called here, may read it:
  * so @walked is set last, and nobody frees what they can find.
  */
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/perf_event.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
@@ -22,6 +24,7 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 
+#include "regs.h"
 #include "test_tracer.h"
 #include "text.h"
 #include "unwind.h"
@@ -94,6 +97,15 @@ static bool unwind_grow_cache(struct unwind_cache *cache, unsigned int max)
 	cache->entries = entries;
 	cache->max = max;
 	return true;
+}
+
+/* How deep to walk: kernel.perf_event_max_stack, as far as a perf record can hold it. */
+static unsigned int unwind_max_entries(void)
+{
+	/* No partner: a change of the sysctl may take effect any time. */
+	int max = READ_ONCE(sysctl_perf_event_max_stack);
+
+	return clamp_t(int, max, 1, UNWIND_MAX_ENTRIES);
 }
 
 static void unwind_walk_stack(struct unwind_task_info *info)

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counters and limits of user stack unwinding, as the administrator sees them.
+ * Counters of user stack unwinding, as the administrator sees them.
  *
  * The counters are per CPU and may be incremented in any context; a reader gets a
  * sum that may be a few events behind. What is no counter comes last.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
-#include <linux/minmax.h>
-#include <linux/perf_event.h>
 #include <linux/seq_file.h>
 
 #include "unwind.h"
@@ -43,22 +41,10 @@ static const char * const unwind_stat_names[] = {
 	[UNWIND_STAT_STATES]		= "states",
 	[UNWIND_STAT_STATES_MOVED]	= "states_moved",
 	[UNWIND_STAT_STATES_UNHEARD]	= "states_unheard",
+	[UNWIND_STAT_THIRD_CPU]		= "third_cpu",
 };
 
 static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);
-
-/**
- * unwind_max_entries - how deep to walk
- *
- * Return: kernel.perf_event_max_stack, as far as a perf record can hold it.
- */
-unsigned int unwind_max_entries(void)
-{
-	/* No partner: a change of the sysctl may take effect any time. */
-	int max = READ_ONCE(sysctl_perf_event_max_stack);
-
-	return clamp_t(int, max, 1, UNWIND_MAX_ENTRIES);
-}
 
 static int unwind_stats_show(struct seq_file *m, void *unused)
 {

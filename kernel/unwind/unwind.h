@@ -29,6 +29,8 @@ enum {
 	UNWIND_WALKING_BIT,
 	/* The event user_unwind_stack of the entry was hit. */
 	UNWIND_EVENT_BIT,
+	/* The name is that of the entry before, whose last requests are still due. */
+	UNWIND_LATE_BIT,
 	UNWIND_TRACER_SHIFT,
 };
 
@@ -38,11 +40,12 @@ enum {
 #define UNWIND_RESET		BIT(UNWIND_RESET_BIT)
 #define UNWIND_WALKING		BIT(UNWIND_WALKING_BIT)
 #define UNWIND_EVENT		BIT(UNWIND_EVENT_BIT)
+#define UNWIND_LATE		BIT(UNWIND_LATE_BIT)
 #define UNWIND_RESERVED_BITS	(BIT(UNWIND_TRACER_SHIFT) - 1)
 #define UNWIND_MAX_TRACERS	(BITS_PER_LONG - UNWIND_TRACER_SHIFT)
 
 static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
-	       UNWIND_WALKING | UNWIND_EVENT) == UNWIND_RESERVED_BITS);
+	       UNWIND_WALKING | UNWIND_EVENT | UNWIND_LATE) == UNWIND_RESERVED_BITS);
 
 /* Frames between two looks at pending signals. */
 #define UNWIND_USER_BATCH	64U
@@ -91,7 +94,6 @@ static inline bool unwind_dying(void)
 
 void unwind_get_files(struct unwind_stacktrace *trace);
 void unwind_put_files(struct unwind_stacktrace *trace);
-void unwind_note_regs(struct unwind_task_info *info, bool complete);
 void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace);
 void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);
@@ -99,7 +101,6 @@ void unwind_fault_in_stack(struct unwind_task_info *info);
 gfp_t unwind_gfp(void);
 
 unsigned int unwind_nr_tracers(void);
-unsigned int unwind_max_entries(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);
 
 #endif /* _KERNEL_UNWIND_UNWIND_H */

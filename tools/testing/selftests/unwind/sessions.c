@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sessions that are not there, or not where the task is, when a kernel entry is
+ * delivered: those that begin while a task waits inside of one that was delivered
+ * already, and those of a CPU that the task has left.
+ */
+#define _GNU_SOURCE
+#include <asm/perf_regs.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "uring.h"
+#include "workload.h"
+#include "harness.h"
+
+#define DEPTH		10
+#define ENTER		"syscalls/sys_enter_io_uring_enter"
+#define SWITCH		"sched/sched_switch"
+#define LIMIT_MS	60000
+
+/* For longer than a slow machine takes: until @condition holds. */
+#define WAIT_FOR(condition) do {						\
+	int ms_ = 0;								\
+										\
+	while (!(condition) && ms_++ < LIMIT_MS)				\
+		usleep(1000);							\
+	ASSERT_LT(ms_, LIMIT_MS);						\
+} while (0)
+
+static void on_signal(int sig)
+{
+}
+
+/*
+ * Wait for two requests of an io_uring, of which there is one: it ends when @pipe has
+ * something to read, in task work of this thread. A signal ends the wait.
+ */
+static int wait_in_io_uring(int pipe, int ready)
+{
+	struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_POLL_ADD, .fd = pipe, .poll32_events = 1 /* POLLIN */,
+	};
+	struct sigaction action = { .sa_handler = on_signal };
+	struct uring uring;
+	char c = 'r';
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigaction(SIGUSR1, &action, NULL);
+	if (uring_prepare(&uring, &sqe))
+		c = 'n';
+	if (write(ready, &c, 1) != 1 || read(pipe, &c, 1) != 1)
+		return 1;
+	return workload_syscall(DEPTH, SYS_io_uring_enter, uring.fd, 1, 2,
+				IORING_ENTER_GETEVENTS, 0, 0) == 1 ? 0 : 2;
+}
+
+FIXTURE(waiting) {
+	/* Of a sample of each session, and what it waits for. */
+	struct ring first, second;
+	union record *record;
+	int pipe[2];
+	pid_t pid;
+};
+
+FIXTURE_VARIANT(waiting) {
+	bool state;
+	__u32 type;
+};
+
+FIXTURE_VARIANT_ADD(waiting, callchain) {
+	.type = PERF_RECORD_CALLCHAIN_DEFERRED,
+};
+
+FIXTURE_VARIANT_ADD(waiting, user_state) {
+	.state = true, .type = PERF_RECORD_USER_STATE_DEFERRED,
+};
+
+FIXTURE_SETUP(waiting)
+{
+	int ready[2];
+	char c;
+
+	if (tracepoint_id(ENTER) < 0 || tracepoint_id(SWITCH) < 0)
+		SKIP(return, "needs root, tracefs, io_uring and CONFIG_FTRACE_SYSCALLS");
+	self->record = malloc(sizeof(*self->record));
+	ASSERT_EQ(0, pipe(self->pipe));
+	ASSERT_EQ(0, pipe(ready));
+	self->pid = fork();
+	ASSERT_LE(0, self->pid);
+	if (!self->pid)
+		_exit(wait_in_io_uring(self->pipe[0], ready[1]));
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	close(ready[0]);
+	close(ready[1]);
+	if (c == 'n')
+		SKIP(return, "no io_uring");
+}
+
+FIXTURE_TEARDOWN(waiting)
+{
+	if (!self->pid)
+		return;
+	kill(self->pid, SIGKILL);
+	waitpid(self->pid, NULL, 0);
+	free(self->record);
+}
+
+static struct perf_event_attr session_attr(const char *event, bool state)
+{
+	struct perf_event_attr attr = tracepoint_attr(event);
+
+	if (state) {
+		attr.defer_callchain = 0;
+		attr.defer_user_state = 1;
+		attr.exclude_callchain_user = 1;
+		attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+		attr.sample_regs_user = 1ULL << PERF_REG_X86_IP;
+		attr.sample_stack_user = 1024;
+	}
+	return attr;
+}
+
+/* The cookie of the next sample that has one, or 0. */
+static __u64 next_cookie(struct ring *ring, union record *record)
+{
+	struct sample sample;
+
+	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
+		parse_sample(record, &sample);
+		if (sample_cookie(&sample))
+			return sample_cookie(&sample);
+	}
+	return 0;
+}
+
+/* How many more records of this type there are with this cookie. */
+static unsigned int records_of(struct ring *ring, union record *record, __u32 type,
+			       __u64 cookie)
+{
+	unsigned int nr = 0;
+
+	/* Cookies are at the same place in both types. */
+	while (ring_next_type(ring, record, type))
+		nr += as_deferred(record)->cookie == cookie;
+	return nr;
+}
+
+/* The second session gets what the first one has had, and that does not get it again. */
+TEST_F(waiting, session_that_begins_later)
+{
+	struct perf_event_attr first = session_attr(ENTER, variant->state);
+	struct perf_event_attr second = session_attr(SWITCH, variant->state);
+	__u64 cookie = 0, later = 0;
+	int status;
+
+	ASSERT_EQ(0, ring_open(&self->first, &first, self->pid, -1, 32));
+	ring_enable(&self->first);
+	ASSERT_EQ(1, write(self->pipe[1], "g", 1));
+
+	/* It waits, and its task work has run. */
+	WAIT_FOR(cookie || (cookie = next_cookie(&self->first, self->record)));
+	WAIT_FOR(ring_next_type(&self->first, self->record, variant->type));
+	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
+
+	ASSERT_EQ(0, ring_open(&self->second, &second, self->pid, -1, 32));
+	ring_enable(&self->second);
+	/* It wakes up, for the one request that it has, and waits for the other one. */
+	ASSERT_EQ(1, write(self->pipe[1], "p", 1));
+	WAIT_FOR(later || (later = next_cookie(&self->second, self->record)));
+	EXPECT_EQ(cookie, later);
+
+	ASSERT_EQ(0, kill(self->pid, SIGUSR1));
+	ASSERT_EQ(self->pid, waitpid(self->pid, &status, 0));
+	self->pid = 0;
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(1, records_of(&self->second, self->record, variant->type, cookie));
+	EXPECT_EQ(0, records_of(&self->first, self->record, variant->type, cookie));
+	ring_close(&self->first);
+	ring_close(&self->second);
+}
+
+/*
+ * A session of one CPU gets the stack of a task that leaves it inside the system call. The
+ * record names that task, and not the one that runs there when it is written.
+ */
+TEST(task_that_leaves_the_cpu)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
+	union record *record = malloc(sizeof(*record));
+	struct ring rings[2];
+	cpu_set_t there;
+	__u64 cookie;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	for (int cpu = 0; cpu < 2; cpu++) {
+		ASSERT_EQ(0, pin_to(cpu));
+		ASSERT_EQ(0, ring_open(&rings[cpu], &attr, -1, cpu, 32));
+		ring_enable(&rings[cpu]);
+
+		CPU_ZERO(&there);
+		CPU_SET(!cpu, &there);
+		ASSERT_LE(0, workload_syscall(DEPTH, SYS_sched_setaffinity, 0, sizeof(there),
+					      (long)&there));
+		ASSERT_EQ(!cpu, sched_getcpu());
+		ring_disable(&rings[cpu]);
+
+		cookie = next_cookie(&rings[cpu], record);
+		EXPECT_NE(0, cookie);
+		EXPECT_TRUE(ring_next_type(&rings[cpu], record, PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(cookie, as_deferred(record)->cookie);
+		EXPECT_EQ(-1, workload_check(as_deferred(record)->ips, as_deferred(record)->nr,
+					     DEPTH));
+		/* The sample_id is pid and tid, time, CPU. */
+		EXPECT_EQ((__u64)gettid() << 32 | getpid(),
+			  record->words[record->header.size / 8 - 3]);
+		EXPECT_EQ(cpu, (__u32)record->words[record->header.size / 8 - 1]);
+		EXPECT_FALSE(ring_next_type(&rings[cpu], record, PERF_RECORD_CALLCHAIN_DEFERRED));
+		ring_close(&rings[cpu]);
+	}
+	free(record);
+}
+
+/* A session of all CPUs has it in one buffer at least, and in none of them twice. */
+TEST(session_of_all_cpus)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
+	union record *record = malloc(sizeof(*record));
+	unsigned int records = 0;
+	struct ring rings[2];
+	cpu_set_t there;
+	__u64 cookie;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	ASSERT_EQ(0, pin_to(0));
+	for (int cpu = 0; cpu < 2; cpu++) {
+		ASSERT_EQ(0, ring_open(&rings[cpu], &attr, -1, cpu, 32));
+		ring_enable(&rings[cpu]);
+	}
+	CPU_ZERO(&there);
+	CPU_SET(1, &there);
+	ASSERT_LE(0, workload_syscall(DEPTH, SYS_sched_setaffinity, 0, sizeof(there),
+				      (long)&there));
+	cookie = next_cookie(&rings[0], record);
+	EXPECT_NE(0, cookie);
+	for (int cpu = 0; cpu < 2; cpu++) {
+		unsigned int nr = records_of(&rings[cpu], record, PERF_RECORD_CALLCHAIN_DEFERRED,
+					     cookie);
+
+		EXPECT_GE(1, nr);
+		records += nr;
+		ring_close(&rings[cpu]);
+	}
+	EXPECT_LE(1, records);
+	free(record);
+}
+
+TEST_HARNESS_MAIN

@@ -250,26 +250,38 @@ static const struct callchain_deferred_ops merge_ops = {
 	.needs = needs_state, .regs_mask = wanted_mask,
 };
 
-/* A sample takes no registers of which it would not know what they are. */
+/*
+ * A sample takes no registers of which it would not know what they are, and without a
+ * stack there is nothing to unwind: then its user callchain is marked as lost.
+ */
 static int test__user_state_merge(struct test_suite *test __maybe_unused,
 				  int subtest __maybe_unused)
 {
-	static const __u64 words[] = { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0 };
+	/* As above; the stack comes last. */
+	static const __u64 words[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 8, 0, 0 };
+	static const __u64 no_stack[] = { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0 };
+	static const __u64 no_bytes[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 0, 0, 0 };
 	static u64 chain[] = { 2, PERF_CONTEXT_USER_DEFERRED, COOKIE };
 	static const struct {
+		const __u64 *words;
+		size_t nr;
 		u64 mask, wants, abi;
+		bool lost;
 	} rows[] = {
-		{ 0x1c0, 0x1c0, 2 },
-		{ 0x1c0, 0x100, 0 },
-		{ 0x1c0, 0xe00, 0 },
-		{ 0x1c0, 0, 0 },
+		{ words, ARRAY_SIZE(words), 0x1c0, 0x1c0, 2, false },
+		{ words, ARRAY_SIZE(words), 0x1c0, 0x100, 0, true },
+		{ words, ARRAY_SIZE(words), 0x1c0, 0xe00, 0, true },
+		{ words, ARRAY_SIZE(words), 0x1c0, 0, 0, true },
+		{ no_stack, ARRAY_SIZE(no_stack), 0x1c0, 0x1c0, 2, true },
+		{ no_bytes, ARRAY_SIZE(no_bytes), 0x1c0, 0x1c0, 2, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		union perf_event *event = record(words, ARRAY_SIZE(words));
+		union perf_event *event = record(rows[i].words, rows[i].nr);
 		union perf_event sampled = { .header.type = PERF_RECORD_SAMPLE };
 		struct callchain_deferred_limits limits = {};
 		struct perf_sample sample = { .callchain = (void *)chain };
+		const struct callchain_deferred_stats *stats;
 		u64 wants = rows[i].wants;
 		struct callchain_deferred *cd = callchain_deferred__new(&merge_ops, &wants,
 									&limits);
@@ -283,6 +295,12 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 				  0);
 		TEST_ASSERT_EQUAL("abi", (int)sample.user_regs.abi, (int)rows[i].abi);
 		TEST_ASSERT_VAL("registers", !rows[i].abi || sample.user_regs.regs[0] == 11);
+		stats = callchain_deferred__stats(cd);
+		TEST_ASSERT_EQUAL("merged", (int)stats->merged, !rows[i].lost);
+		TEST_ASSERT_EQUAL("empty", (int)stats->empty, rows[i].lost);
+		TEST_ASSERT_EQUAL("callchain", (int)sample.callchain->nr, 2 * rows[i].lost);
+		TEST_ASSERT_VAL("mark", !rows[i].lost ||
+				sample.callchain->ips[1] == CALLCHAIN_USER_LOST);
 		callchain_deferred__delete(cd);
 	}
 	return TEST_OK;

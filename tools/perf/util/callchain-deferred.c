@@ -451,7 +451,7 @@ static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf
 	return max;
 }
 
-/* Returns whether there is something to unwind. */
+/* Returns whether there is something to unwind: not without a stack. */
 static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry *entry,
 			    struct perf_sample *sample)
 {
@@ -464,7 +464,7 @@ static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry
 
 	perf_event__parse_user_state(entry->state, entry->mask, &state);
 	perf_sample__set_user_state(sample, &state);
-	return state.abi;
+	return state.abi && state.size;
 }
 
 /**

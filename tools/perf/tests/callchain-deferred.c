@@ -172,18 +172,18 @@ static int test__record_size(struct test_suite *test __maybe_unused, int subtest
 
 /* Joining. */
 
-enum { END, S, R, O, D };
+enum { END, S, R, O, D, L };
 
 #define NO_TID	((u32)-1)
 
 /**
  * struct step - an event that comes in
  * @what: S: deferred sample, R: record, O: something else, D: no event, but the
- *	  depth of those that follow
+ *	  depth of samples that follow, L: likewise, of all records
  * @tid: of the task
  * @cookie: of the kernel entry
  * @nr: R: number of addresses, they are the cookie * 16, the cookie * 16 + 1, ...;
- *	D: the depth
+ *	D, L: the depth
  */
 struct step {
 	int what;
@@ -194,7 +194,8 @@ struct step {
 
 /*
  * What comes out is written as one word for each event: S and the number of
- * user addresses, S- for a sample without, O for another event.
+ * user addresses, with + if more were cut, S- for a sample without, O for another
+ * event.
  */
 struct ctx {
 	struct callchain_deferred *cd;
@@ -203,6 +204,7 @@ struct ctx {
 	u64 nr_out;
 	u64 last_time;
 	u16 max_stack;
+	u16 max_record;
 	bool bad;
 };
 
@@ -224,7 +226,7 @@ static int ctx__deliver(void *data, union perf_event *event, struct perf_sample 
 	struct ctx *ctx = data;
 	const struct ip_callchain *chain = sample->callchain;
 	size_t len = ctx->out ? strlen(ctx->out) : 0;
-	u64 i, cookie;
+	u64 i, cookie, nr;
 
 	ctx->nr_out++;
 	if (sample->time < ctx->last_time || file_offset != sample->time)
@@ -253,18 +255,23 @@ static int ctx__deliver(void *data, union perf_event *event, struct perf_sample 
 		return 0;
 	}
 
-	for (i = 3; i < chain->nr; i++) {
+	nr = chain->nr - ip_callchain__is_cut(chain);
+	for (i = 3; i < nr; i++) {
 		if (chain->ips[i] != cookie * 16 + i - 3)
 			ctx->bad = true;
 	}
 	if (ctx->out)
-		snprintf(ctx->out + len, ctx->size - len, "S%d ", (int)chain->nr - 3);
+		snprintf(ctx->out + len, ctx->size - len, "S%d%s ", (int)nr - 3,
+			 nr < chain->nr ? "+" : "");
 	return 0;
 }
 
-static u16 ctx__max_stack(void *data, const struct perf_sample *sample __maybe_unused)
+/* Samples have a callchain, records do not. */
+static u16 ctx__max_stack(void *data, const struct perf_sample *sample)
 {
-	return ((struct ctx *)data)->max_stack;
+	const struct ctx *ctx = data;
+
+	return sample->callchain ? ctx->max_stack : ctx->max_record;
 }
 
 static const struct callchain_deferred_ops ctx_ops = {
@@ -325,6 +332,11 @@ static int ctx__feed(struct ctx *ctx, const struct step *step, u64 time)
 		return 0;
 	}
 
+	if (step->what == L) {
+		ctx->max_record = step->nr;
+		return 0;
+	}
+
 	step__event(step, time, &event, &sample);
 	ret = callchain_deferred__feed(ctx->cd, &event, &sample, time, NULL);
 	if (!ret)
@@ -340,6 +352,8 @@ static int ctx__add_records(struct ctx *ctx, const struct step *steps)
 	int ret = 0;
 
 	for (; steps->what != END && !ret; steps++) {
+		if (steps->what == L)
+			ctx->max_record = steps->nr;
 		if (steps->what != R)
 			continue;
 		step__event(steps, 0, &event, &sample);
@@ -395,12 +409,26 @@ static const struct row rows[] = {
 	  { { S, NO_TID, 3, 0 }, { R, NO_TID, 5, 4 }, { R, NO_TID, 3, 2 }, { S, NO_TID, 5, 0 } },
 	  "S2 S4 ", { .merged = 2, .records = 2 } },
 	{ "depth of the kernel part and some of the user part",
-	  { { D, 0, 0, 3 }, { S, 1, 3, 0 }, { R, 1, 3, 4 }, { S, 1, 3, 0 } }, "S2 S2 ",
-	  { .merged = 2, .records = 1 } },
+	  { { D, 0, 0, 3 }, { S, 1, 3, 0 }, { R, 1, 3, 4 }, { S, 1, 3, 0 } }, "S2+ S2+ ",
+	  { .merged = 2, .cut = 2, .records = 1 } },
 	{ "exactly as deep", { { D, 0, 0, 5 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S4 ",
 	  { .merged = 1, .records = 1 } },
-	{ "depth of the kernel part", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S0 ",
+	{ "depth of the kernel part", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S0+ ",
+	  { .merged = 1, .cut = 1, .records = 1 } },
+	{ "depth of the record", { { L, 0, 0, 4 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S4+ ",
+	  { .merged = 1, .cut = 1, .records = 1 } },
+	{ "less than the depth of the record",
+	  { { L, 0, 0, 5 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S4 ",
 	  { .merged = 1, .records = 1 } },
+	{ "a record that is deeper than it says",
+	  { { L, 0, 0, 3 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S4 ",
+	  { .merged = 1, .records = 1 } },
+	{ "depth of both",
+	  { { L, 0, 0, 4 }, { D, 0, 0, 3 }, { S, 1, 3, 0 }, { R, 1, 3, 4 } }, "S2+ ",
+	  { .merged = 1, .cut = 1, .records = 1 } },
+	{ "an empty record and a depth of 0",
+	  { { L, 0, 0, 0 }, { S, 1, 3, 0 }, { R, 1, 3, 0 } }, "S- ",
+	  { .empty = 1, .records = 1 } },
 	{ "no user part, and none wanted", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } },
 	  "S0 O ", { .merged = 1 } },
 	{ "no user part, but wanted", { { D, 0, 0, 2 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } }, "S- O ",

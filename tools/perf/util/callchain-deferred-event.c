@@ -195,6 +195,7 @@ static void mark_map__init(void)
 		u64 ip;
 		const char *name;
 	} marks[] = {
+		{ CALLCHAIN_USER_CUT, "[user callchain cut]" },
 		{ CALLCHAIN_USER_DEFERRED, "[user callchain deferred]" },
 		{ CALLCHAIN_USER_LOST, "[user callchain lost]" },
 	};
@@ -204,7 +205,7 @@ static void mark_map__init(void)
 	if (!dso)
 		return;
 
-	/* The addresses in this object are 0 and 1. */
+	/* The addresses in this object are 0, 1 and 2. */
 	for (i = 0; i < ARRAY_SIZE(marks); i++) {
 		struct symbol *sym = symbol__new(marks[i].ip - marks[0].ip, 1, STB_GLOBAL,
 						 STT_FUNC, marks[i].name);
@@ -232,7 +233,7 @@ bool callchain_mark__find(struct thread *thread, u64 ip, struct addr_location *a
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (ip != CALLCHAIN_USER_LOST && ip != CALLCHAIN_USER_DEFERRED)
+	if (ip < CALLCHAIN_USER_CUT || ip >= PERF_CONTEXT_MAX)
 		return false;
 
 	pthread_once(&once, mark_map__init);

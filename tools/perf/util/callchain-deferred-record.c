@@ -25,6 +25,9 @@
 #include "perf_api_probe.h"
 #include "util.h"
 
+/* The kernel walks no deeper, whatever kernel.perf_event_max_stack says. */
+#define MAX_RECORD_IPS	8180
+
 static bool is_number(const char *str)
 {
 	return *str && str[strspn(str, "0123456789")] == '\0';
@@ -264,6 +267,26 @@ static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backwa
 }
 
 /*
+ * Where a record has as many frames as it may have, some may be missing. So that those
+ * who read the data know, write the limit down also if it is that of the sysctl.
+ */
+static void evlist__write_max_stack(struct evlist *evlist)
+{
+	int limit = sysctl__max_stack();
+	struct evsel *evsel;
+
+	if (limit <= 0 || limit > MAX_RECORD_IPS)
+		return;
+
+	evlist__for_each_entry(evlist, evsel) {
+		struct perf_event_attr *attr = &evsel->core.attr;
+
+		if (attr->defer_output && !attr->sample_max_stack)
+			attr->sample_max_stack = limit;
+	}
+}
+
+/*
  * A record serves all events, so it is as deep as the deepest of them. The depth
  * of an event that has callchains itself is what the user wants, and stays. Without
  * another tracking event there is an output on all CPUs that any of them is on: the
@@ -359,6 +382,7 @@ static void evlist__config_callchain(struct evlist *evlist)
 	if (perf_can_defer_callchain()) {
 		evlist__config_defer_output(evlist, false);
 		evlist__config_defer_output(evlist, true);
+		evlist__write_max_stack(evlist);
 		return;
 	}
 

@@ -422,6 +422,7 @@ size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FI
 		LINE("samples late",		late),
 		LINE("samples failed",		failed),
 		LINE("samples truncated",	truncated),
+		LINE("samples cut",		cut),
 		LINE("records",			records),
 		LINE("records foreign",		foreign),
 		LINE("records duplicate",	duplicate),

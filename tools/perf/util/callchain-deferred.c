@@ -30,7 +30,12 @@
  *
  * A merged callchain has the classic form: what came before the cookie, then
  * PERF_CONTEXT_USER, then the addresses, or one mark if there are none. As one
- * record serves events of any depth, it is cut here to that of its event.
+ * record serves events of any depth, it is cut here to that of its event. Another
+ * mark comes last where the chain is cut: here, or in the kernel. The latter shows
+ * in a record of as many addresses as the event may have that it was written for. A
+ * stack of exactly that depth looks the same, and is marked, too. Where that limit
+ * is kernel.perf_event_max_stack, and who recorded did not write it into the attr,
+ * it is not known, and nothing is marked.
  */
 #include <errno.h>
 #include <limits.h>
@@ -63,6 +68,7 @@
  * @refs: number of held samples that refer to this
  * @nr: number of addresses
  * @known: the records that are here, CALLCHAIN_DEFERRED_*
+ * @cut: the kernel left out what is beyond its depth limit
  * @hit: a sample asked for it
  * @owned: likewise, those that are freed with the entry
  * @ips: the addresses
@@ -78,6 +84,7 @@ struct dc_entry {
 	u32			refs;
 	u32			nr;
 	u8			known;
+	bool			cut;
 	bool			hit;
 	u8			owned;
 	const u64		*ips;
@@ -323,6 +330,11 @@ static void dc__put(struct callchain_deferred *cd, struct dc_entry *entry)
 	dc__put_lru(cd, entry);
 }
 
+static u16 dc__max_stack(const struct callchain_deferred *cd, const struct perf_sample *sample)
+{
+	return cd->ops->max_stack ? cd->ops->max_stack(cd->data, sample) : 0;
+}
+
 /* The entry for a record of kind @what; @rc is the answer if there is none. */
 static struct dc_entry *dc__entry_of_record(struct callchain_deferred *cd, u64 cookie,
 					    const struct perf_sample *sample, unsigned int what,
@@ -383,6 +395,7 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 	dc_entry__free(entry, CALLCHAIN_DEFERRED_CHAIN);
 	entry->ips = ips;
 	entry->nr = rec->nr;
+	entry->cut = rec->nr && rec->nr == dc__max_stack(cd, sample);
 	if (copy && rec->nr)
 		entry->owned |= CALLCHAIN_DEFERRED_CHAIN;
 	entry->known |= CALLCHAIN_DEFERRED_CHAIN;
@@ -441,7 +454,7 @@ int callchain_deferred__add_state(struct callchain_deferred *cd, const union per
 static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf_sample *sample,
 			  u64 nr)
 {
-	u64 i, max = cd->ops->max_stack ? cd->ops->max_stack(cd->data, sample) : 0;
+	u64 i, max = dc__max_stack(cd, sample);
 
 	if (!max)
 		return MAX_IPS;
@@ -478,15 +491,17 @@ static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry
 static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 		      unsigned int needs, struct perf_sample *sample, __u64 *missing)
 {
-	bool chained = needs & CALLCHAIN_DEFERRED_CHAIN, unwound = false;
+	bool chained = needs & CALLCHAIN_DEFERRED_CHAIN, cut = false, unwound = false;
 	const struct ip_callchain *chain = sample->callchain;
 	u64 i, nr = min_t(u64, chain->nr - 2, MAX_IPS);
 	u64 depth = dc__user_depth(cd, sample, nr), nr_user = 0;
 	struct ip_callchain *merged = (struct ip_callchain *)cd->merged;
 	u64 *ips = merged->ips;
 
-	if (chained && dc_entry__has(entry, CALLCHAIN_DEFERRED_CHAIN))
+	if (chained && dc_entry__has(entry, CALLCHAIN_DEFERRED_CHAIN)) {
 		nr_user = min_t(u64, entry->nr, depth);
+		cut = entry->cut || nr_user < entry->nr;
+	}
 	if (needs & CALLCHAIN_DEFERRED_STATE)
 		unwound = dc__merge_state(cd, entry, sample);
 
@@ -497,7 +512,7 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 
 	for (i = 0; i < nr_user; i++) {
 		/* The user may have put anything on the stack, a context too. */
-		if (entry->ips[i] >= CALLCHAIN_USER_DEFERRED)
+		if (entry->ips[i] >= CALLCHAIN_USER_CUT)
 			break;
 		ips[nr++] = entry->ips[i];
 	}
@@ -512,10 +527,14 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 
 	if (entry)
 		entry->hit = true;
-	if (!i && depth && !unwound)
+	if (!i && depth && !unwound) {
 		ips[nr++] = CALLCHAIN_USER_LOST;
-	else if (i < nr_user)
+	} else if (i < nr_user) {
 		cd->stats.truncated++;
+	} else if (cut) {
+		ips[nr++] = CALLCHAIN_USER_CUT;
+		cd->stats.cut++;
+	}
 
 	merged->nr = nr;
 	sample->callchain = merged;

@@ -40,6 +40,7 @@ void evlist__clear_callchain_deferred(struct evlist *evlist);
  */
 #define CALLCHAIN_USER_LOST	(PERF_CONTEXT_MAX - 1ULL)
 #define CALLCHAIN_USER_DEFERRED	(PERF_CONTEXT_MAX - 2ULL)
+#define CALLCHAIN_USER_CUT	(PERF_CONTEXT_MAX - 3ULL)	/* the lowest */
 
 /* Is ips[@idx] the cookie that follows PERF_CONTEXT_USER_DEFERRED? */
 static inline bool ip_callchain__is_cookie(const struct ip_callchain *chain, u64 idx)
@@ -51,6 +52,12 @@ static inline bool ip_callchain__is_cookie(const struct ip_callchain *chain, u64
 static inline bool ip_callchain__is_deferred(const struct ip_callchain *chain)
 {
 	return chain && chain->nr >= 2 && ip_callchain__is_cookie(chain, chain->nr - 1);
+}
+
+/* Are its outermost frames beyond a depth limit? Then its last entry is the mark. */
+static inline bool ip_callchain__is_cut(const struct ip_callchain *chain)
+{
+	return chain->nr && chain->ips[chain->nr - 1] == CALLCHAIN_USER_CUT;
 }
 
 /* The entry to resolve: a cookie is no address, so it is shown as a mark. */
@@ -76,7 +83,8 @@ int perf_event__write_callchain(union perf_event *dst, const union perf_event *e
  * @lost: samples whose record is not in the data
  * @late: samples delivered without waiting any longer for their record
  * @failed: samples that could not wait for lack of memory
- * @truncated: merged samples whose user addresses were cut
+ * @truncated: merged samples whose user addresses end where one is invalid
+ * @cut: merged samples whose user addresses end at a depth limit
  * @records: all records
  * @foreign: records that no sample asked for
  * @duplicate: records that repeat another one
@@ -88,6 +96,7 @@ struct callchain_deferred_stats {
 	__u64 late;
 	__u64 failed;
 	__u64 truncated;
+	__u64 cut;
 	__u64 records;
 	__u64 foreign;
 	__u64 duplicate;
@@ -102,7 +111,8 @@ struct callchain_deferred_stats {
  * struct callchain_deferred_ops - what the owner does with a held event
  * @parse: parse an event again, its copy has moved
  * @deliver: hand out an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
- * @max_stack: the depth that the event of a sample was recorded with, 0 if it has none
+ * @max_stack: the depth that the event of a sample or a record was recorded with, 0 if
+ * it has none
  * @needs: what a sample that ends in a cookie lacks, CALLCHAIN_DEFERRED_*; NULL if that
  * is its callchain
  * @regs_mask: the registers that a sample can take

@@ -167,7 +167,7 @@ static int count_sample(const struct perf_tool *tool, union perf_event *event __
 
 	while (chain && first < chain->nr && chain->ips[first] != PERF_CONTEXT_USER)
 		first++;
-	if (!chain || ++first >= chain->nr || chain->ips[first] >= CALLCHAIN_USER_DEFERRED)
+	if (!chain || ++first >= chain->nr || chain->ips[first] >= CALLCHAIN_USER_CUT)
 		return 0;
 	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
 	if (!thread)

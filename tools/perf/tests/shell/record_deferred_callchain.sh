@@ -107,7 +107,7 @@ check_script() {
 			next
 		}
 		/user callchain deferred/ { unmerged++ }
-		/user callchain lost/ { next }
+		/user callchain (lost|cut)/ { next }
 		/^[ \t]+ffff/ { kernel = 1 }
 		/^[ \t]+[0-9a-f]+ / && !/^[ \t]+ffff/ { user++; if (kernel) both++; kernel = 0 }
 		END {
@@ -139,11 +139,11 @@ test_merge() {
 	grep -q "PERF_RECORD_CALLCHAIN_DEFERRED.*cookie: 0x" "${dir}/dump" || fail "Raw dump"
 }
 
-# The longest callchain of an event.
+# The longest callchain of an event, without the mark of one that was cut.
 longest() {
 	perf script -i "${data}" -F event,ip 2> /dev/null | awk -v event="$1" '
 		/: *$/ { mine = $1 == event ":"; nr = 0; next }
-		mine && NF && ++nr > max { max = nr }
+		mine && NF && $1 != "ffffffffffffeffe" && ++nr > max { max = nr }
 		END { print max + 0 }'
 }
 
@@ -163,6 +163,22 @@ test_depth() {
 		[ "$(longest shallow)" -eq 4 ] || fail "Depth of the shallow event, ${mode}"
 		[ "$(longest deep)" -gt 10 ] || fail "Depth of the deep event, ${mode}"
 	done
+
+	# Cut in the kernel, where the user part alone is as deep as it may be.
+	# shellcheck disable=SC2086
+	record -e cpu-clock:u --call-graph deferred,4 -- ${busy}
+	[ "$(longest cpu-clock:u)" -eq 4 ] || fail "Depth of what was cut"
+	[ "$(stat_of "${data}" "samples cut")" -gt 0 ] || fail "Count of what was cut"
+	perf script -i "${data}" -F ip,sym 2> /dev/null > "${dir}/script"
+	grep -q "user callchain cut" "${dir}/script" || fail "Mark in perf script"
+	perf report -i "${data}" --stdio --max-stack 4 -g caller > "${dir}/report" 2> /dev/null
+	grep -q "user callchain cut" "${dir}/report" || fail "Mark in perf report"
+
+	# A limit that is the sysctl's is known to those who read the data.
+	sysctl=$(cat /proc/sys/kernel/perf_event_max_stack)
+	record -e cpu-clock --call-graph deferred -- true
+	[ "$(events "defer_output: 1" "sample_max_stack: ${sysctl}")" -eq 1 ] ||
+		fail "Depth of the sysctl"
 }
 
 test_user() {

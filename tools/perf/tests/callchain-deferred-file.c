@@ -527,10 +527,43 @@ static int test__compressed(struct test_suite *test __maybe_unused, int subtest 
 	return run_on_file(check_compressed);
 }
 
+/* The user may stop the search for records, as all that follows. */
+static int check_stopped(const char *path)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		const struct format fmt = {
+			.sample_id_all = true,
+			.nr_comp       = i,
+			.comp_mmap_len = 1 << 16,
+		};
+		struct callchain_deferred_stats stats = {};
+		struct file_tool ft;
+		int err = write_file(path, &fmt, NULL);
+
+		if (err == -ENOTSUP)
+			return TEST_OK;
+		TEST_ASSERT_VAL("write", !err);
+		session_done = 1;
+		err = read_file(path, &fmt, &ft, &stats);
+		session_done = 0;
+		TEST_ASSERT_VAL("read", !err);
+		TEST_ASSERT_VAL("records", !stats.records);
+	}
+	return TEST_OK;
+}
+
+static int test__stopped(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return run_on_file(check_stopped);
+}
+
 static struct test_case tests__callchain_deferred_file[] = {
 	TEST_CASE("Deferred callchains in files", file),
 	TEST_CASE_REASON("Deferred callchains in compressed files", compressed,
 			 "no zstd in this perf"),
+	TEST_CASE("Deferred callchains in files, stopped by the user", stopped),
 	{	.name = NULL, }
 };
 

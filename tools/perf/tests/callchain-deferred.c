@@ -674,6 +674,60 @@ static int test__many(struct test_suite *test __maybe_unused, int subtest __mayb
 	return TEST_OK;
 }
 
+/* Records that are known beforehand: what one costs, and what a lack of memory does. */
+static int test__index(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const struct callchain_deferred_ops failing_ops = {
+		.parse   = ctx__parse,
+		.deliver = ctx__deliver,
+		.alloc   = failing_alloc,
+	};
+	const struct callchain_deferred_limits limits = {};
+	const u64 nr = 1000000;
+	struct ctx ctx = {};
+	union perf_event event;
+	struct perf_sample sample;
+	u64 i, added = 0;
+	int allowed;
+
+	/* What is in the records does not matter here. */
+	ctx.cd = callchain_deferred__new(&ctx_ops, &ctx, &limits);
+	TEST_ASSERT_VAL("memory", ctx.cd);
+	for (i = 0; i < nr; i++) {
+		const struct step step = { R, i % 1000, i << 32 | 1, 2 };
+
+		step__event(&step, 0, &event, &sample);
+		TEST_EQUAL("record", callchain_deferred__add(ctx.cd, &event.callchain_deferred,
+							     &sample, false), 0);
+	}
+	pr_debug("%" PRI_lu64 " records: %zu bytes\n", (__u64)nr,
+		 callchain_deferred__held_bytes(ctx.cd));
+	TEST_ASSERT_VAL("bytes of a record", callchain_deferred__held_bytes(ctx.cd) <= nr * 26);
+	TEST_EQUAL("flush", callchain_deferred__flush(ctx.cd), 0);
+	TEST_EQUAL("foreign", callchain_deferred__stats(ctx.cd)->foreign, nr);
+	callchain_deferred__delete(ctx.cd);
+
+	/* Those that were added stay. */
+	for (allowed = 0; allowed < 6; allowed++) {
+		ctx.cd = callchain_deferred__new(&failing_ops, &ctx, &limits);
+		TEST_ASSERT_VAL("memory", ctx.cd);
+		allocs_left = allowed;
+		for (added = i = 0; i < 20000; i++) {
+			const struct step step = { R, 1, i + 1, 8 };
+
+			step__event(&step, 0, &event, &sample);
+			added += !callchain_deferred__add(ctx.cd, &event.callchain_deferred,
+							  &sample, true);
+		}
+		pr_debug("%d allocations: %" PRI_lu64 " added\n", allowed, (__u64)added);
+		TEST_ASSERT_VAL("some are not added", added < 20000);
+		TEST_EQUAL("flush", callchain_deferred__flush(ctx.cd), 0);
+		TEST_EQUAL("foreign", callchain_deferred__stats(ctx.cd)->foreign, added);
+		callchain_deferred__delete(ctx.cd);
+	}
+	return TEST_OK;
+}
+
 /* Writing a merged sample: the size of an event is 16 bits. */
 static int test__write(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
@@ -722,6 +776,7 @@ static int test__write(struct test_suite *test __maybe_unused, int subtest __may
 }
 
 static struct test_case tests__callchain_deferred[] = {
+	TEST_CASE("Deferred callchains that are known beforehand", index),
 	TEST_CASE("Deferred callchain options", options),
 	TEST_CASE("Deferred callchain options of perf top", top_options),
 	TEST_CASE("Deferred callchain lengths", record_size),

@@ -241,13 +241,23 @@ static unsigned int needs_state(void *data __maybe_unused,
 	return CALLCHAIN_DEFERRED_STATE;
 }
 
+/* Of the sample, and of the record. */
+struct merge_masks {
+	u64 wants, mask;
+};
+
 static u64 wanted_mask(void *data, const struct perf_sample *sample __maybe_unused)
 {
-	return *(const u64 *)data;
+	return ((const struct merge_masks *)data)->wants;
+}
+
+static u64 record_mask(void *data, union perf_event *event __maybe_unused)
+{
+	return ((const struct merge_masks *)data)->mask;
 }
 
 static const struct callchain_deferred_ops merge_ops = {
-	.needs = needs_state, .regs_mask = wanted_mask,
+	.needs = needs_state, .regs_mask = wanted_mask, .state_mask = record_mask,
 };
 
 /*
@@ -282,14 +292,14 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 		struct callchain_deferred_limits limits = {};
 		struct perf_sample sample = { .callchain = (void *)chain };
 		const struct callchain_deferred_stats *stats;
-		u64 wants = rows[i].wants;
-		struct callchain_deferred *cd = callchain_deferred__new(&merge_ops, &wants,
+		struct merge_masks both = { rows[i].wants, rows[i].mask };
+		struct callchain_deferred *cd = callchain_deferred__new(&merge_ops, &both,
 									&limits);
 
 		pr_debug("row %zu\n", i);
 		TEST_ASSERT_VAL("new", cd);
-		TEST_ASSERT_EQUAL("add", callchain_deferred__add_state(cd, event, rows[i].mask,
-								       &sample, true), 0);
+		TEST_ASSERT_EQUAL("add", callchain_deferred__add_state(cd, event, &sample, true),
+				  0);
 		/* All that comes is known: the sample need not wait. */
 		TEST_ASSERT_EQUAL("feed", callchain_deferred__feed(cd, &sampled, &sample, 0, NULL),
 				  0);

@@ -2,10 +2,13 @@
 /*
  * Deferred user callchains in a session, so that every tool gets merged samples.
  *
- * A file is read once before the events are processed, for the records alone;
- * addresses stay in the mapping of the file where that is possible. From a
- * pipe, samples wait for their records. The events of a session arrive here in
- * time order, if its tool wants that, right before they are delivered.
+ * A file is read once before the events are processed, for the records alone, with
+ * a progress bar of its own; addresses stay in the mapping of the file where that is
+ * possible. Compressed data is uncompressed for this, and again when the events are
+ * processed. The user may stop it, as the processing itself; then the samples that
+ * are still processed may lack their records. From a pipe, samples wait for their
+ * records. The events of a session arrive here in time order, if its tool wants that,
+ * right before they are delivered.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,6 +27,7 @@
 #include "memswap.h"
 #include "session.h"
 #include "tool.h"
+#include "ui/progress.h"
 #include "util.h"
 #include <internal/lib.h>
 
@@ -38,6 +42,7 @@
  * @session: the session
  * @copy: addresses do not stay where they are read
  * @nested: the events are those of a compressed one
+ * @prog: how far it is
  * @zstd: the compressed stream
  * @rest: uncompressed data, its last event may be incomplete
  * @nr_rest: bytes in @rest
@@ -46,6 +51,7 @@ struct dc_scan {
 	struct perf_session	*session;
 	bool			copy;
 	bool			nested;
+	struct ui_progress	*prog;
 	struct zstd_data	zstd;
 	char			*rest;
 	size_t			nr_rest;
@@ -136,8 +142,7 @@ static int scan_record(struct dc_scan *scan, union perf_event *event)
 
 	if (event->header.type == PERF_RECORD_USER_STATE_DEFERRED)
 		return callchain_deferred__add_state(session->callchain_deferred, event,
-						     mask_of_record(session, event), &sample,
-						     scan->copy);
+						     &sample, scan->copy);
 
 	return callchain_deferred__add(session->callchain_deferred, &event->callchain_deferred,
 				       &sample, scan->copy);
@@ -188,17 +193,18 @@ static int scan_compressed(struct dc_scan *scan, union perf_event *event)
  * @data: an event, and others after it
  * @size: bytes in @data
  *
- * A broken event ends it: the second pass will stop there, too, and say so.
+ * A broken event ends it: the second pass will stop there, too, and say so. So does
+ * the user.
  *
  * Return: the number of bytes that are whole events, or an error.
  */
 static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size)
 {
 	bool swap = scan->session->header.needs_swap;
-	u64 pos = 0;
+	u64 pos = 0, start;
 	int ret = 0;
 
-	while (!ret && size - pos >= sizeof(struct perf_event_header)) {
+	while (!ret && !session_done() && size - pos >= sizeof(struct perf_event_header)) {
 		const struct perf_record_auxtrace *aux = data + pos;
 		struct perf_event_header header = aux->header;
 		u64 skip = 0;
@@ -218,15 +224,19 @@ static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size)
 		else if (header.type == PERF_RECORD_AUXTRACE && header.size >= sizeof(*aux))
 			skip = swap ? bswap_64(aux->size) : aux->size;
 
+		start = pos;
 		pos += header.size;
 		if (skip > size - pos)
 			break;
 		pos += skip;
+		if (!scan->nested)
+			ui_progress__update(scan->prog, pos - start);
 	}
 	return ret ?: (ssize_t)pos;
 }
 
-static int scan_file(struct perf_session *session, int fd, u64 offset, u64 size)
+static int scan_file(struct perf_session *session, struct ui_progress *prog, int fd, u64 offset,
+		     u64 size)
 {
 	u64 start = round_down(offset, page_size);
 	struct dc_scan *scan;
@@ -253,6 +263,7 @@ static int scan_file(struct perf_session *session, int fd, u64 offset, u64 size)
 	}
 
 	scan->session = session;
+	scan->prog = prog;
 	scan->copy = session->header.needs_swap;
 	ret = zstd_init(&scan->zstd, 0);
 	if (ret)
@@ -272,14 +283,21 @@ out:
 static int scan_session(struct perf_session *session)
 {
 	struct perf_data *data = session->data;
-	int i, ret;
+	int i, ret, nr_files = perf_data__is_dir(data) ? data->dir.nr : 0;
+	u64 size = session->header.data_size;
+	struct ui_progress prog;
 
-	ret = scan_file(session, perf_data__fd(data), session->header.data_offset,
+	for (i = 0; i < nr_files; i++)
+		size += data->dir.files[i].size;
+	ui_progress__init_size(&prog, size, "Looking for user callchains...");
+
+	ret = scan_file(session, &prog, perf_data__fd(data), session->header.data_offset,
 			session->header.data_size);
+	for (i = 0; !ret && i < nr_files; i++)
+		ret = scan_file(session, &prog, data->dir.files[i].fd, 0,
+				data->dir.files[i].size);
 
-	for (i = 0; !ret && perf_data__is_dir(data) && i < data->dir.nr; i++)
-		ret = scan_file(session, data->dir.files[i].fd, 0, data->dir.files[i].size);
-
+	ui_progress__finish();
 	return ret;
 }
 

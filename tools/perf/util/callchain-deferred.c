@@ -10,8 +10,9 @@
  *
  * All records known beforehand (a file): the owner reads the file once for
  * records alone and adds them. Then a sample is merged at once, nothing waits,
- * and memory is the index. A queue would not do: one task that sleeps in a
- * system call for the whole session would hold all later events.
+ * and memory is the index (callchain-deferred-index.c). A queue would not do: one
+ * task that sleeps in a system call for the whole session would hold all later
+ * events.
  *
  * Records known as they come (a pipe, live data): a sample without its record
  * waits in a queue, and all later events behind it. The queue is bounded by
@@ -47,6 +48,7 @@
 #include <linux/zalloc.h>
 
 #include "callchain-deferred.h"
+#include "callchain-deferred-index.h"
 #include "debug.h"
 #include "user-state-deferred.h"
 
@@ -70,7 +72,6 @@
  * @known: the records that are here, CALLCHAIN_DEFERRED_*
  * @cut: the kernel left out what is beyond its depth limit
  * @hit: a sample asked for it
- * @owned: likewise, those that are freed with the entry
  * @ips: the addresses
  * @state: the record of registers and stack
  * @mask: its registers
@@ -86,7 +87,6 @@ struct dc_entry {
 	u8			known;
 	bool			cut;
 	bool			hit;
-	u8			owned;
 	const u64		*ips;
 	const union perf_event	*state;
 	u64			mask;
@@ -127,6 +127,10 @@ struct callchain_deferred {
 	void			*data;
 	struct callchain_deferred_limits limits;
 	struct callchain_deferred_stats stats;
+
+	/* Records known beforehand, and what was found there for a sample. */
+	struct dc_index		*index;
+	struct dc_entry		found;
 
 	struct hlist_head	*table;
 	unsigned int		hash_bits;
@@ -258,9 +262,9 @@ static size_t dc_entry__bytes(const struct dc_entry *entry)
 {
 	size_t size = sizeof(*entry);
 
-	if (entry->owned & CALLCHAIN_DEFERRED_CHAIN)
+	if (entry->ips)
 		size += entry->nr * sizeof(u64);
-	if (entry->owned & CALLCHAIN_DEFERRED_STATE)
+	if (entry->state)
 		size += entry->state->header.size;
 	return size;
 }
@@ -268,16 +272,13 @@ static size_t dc_entry__bytes(const struct dc_entry *entry)
 static void dc_entry__free(struct dc_entry *entry, unsigned int what)
 {
 	if (what & CALLCHAIN_DEFERRED_CHAIN) {
-		if (entry->owned & CALLCHAIN_DEFERRED_CHAIN)
-			free((void *)entry->ips);
+		free((void *)entry->ips);
 		entry->ips = NULL;
 	}
 	if (what & CALLCHAIN_DEFERRED_STATE) {
-		if (entry->owned & CALLCHAIN_DEFERRED_STATE)
-			free((void *)entry->state);
+		free((void *)entry->state);
 		entry->state = NULL;
 	}
-	entry->owned &= ~what;
 }
 
 static bool dc_entry__has(const struct dc_entry *entry, unsigned int what)
@@ -305,7 +306,7 @@ static void dc__evict(struct callchain_deferred *cd, struct dc_entry *entry)
 /* Make @entry the last one to be forgotten; entries in use are in no list. */
 static void dc__put_lru(struct callchain_deferred *cd, struct dc_entry *entry)
 {
-	if (!cd->limits.max_bytes || entry->refs)
+	if (entry->refs)
 		return;
 
 	if (list_empty(&entry->lru))
@@ -335,6 +336,50 @@ static u16 dc__max_stack(const struct callchain_deferred *cd, const struct perf_
 	return cd->ops->max_stack ? cd->ops->max_stack(cd->data, sample) : 0;
 }
 
+/* The registers in a record of user state. */
+static u64 dc__state_mask(const struct callchain_deferred *cd, union perf_event *event)
+{
+	return cd->ops->state_mask ? cd->ops->state_mask(cd->data, event) : 0;
+}
+
+static int dc__add_to_index(struct callchain_deferred *cd, const union perf_event *event,
+			    const struct perf_sample *sample, bool cut, bool copy)
+{
+	int ret = dc_index__add(cd->index, event, sample, cut, copy);
+
+	if (ret == DC_INDEX_DUPLICATE)
+		cd->stats.duplicate++;
+	if (ret == DC_INDEX_FOREIGN)
+		cd->stats.foreign++;
+	return min(ret, 0);
+}
+
+/* What is known beforehand about a cookie, as an entry that stays until the next one. */
+static struct dc_entry *dc__find_in_index(struct callchain_deferred *cd, u64 cookie,
+					  const struct perf_sample *sample, unsigned int needs)
+{
+	const union perf_event *chain = NULL, *state = NULL;
+	struct dc_entry *found = &cd->found;
+	bool unused;
+
+	memset(found, 0, sizeof(*found));
+	if (needs & CALLCHAIN_DEFERRED_CHAIN)
+		chain = dc_index__find(cd->index, cookie, sample, false, &found->cut);
+	if (needs & CALLCHAIN_DEFERRED_STATE)
+		state = dc_index__find(cd->index, cookie, sample, true, &unused);
+	if (chain) {
+		found->known |= CALLCHAIN_DEFERRED_CHAIN;
+		found->ips = (const u64 *)chain->callchain_deferred.ips;
+		found->nr = chain->callchain_deferred.nr;
+	}
+	if (state) {
+		found->known |= CALLCHAIN_DEFERRED_STATE;
+		found->state = state;
+		found->mask = dc__state_mask(cd, (union perf_event *)state);
+	}
+	return found->known ? found : NULL;
+}
+
 /* The entry for a record of kind @what; @rc is the answer if there is none. */
 static struct dc_entry *dc__entry_of_record(struct callchain_deferred *cd, u64 cookie,
 					    const struct perf_sample *sample, unsigned int what,
@@ -344,7 +389,6 @@ static struct dc_entry *dc__entry_of_record(struct callchain_deferred *cd, u64 c
 	int nr_same;
 
 	*rc = 0;
-	cd->stats.records++;
 	if (!entry) {
 		dc__find(cd, cookie, sample, &nr_same);
 		if (nr_same < MAX_SAME_COOKIE)
@@ -362,7 +406,7 @@ static struct dc_entry *dc__entry_of_record(struct callchain_deferred *cd, u64 c
  * @cd: the object
  * @rec: checked by perf_event__check_callchain_deferred()
  * @sample: its task, as far as it is known
- * @copy: false if @rec stays where it is
+ * @copy: false if records are known beforehand, and @rec stays where it is
  *
  * Of records that repeat each other the longest is kept.
  *
@@ -372,9 +416,14 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 			    const struct perf_record_callchain_deferred *rec,
 			    const struct perf_sample *sample, bool copy)
 {
-	const u64 *ips = (const u64 *)rec->ips;
+	const u64 *ips = NULL;
+	bool cut = rec->nr && rec->nr == dc__max_stack(cd, sample);
 	struct dc_entry *entry;
 	int rc;
+
+	cd->stats.records++;
+	if (cd->index)
+		return dc__add_to_index(cd, (const union perf_event *)rec, sample, cut, copy);
 
 	entry = dc__entry_of_record(cd, rec->cookie, sample, CALLCHAIN_DEFERRED_CHAIN, &rc);
 	if (!entry)
@@ -382,7 +431,7 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 	if (entry->known & CALLCHAIN_DEFERRED_CHAIN && entry->nr >= rec->nr)
 		return 0;
 
-	if (copy && rec->nr) {
+	if (rec->nr) {
 		u64 *dup = dc__alloc(cd, rec->nr * sizeof(u64));
 
 		if (!dup)
@@ -395,9 +444,7 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 	dc_entry__free(entry, CALLCHAIN_DEFERRED_CHAIN);
 	entry->ips = ips;
 	entry->nr = rec->nr;
-	entry->cut = rec->nr && rec->nr == dc__max_stack(cd, sample);
-	if (copy && rec->nr)
-		entry->owned |= CALLCHAIN_DEFERRED_CHAIN;
+	entry->cut = cut;
 	entry->known |= CALLCHAIN_DEFERRED_CHAIN;
 	dc__put(cd, entry);
 	return 0;
@@ -407,20 +454,24 @@ int callchain_deferred__add(struct callchain_deferred *cd,
  * callchain_deferred__add_state - add a record of registers and stack
  * @cd: the object
  * @event: checked by perf_event__check_user_state()
- * @mask: its registers
  * @sample: its task, as far as it is known
- * @copy: false if @event stays where it is
+ * @copy: false if records are known beforehand, and @event stays where it is
  *
  * Of records that repeat each other the longest is kept.
  *
  * Return: 0 or -ENOMEM.
  */
-int callchain_deferred__add_state(struct callchain_deferred *cd, const union perf_event *event,
-				  u64 mask, const struct perf_sample *sample, bool copy)
+int callchain_deferred__add_state(struct callchain_deferred *cd, union perf_event *event,
+				  const struct perf_sample *sample, bool copy)
 {
 	size_t size = event->header.size;
 	struct dc_entry *entry;
+	void *dup;
 	int rc;
+
+	cd->stats.records++;
+	if (cd->index)
+		return dc__add_to_index(cd, event, sample, false, copy);
 
 	entry = dc__entry_of_record(cd, event->user_state_deferred.cookie, sample,
 				    CALLCHAIN_DEFERRED_STATE, &rc);
@@ -429,20 +480,14 @@ int callchain_deferred__add_state(struct callchain_deferred *cd, const union per
 	if (entry->state && entry->state->header.size >= size)
 		return 0;
 
-	if (copy) {
-		void *dup = dc__alloc(cd, size);
-
-		if (!dup)
-			return -ENOMEM;
-		event = memcpy(dup, event, size);
-	}
+	dup = dc__alloc(cd, size);
+	if (!dup)
+		return -ENOMEM;
 
 	dc__get(cd, entry);
 	dc_entry__free(entry, CALLCHAIN_DEFERRED_STATE);
-	entry->state = event;
-	entry->mask = mask;
-	if (copy)
-		entry->owned |= CALLCHAIN_DEFERRED_STATE;
+	entry->state = memcpy(dup, event, size);
+	entry->mask = dc__state_mask(cd, event);
 	entry->known |= CALLCHAIN_DEFERRED_STATE;
 	dc__put(cd, entry);
 	return 0;
@@ -707,11 +752,6 @@ static unsigned int dc__needs(const struct callchain_deferred *cd,
 	return cd->ops->needs ? cd->ops->needs(cd->data, sample) : CALLCHAIN_DEFERRED_CHAIN;
 }
 
-static u64 dc__state_mask(const struct callchain_deferred *cd, union perf_event *event)
-{
-	return cd->ops->state_mask ? cd->ops->state_mask(cd->data, event) : 0;
-}
-
 /**
  * callchain_deferred__feed - take the next event
  * @cd: the object
@@ -727,9 +767,9 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 {
 	unsigned int needs = event->header.type == PERF_RECORD_SAMPLE ?
 			     dc__needs(cd, sample) : 0;
-	bool holds = cd->limits.max_bytes;
+	bool holds = !cd->index;
 	struct dc_entry *entry = NULL;
-	int ret = 0, nr_same;
+	int ret = 0;
 
 	if (sample->time != -1ULL)
 		cd->last_time = max(cd->last_time, sample->time);
@@ -739,8 +779,7 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 		if (holds && event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
 			ret = callchain_deferred__add(cd, &event->callchain_deferred, sample, true);
 		else if (holds)
-			ret = callchain_deferred__add_state(cd, event, dc__state_mask(cd, event),
-							    sample, true);
+			ret = callchain_deferred__add_state(cd, event, sample, true);
 		/* Without memory for the record its samples are late or lost. */
 		if (ret)
 			pr_debug("no memory for a deferred callchain\n");
@@ -751,14 +790,14 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 		u64 cookie = sample->callchain->ips[sample->callchain->nr - 1];
 
 		entry = holds ? dc__findnew(cd, cookie, sample) :
-				dc__find(cd, cookie, sample, &nr_same);
+				dc__find_in_index(cd, cookie, sample, needs);
 	}
 
 	if (!holds || (list_empty(&cd->chunks) && (!entry || dc_entry__has(entry, needs)))) {
 		if (needs)
 			dc__merge(cd, entry, needs, sample,
 				  holds ? &cd->stats.failed : &cd->stats.lost);
-		if (entry)
+		if (entry && holds)
 			dc__put_lru(cd, entry);
 		return 0;
 	}
@@ -801,6 +840,8 @@ int callchain_deferred__flush(struct callchain_deferred *cd)
 	int ret = dc__drain(cd, &cd->stats.lost);
 	size_t i;
 
+	if (cd->index)
+		cd->stats.foreign += dc_index__account_unused(cd->index);
 	for (i = 0; i < 1UL << cd->hash_bits; i++) {
 		struct dc_entry *pos;
 
@@ -820,7 +861,7 @@ callchain_deferred__stats(const struct callchain_deferred *cd)
 
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd)
 {
-	return cd->held_bytes + cd->record_bytes;
+	return cd->held_bytes + cd->record_bytes + (cd->index ? dc_index__bytes(cd->index) : 0);
 }
 
 /**
@@ -846,8 +887,10 @@ callchain_deferred__new(const struct callchain_deferred_ops *ops, void *data,
 	cd->hash_seed = (u64)getpid() << 32 ^ (unsigned long)cd;
 	INIT_LIST_HEAD(&cd->lru);
 	INIT_LIST_HEAD(&cd->chunks);
-	if (dc__grow_table(cd, MIN_HASH_BITS)) {
-		free(cd);
+	if (!limits->max_bytes)
+		cd->index = dc_index__new(ops->alloc ?: malloc);
+	if (dc__grow_table(cd, MIN_HASH_BITS) || (!limits->max_bytes && !cd->index)) {
+		callchain_deferred__delete(cd);
 		return NULL;
 	}
 	return cd;
@@ -862,7 +905,8 @@ void callchain_deferred__delete(struct callchain_deferred *cd)
 	if (!cd)
 		return;
 
-	for (i = 0; i < 1UL << cd->hash_bits; i++) {
+	dc_index__delete(cd->index);
+	for (i = 0; cd->table && i < 1UL << cd->hash_bits; i++) {
 		struct dc_entry *pos;
 
 		hlist_for_each_entry(pos, &cd->table[i], hash)

@@ -149,8 +149,8 @@ void callchain_deferred__delete(struct callchain_deferred *cd);
 int callchain_deferred__add(struct callchain_deferred *cd,
 			    const struct perf_record_callchain_deferred *rec,
 			    const struct perf_sample *sample, bool copy);
-int callchain_deferred__add_state(struct callchain_deferred *cd, const union perf_event *event,
-				  u64 mask, const struct perf_sample *sample, bool copy);
+int callchain_deferred__add_state(struct callchain_deferred *cd, union perf_event *event,
+				  const struct perf_sample *sample, bool copy);
 int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *event,
 			     struct perf_sample *sample, u64 file_offset, const char *file_path);
 const struct ip_callchain *

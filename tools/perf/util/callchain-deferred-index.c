@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The records of a file, by their cookies.
+ *
+ * A file may have tens of millions of records, so one costs 24 bytes, and up to two
+ * more for the table of buckets. What is in a record is read where it is: in the
+ * mapping of the file, or in a copy of what was compressed or in the other byte
+ * order. Records are never removed; copies are in large chunks, and go with the index.
+ *
+ * The same cookie may come with several tasks, but in a file that is made to do
+ * damage only with more than a few: beyond that, records are left out, so that an
+ * addition and a search take constant time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/build_bug.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include <perf/event.h>
+
+#include "callchain-deferred-index.h"
+#include "event.h"
+#include "sample.h"
+
+#define SLAB_BITS		12
+#define SLAB_RECORDS		(1U << SLAB_BITS)
+#define SLAB_MASK		(SLAB_RECORDS - 1)
+#define MAX_RECORDS		((1U << 28) - 1)
+#define COPIES_SIZE		(1024 * 1024)
+#define MIN_HASH_BITS		8
+/* Records in a bucket, on average, before there are more buckets. */
+#define BUCKET_RECORDS		4
+/* Records of one cookie, of either type; tasks that share a cookie. */
+#define MAX_SAME_COOKIE		16
+
+/**
+ * struct dc_record - one record
+ * @key: the cookie, mixed with the machine that it is from
+ * @event: the record
+ * @tid: of the task, -1 if not known
+ * @next: in the bucket, 0 for none; numbers of records begin with 1
+ * @is_state: it has registers and stack, no callchain
+ * @cut: the kernel left out what is beyond its depth limit
+ * @hit: a sample asked for it
+ */
+struct dc_record {
+	u64			key;
+	const union perf_event	*event;
+	u32			tid;
+	u32			next : 28;
+	u32			is_state : 1;
+	u32			cut : 1;
+	u32			hit : 1;
+};
+
+static_assert(sizeof(struct dc_record) == 24);
+
+struct dc_copies {
+	struct dc_copies	*next;
+	size_t			used;
+	char			data[COPIES_SIZE] __aligned(8);
+};
+
+/**
+ * struct dc_index - all records of a file
+ * @alloc: malloc() or what a test has instead
+ * @slabs: of SLAB_RECORDS records
+ * @nr: number of records
+ * @nr_slabs: that there is room for in @slabs
+ * @buckets: number of the first record of each
+ * @hash_bits: number of buckets, as a power of 2
+ * @hash_seed: so that a file cannot tell which bucket is long
+ * @copies: the chunk with room for copies, and those that are full
+ */
+struct dc_index {
+	void			*(*alloc)(size_t size);
+	struct dc_record	**slabs;
+	u32			nr;
+	u32			nr_slabs;
+	u32			*buckets;
+	unsigned int		hash_bits;
+	u64			hash_seed;
+	struct dc_copies	*copies;
+};
+
+/* @nr is at least 1. */
+static struct dc_record *dc_index__record(const struct dc_index *index, u32 nr)
+{
+	return &index->slabs[(nr - 1) >> SLAB_BITS][(nr - 1) & SLAB_MASK];
+}
+
+/* A guest counts its cookies by itself. */
+static u64 dc_key(u64 cookie, const struct perf_sample *sample)
+{
+	return cookie ^ sample->machine_pid * 0x9e3779b97f4a7c15ULL;
+}
+
+static u32 *dc_index__bucket(const struct dc_index *index, u64 key)
+{
+	u64 hash = (key ^ index->hash_seed) * 0x9e3779b97f4a7c15ULL;
+
+	hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93ULL;
+	return &index->buckets[hash >> (64 - index->hash_bits)];
+}
+
+static void dc_index__link(struct dc_index *index, u32 nr)
+{
+	struct dc_record *rec = dc_index__record(index, nr);
+	u32 *bucket = dc_index__bucket(index, rec->key);
+
+	rec->next = *bucket;
+	*bucket = nr;
+}
+
+static int dc_index__set_buckets(struct dc_index *index, unsigned int bits)
+{
+	u32 *buckets = calloc(1UL << bits, sizeof(*buckets)), nr;
+
+	if (!buckets)
+		return -ENOMEM;
+
+	free(index->buckets);
+	index->buckets = buckets;
+	index->hash_bits = bits;
+	for (nr = 1; nr <= index->nr; nr++)
+		dc_index__link(index, nr);
+	return 0;
+}
+
+/* Room for one more record. */
+static int dc_index__grow(struct dc_index *index)
+{
+	u32 slab = index->nr >> SLAB_BITS;
+
+	if (index->nr & SLAB_MASK)
+		return 0;
+	if (index->nr >= MAX_RECORDS - SLAB_RECORDS)
+		return -ENOMEM;
+
+	if (slab == index->nr_slabs) {
+		u32 nr_slabs = index->nr_slabs * 2 ?: 16;
+		void *slabs = realloc(index->slabs, nr_slabs * sizeof(*index->slabs));
+
+		if (!slabs)
+			return -ENOMEM;
+		index->slabs = slabs;
+		index->nr_slabs = nr_slabs;
+	}
+
+	index->slabs[slab] = index->alloc(SLAB_RECORDS * sizeof(struct dc_record));
+	if (!index->slabs[slab])
+		return -ENOMEM;
+
+	/* Without memory for more buckets it is slower. */
+	if (index->nr >> index->hash_bits >= BUCKET_RECORDS)
+		dc_index__set_buckets(index, index->hash_bits + 1);
+	return 0;
+}
+
+static const union perf_event *dc_index__copy(struct dc_index *index,
+					      const union perf_event *event)
+{
+	size_t size = PERF_ALIGN(event->header.size, sizeof(u64));
+	struct dc_copies *copies = index->copies;
+	void *copy;
+
+	if (!copies || COPIES_SIZE - copies->used < size) {
+		copies = index->alloc(sizeof(*copies));
+		if (!copies)
+			return NULL;
+		copies->used = 0;
+		copies->next = index->copies;
+		index->copies = copies;
+	}
+
+	copy = copies->data + copies->used;
+	copies->used += size;
+	return memcpy(copy, event, event->header.size);
+}
+
+static bool dc_same_tid(u32 a, u32 b)
+{
+	return a == b || a == (u32)-1 || b == (u32)-1;
+}
+
+/* One of the task, if there is one; @nr_same is for those that are of others. */
+static struct dc_record *dc_index__find_like(const struct dc_index *index,
+					     const struct dc_record *like, int *nr_same)
+{
+	struct dc_record *pos;
+	u32 nr;
+
+	*nr_same = 0;
+	for (nr = *dc_index__bucket(index, like->key); nr; nr = pos->next) {
+		pos = dc_index__record(index, nr);
+		if (pos->key != like->key || pos->is_state != like->is_state)
+			continue;
+		++*nr_same;
+		if (dc_same_tid(pos->tid, like->tid))
+			return pos;
+	}
+	return NULL;
+}
+
+/* How much is in a record that repeats another one? */
+static u64 dc_record__size(const union perf_event *event)
+{
+	return event->header.type == PERF_RECORD_USER_STATE_DEFERRED ?
+	       event->header.size : event->callchain_deferred.nr;
+}
+
+/**
+ * dc_index__add - add a record
+ * @index: the index
+ * @event: PERF_RECORD_CALLCHAIN_DEFERRED or PERF_RECORD_USER_STATE_DEFERRED, checked
+ * @sample: its task, as far as it is known
+ * @cut: the kernel left out what is beyond its depth limit
+ * @copy: false if @event stays where it is
+ *
+ * Of records that repeat each other the longest is kept.
+ *
+ * Return: DC_INDEX_* or -ENOMEM.
+ */
+int dc_index__add(struct dc_index *index, const union perf_event *event,
+		  const struct perf_sample *sample, bool cut, bool copy)
+{
+	bool is_state = event->header.type == PERF_RECORD_USER_STATE_DEFERRED;
+	/* Both types have it in the same place. */
+	struct dc_record new = {
+		.key	  = dc_key(event->callchain_deferred.cookie, sample),
+		.tid	  = sample->tid,
+		.is_state = is_state,
+	};
+	struct dc_record *rec;
+	int nr_same, ret;
+
+	rec = dc_index__find_like(index, &new, &nr_same);
+	if (!rec && nr_same >= MAX_SAME_COOKIE)
+		return DC_INDEX_FOREIGN;
+	if (rec && dc_record__size(rec->event) >= dc_record__size(event))
+		return DC_INDEX_DUPLICATE;
+
+	new.event = copy ? dc_index__copy(index, event) : event;
+	if (!new.event)
+		return -ENOMEM;
+	new.cut = cut;
+
+	if (rec) {
+		rec->event = new.event;
+		rec->cut = new.cut;
+		return DC_INDEX_DUPLICATE;
+	}
+
+	ret = dc_index__grow(index);
+	if (ret)
+		return ret;
+	*dc_index__record(index, ++index->nr) = new;
+	dc_index__link(index, index->nr);
+	return DC_INDEX_NEW;
+}
+
+/**
+ * dc_index__find - find what there is for a sample
+ * @index: the index
+ * @cookie: of the sample
+ * @sample: its task, as far as it is known
+ * @is_state: the record with registers and stack, not that with the callchain
+ * @cut: set if there is one, see dc_index__add()
+ *
+ * Return: the record or NULL if there is none.
+ */
+const union perf_event *dc_index__find(struct dc_index *index, u64 cookie,
+				       const struct perf_sample *sample, bool is_state,
+				       bool *cut)
+{
+	const struct dc_record like = {
+		.key	  = dc_key(cookie, sample),
+		.tid	  = sample->tid,
+		.is_state = is_state,
+	};
+	struct dc_record *rec;
+	int nr_same;
+
+	rec = dc_index__find_like(index, &like, &nr_same);
+	if (!rec)
+		return NULL;
+
+	rec->hit = true;
+	*cut = rec->cut;
+	return rec->event;
+}
+
+/* How many records did no sample ask for since the last time? */
+u64 dc_index__account_unused(struct dc_index *index)
+{
+	u64 unused = 0;
+	u32 nr;
+
+	for (nr = 1; nr <= index->nr; nr++) {
+		struct dc_record *rec = dc_index__record(index, nr);
+
+		unused += !rec->hit;
+		rec->hit = true;
+	}
+	return unused;
+}
+
+/**
+ * dc_index__new - make an index
+ * @alloc: for records and copies
+ *
+ * Return: the index or NULL if there is no memory.
+ */
+struct dc_index *dc_index__new(void *(*alloc)(size_t size))
+{
+	struct dc_index *index = zalloc(sizeof(*index));
+
+	if (!index)
+		return NULL;
+
+	index->alloc = alloc;
+	index->hash_seed = (u64)getpid() << 32 ^ (unsigned long)index;
+	if (dc_index__set_buckets(index, MIN_HASH_BITS)) {
+		free(index);
+		return NULL;
+	}
+	return index;
+}
+
+size_t dc_index__bytes(const struct dc_index *index)
+{
+	size_t bytes = round_up((size_t)index->nr, SLAB_RECORDS) * sizeof(struct dc_record);
+	const struct dc_copies *copies;
+
+	for (copies = index->copies; copies; copies = copies->next)
+		bytes += sizeof(*copies);
+	return bytes + (sizeof(*index->buckets) << index->hash_bits);
+}
+
+void dc_index__delete(struct dc_index *index)
+{
+	struct dc_copies *copies;
+	u32 nr;
+
+	if (!index)
+		return;
+
+	for (nr = 0; nr < index->nr; nr += SLAB_RECORDS)
+		free(index->slabs[nr >> SLAB_BITS]);
+	free(index->slabs);
+	while ((copies = index->copies) != NULL) {
+		index->copies = copies->next;
+		free(copies);
+	}
+	free(index->buckets);
+	free(index);
+}

@@ -80,7 +80,7 @@ checkpatch() {
 		types=$ignored
 		! grep -qE '^diff --git a/tools/(bpf|sframe|testing|perf/tests)/' "$patch" || types=$tests
 		! grep -q '^+.*_ASM_EXTABLE' "$patch" || types+=,SPACING
-		! grep -q '^+#include <gelf.h>' "$patch" || types+=,CAMELCASE
+		! grep -qE '^\+#include <g?elf\.h>' "$patch" || types+=,CAMELCASE
 		! grep -q '^+TRACE_EVENT' "$patch" ||
 			types+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT
 		! grep -q '^+++ b/include/uapi/linux/bpf.h' "$patch" || types+=,SPACE_BEFORE_TAB

@@ -728,6 +728,26 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
+/* Where tasks begin. */
+static int test__start(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const char * const starts[] = {
+		"_start", "clone3", "start_thread", "__libc_start_main@@GLIBC_2.34",
+		"runtime.goexit.abi0",
+	};
+	static const char * const others[] = {
+		"", "@", ".abi0", "main", "_start1", "_star", "clone3.part.0",
+		"my_start_thread", "runtime.goexit0",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(starts); i++)
+		TEST_ASSERT_VAL(starts[i], callchain_ends__is_start(starts[i]));
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		TEST_ASSERT_VAL(others[i], !callchain_ends__is_start(others[i]));
+	return TEST_OK;
+}
+
 /* Writing a merged sample: the size of an event is 16 bits. */
 static int test__write(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
@@ -777,6 +797,7 @@ static int test__write(struct test_suite *test __maybe_unused, int subtest __may
 
 static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Deferred callchains that are known beforehand", index),
+	TEST_CASE("Deferred callchains and where tasks begin", start),
 	TEST_CASE("Deferred callchain options", options),
 	TEST_CASE("Deferred callchain options of perf top", top_options),
 	TEST_CASE("Deferred callchain lengths", record_size),

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
@@ -25,7 +26,7 @@
 #include "sample.h"
 
 #define SLAB_BITS		12
-#define SLAB_RECORDS		(1U << SLAB_BITS)
+#define SLAB_RECORDS		BIT(SLAB_BITS)
 #define SLAB_MASK		(SLAB_RECORDS - 1)
 #define MAX_RECORDS		((1U << 28) - 1)
 #define COPIES_SIZE		(1024 * 1024)

@@ -15,6 +15,7 @@
 struct addr_location;
 struct callchain_param;
 struct evlist;
+struct machine;
 struct perf_session;
 struct thread;
 
@@ -178,5 +179,16 @@ void perf_session__warn_callchains(const struct perf_session *session);
 size_t callchain_deferred__scnprintf_late(const struct callchain_deferred *cd, char *bf,
 					  size_t size);
 size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FILE *fp);
+
+/* Where merged callchains end: callchain-deferred-ends.c */
+
+struct callchain_ends;
+
+struct callchain_ends *callchain_ends__new(void);
+void callchain_ends__delete(struct callchain_ends *ends);
+bool callchain_ends__is_start(const char *name);
+int callchain_ends__count(struct callchain_ends *ends, struct machine *machine,
+			  const struct perf_sample *sample);
+size_t callchain_ends__fprintf(const struct callchain_ends *ends, FILE *fp);
 
 #endif /* __PERF_CALLCHAIN_DEFERRED_H */

@@ -189,6 +189,8 @@ test_user() {
 	perf script -i "${data}" -F ip,sym 2> /dev/null > "${dir}/script"
 	grep -A3 " noploop$" "${dir}/script" | grep -q -v " noploop$" || fail "Callers of noploop"
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "Counts of user mode"
+	perf report -i "${data}" --stats 2> /dev/null > "${dir}/report"
+	grep -A6 "merged, end early: *[0-9]" "${dir}/report" || fail "Where callchains end"
 }
 
 test_inject() {

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where merged user callchains end. One that does not end where its task began misses
+ * frames: mostly, the code there has neither frame pointers nor other data for the
+ * kernel to go on with. Such chains are counted by the object of their last address.
+ *
+ * A task begins at the entry point that the ELF header tells, for which no symbols are
+ * needed, or in a function that starts threads. Files may have changed since, or be
+ * made to do damage: what is read of them is a header of bounded size, and what cannot
+ * be read is not there.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+
+#include "addr_location.h"
+#include "callchain-deferred.h"
+#include "dso.h"
+#include "hashmap.h"
+#include "machine.h"
+#include "map.h"
+#include "symbol.h"
+#include "thread.h"
+#include "util.h"
+
+/* No start of a program is longer. */
+#define START_SIZE	64
+
+/* Program headers that are looked at. */
+#define MAX_PHDRS	64
+
+/* Objects that are printed. */
+#define NR_WORST	5
+
+/**
+ * struct ends_dso - chains that end in one object
+ * @dso: the object, NULL for addresses in none
+ * @entry: where in its file the entry point is, 0 for none
+ * @nr: number of chains that end before an entry point
+ */
+struct ends_dso {
+	struct dso	*dso;
+	u64		entry;
+	__u64		nr;
+};
+
+/**
+ * struct callchain_ends - chains that end in all objects
+ * @dsos: struct ends_dso by struct dso
+ * @all: chains that were counted
+ * @early: those that end before an entry point
+ */
+struct callchain_ends {
+	struct hashmap	*dsos;
+	__u64		all;
+	__u64		early;
+};
+
+static size_t hash_dso(long key, void *ctx __maybe_unused)
+{
+	return (size_t)key >> 4;
+}
+
+static bool equal_dso(long key1, long key2, void *ctx __maybe_unused)
+{
+	return key1 == key2;
+}
+
+struct callchain_ends *callchain_ends__new(void)
+{
+	struct callchain_ends *ends = zalloc(sizeof(*ends));
+
+	if (!ends)
+		return NULL;
+
+	ends->dsos = hashmap__new(hash_dso, equal_dso, NULL);
+	if (IS_ERR(ends->dsos)) {
+		free(ends);
+		return NULL;
+	}
+	return ends;
+}
+
+void callchain_ends__delete(struct callchain_ends *ends)
+{
+	struct hashmap_entry *pos;
+	size_t bucket;
+
+	if (!ends)
+		return;
+
+	hashmap__for_each_entry(ends->dsos, pos, bucket) {
+		struct ends_dso *in = pos->pvalue;
+
+		dso__put(in->dso);
+		free(in);
+	}
+	hashmap__free(ends->dsos);
+	free(ends);
+}
+
+/* Where in a file is its entry point? 0 if it has none, or is not for 64 bits. */
+static u64 read_entry(const char *path)
+{
+	Elf64_Phdr phdrs[MAX_PHDRS];
+	Elf64_Ehdr ehdr;
+	u64 entry = 0;
+	ssize_t size;
+	int fd, i;
+
+	if (!is_regular_file(path))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+
+	if (pread(fd, &ehdr, sizeof(ehdr), 0) != sizeof(ehdr) ||
+	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) || ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    ehdr.e_phentsize != sizeof(*phdrs) || ehdr.e_phnum > MAX_PHDRS)
+		goto out;
+
+	size = ehdr.e_phnum * sizeof(*phdrs);
+	if (pread(fd, phdrs, size, ehdr.e_phoff) != size)
+		goto out;
+
+	for (i = 0; i < ehdr.e_phnum; i++) {
+		if (phdrs[i].p_type == PT_LOAD &&
+		    ehdr.e_entry - phdrs[i].p_vaddr < phdrs[i].p_filesz)
+			entry = ehdr.e_entry - phdrs[i].p_vaddr + phdrs[i].p_offset;
+	}
+out:
+	close(fd);
+	return entry;
+}
+
+static struct ends_dso *findnew_dso(struct callchain_ends *ends, struct dso *dso)
+{
+	struct ends_dso *in;
+
+	if (hashmap__find(ends->dsos, dso, &in))
+		return in;
+
+	in = zalloc(sizeof(*in));
+	if (!in)
+		return NULL;
+	if (hashmap__add(ends->dsos, dso, in)) {
+		free(in);
+		return NULL;
+	}
+	in->dso = dso__get(dso);
+	if (dso)
+		in->entry = read_entry(dso__long_name(dso));
+	return in;
+}
+
+/**
+ * callchain_ends__is_start - does a task begin in a function of this name?
+ * @name: of a symbol
+ *
+ * Return: true if so: of C programs, threads of C libraries, and Go.
+ */
+bool callchain_ends__is_start(const char *name)
+{
+	static const char * const starts[] = {
+		"_start", "_dl_start_user", "_dl_start", "__libc_start_main",
+		"__libc_start_call_main", "start_thread", "clone", "clone3", "__clone",
+		"__clone3", "thread_start", "runtime.goexit", "runtime.rt0_go",
+		"runtime.mstart",
+	};
+	size_t i, len = strcspn(name, "@");
+
+	/* "runtime.goexit.abi0" and "__libc_start_main@@GLIBC_2.34", too. */
+	if (len > strlen(".abi0") && !strncmp(name + len - strlen(".abi0"), ".abi0", 5))
+		len -= strlen(".abi0");
+	for (i = 0; i < ARRAY_SIZE(starts); i++) {
+		if (strlen(starts[i]) == len && !strncmp(name, starts[i], len))
+			return true;
+	}
+	return false;
+}
+
+static bool is_start(const struct ends_dso *in, const struct addr_location *al)
+{
+	if (in->entry && al->addr - in->entry < START_SIZE)
+		return true;
+	return al->sym && callchain_ends__is_start(al->sym->name);
+}
+
+/*
+ * The last user address, and whether it is that of a caller; 0 if nothing is to be rated:
+ * what was lost or cut has a mark, which says why it ends there, and what is unwound
+ * from registers and stack is not in the chain.
+ */
+static u64 last_address(const struct ip_callchain *chain, bool *is_caller)
+{
+	u64 nr = chain->nr, i = nr;
+
+	while (i && chain->ips[i - 1] < CALLCHAIN_USER_CUT)
+		i--;
+	if (!i || i == nr || chain->ips[i - 1] != PERF_CONTEXT_USER)
+		return 0;
+	*is_caller = nr - i > 1;
+	return chain->ips[nr - 1];
+}
+
+/**
+ * callchain_ends__count - look where a merged callchain ends
+ * @ends: the counts
+ * @machine: that the sample is from
+ * @sample: its callchain is merged
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int callchain_ends__count(struct callchain_ends *ends, struct machine *machine,
+			  const struct perf_sample *sample)
+{
+	struct addr_location al;
+	struct ends_dso *in;
+	struct thread *thread;
+	bool is_caller = false;
+	u64 ip = last_address(sample->callchain, &is_caller);
+
+	if (!ip)
+		return 0;
+
+	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
+	if (!thread)
+		return -ENOMEM;
+
+	addr_location__init(&al);
+	/* What returns somewhere was called by what is before that. */
+	thread__find_symbol(thread, PERF_RECORD_MISC_USER, ip - is_caller, &al);
+	in = findnew_dso(ends, al.map ? map__dso(al.map) : NULL);
+	ends->all++;
+	if (in && !is_start(in, &al)) {
+		in->nr++;
+		ends->early++;
+	}
+	addr_location__exit(&al);
+	thread__put(thread);
+	return in ? 0 : -ENOMEM;
+}
+
+static struct ends_dso *next_worst(const struct callchain_ends *ends,
+				   const struct ends_dso *after)
+{
+	struct ends_dso *worst = NULL;
+	struct hashmap_entry *pos;
+	size_t bucket;
+
+	hashmap__for_each_entry(ends->dsos, pos, bucket) {
+		struct ends_dso *in = pos->pvalue;
+
+		/* Of the same number, the order of addresses makes one the next. */
+		if (!in->nr || (after && (in->nr > after->nr ||
+					  (in->nr == after->nr && in >= after))))
+			continue;
+		if (!worst || in->nr > worst->nr || (in->nr == worst->nr && in > worst))
+			worst = in;
+	}
+	return worst;
+}
+
+/**
+ * callchain_ends__fprintf - print the objects where most chains end too early
+ * @ends: the counts
+ * @fp: where to print
+ *
+ * Return: number of characters.
+ */
+size_t callchain_ends__fprintf(const struct callchain_ends *ends, FILE *fp)
+{
+	const struct ends_dso *in = NULL;
+	size_t ret;
+	int i;
+
+	if (!ends->all)
+		return 0;
+
+	ret = fprintf(fp, "%20s: %10" PRI_lu64 "  (%4.1f%%)\n", "merged, end early",
+		      ends->early, 100.0 * ends->early / ends->all);
+	for (i = 0; i < NR_WORST; i++) {
+		in = next_worst(ends, in);
+		if (!in)
+			break;
+		ret += fprintf(fp, "%20s  %10" PRI_lu64 "  (%4.1f%%) %s\n", "", in->nr,
+			       100.0 * in->nr / ends->all,
+			       in->dso ? dso__long_name(in->dso) : "[unknown]");
+	}
+	return ret;
+}

@@ -289,6 +289,7 @@ static int scan_session(struct perf_session *session)
 
 	for (i = 0; i < nr_files; i++)
 		size += data->dir.files[i].size;
+	pr_debug("Looking for the records of deferred callchains\n");
 	ui_progress__init_size(&prog, size, "Looking for user callchains...");
 
 	ret = scan_file(session, &prog, perf_data__fd(data), session->header.data_offset,

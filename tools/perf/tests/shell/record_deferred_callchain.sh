@@ -135,8 +135,29 @@ test_merge() {
 	perf script -i "${data}" --no-merge-callchains 2> /dev/null > "${dir}/script"
 	grep -q "DEFERRED CALLCHAIN \[cookie: [0-9a-f]*\]" "${dir}/script" || fail "Records apart"
 
+	perf report -v -i "${data}" --stats 2>&1 | grep -q "^Looking for the records" ||
+		fail "Report says what it does"
+
 	perf report -D -i "${data}" 2> /dev/null > "${dir}/dump"
 	grep -q "PERF_RECORD_CALLCHAIN_DEFERRED.*cookie: 0x" "${dir}/dump" || fail "Raw dump"
+}
+
+# Who only records looks for build-ids, and does not merge for that.
+test_record() {
+	echo "Recording"
+
+	# shellcheck disable=SC2086
+	perf record -v --no-sframe --no-bpf-event -F 1000 -e cpu-clock --call-graph deferred \
+		-o "${data}" -- ${kernel} > "${dir}/log" 2>&1 || fail "Record"
+	! grep "Looking for the records\|Deferred callchains" "${dir}/log" || fail "It merges"
+
+	# The samples at the end of each file have no records.
+	# shellcheck disable=SC2086
+	perf record --no-sframe --no-bpf-event -F 1000 -e cpu-clock --call-graph deferred \
+		--switch-output=1B --no-no-buildid --no-no-buildid-cache \
+		-o "${dir}/switched" -- ${kernel} > "${dir}/log" 2>&1 || fail "Switched output"
+	! grep "Deferred callchains" "${dir}/log" || fail "It warns of what it does not merge"
+	rm -f "${dir}"/switched*
 }
 
 # The longest callchain of an event, without the mark of one that was cut.
@@ -380,6 +401,7 @@ test_refused() {
 skip_unsupported
 test_attr
 test_merge
+test_record
 test_depth
 test_user
 test_inject

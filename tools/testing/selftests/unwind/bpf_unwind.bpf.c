@@ -34,6 +34,12 @@ struct task_struct {
 	unsigned int	flags;
 } __attribute__((preserve_access_index));
 
+struct vm_area_struct;
+
+struct bpf_iter__task_vma {
+	struct vm_area_struct	*vma;
+} __attribute__((preserve_access_index));
+
 #define PF_KTHREAD	0x00200000
 
 extern int bpf_user_unwind_request(__u64 *cookie) __ksym;
@@ -441,6 +447,51 @@ int take_fentry_s(void *ctx)
 {
 	if (wanted())
 		take(ctx, BPF_UNWIND_TAKE_S, 0);
+	return 0;
+}
+
+/* Under the lock of the address space first. */
+struct find_vma_data {
+	void	*ctx;
+	__u64	ids[2 * sizeof(struct bpf_stack_build_id) / sizeof(__u64)];
+	__u64	word;
+};
+
+static long take_in_vma(struct task_struct *task, struct vm_area_struct *vma,
+			struct find_vma_data *data)
+{
+	take(data->ctx, BPF_UNWIND_TAKE_LOCKED, 0);
+	note(BPF_UNWIND_TAKE_LOCKED,
+	     bpf_get_stack(data->ctx, data->ids, sizeof(data->ids),
+			   BPF_F_USER_STACK | BPF_F_USER_BUILD_ID), 0);
+	note(BPF_UNWIND_TAKE_LOCKED, bpf_get_stackid(data->ctx, &stacks, BPF_F_USER_STACK), 0);
+	note(BPF_UNWIND_TAKE_LOCKED,
+	     bpf_copy_from_user(&data->word, sizeof(data->word), (void *)shared.wait_addr), 0);
+	return 0;
+}
+
+SEC("?fentry.s/__x64_sys_getpgid")
+int take_find_vma_s(void *ctx)
+{
+	struct find_vma_data data = { .ctx = ctx };
+
+	if (!wanted())
+		return 0;
+	bpf_find_vma(bpf_get_current_task_btf(), shared.vma_addr, take_in_vma, &data, 0);
+	take(ctx, BPF_UNWIND_TAKE_S, 0);
+	return 0;
+}
+
+/* Under it for each mapping, and not at the end. */
+SEC("?iter.s/task_vma")
+int take_iter_vma_s(struct bpf_iter__task_vma *ctx)
+{
+	if (!wanted())
+		return 0;
+	if (!ctx->vma)
+		take(ctx, BPF_UNWIND_TAKE_S, 0);
+	else if (!shared.nr_traces)
+		take(ctx, BPF_UNWIND_TAKE_LOCKED, 0);
 	return 0;
 }
 

@@ -30,6 +30,8 @@ enum bpf_unwind_who {
 	/* Programs that take the stack elsewhere: traces. */
 	BPF_UNWIND_TAKE,
 	BPF_UNWIND_TAKE_S,
+	/* ... while they hold the lock of an address space: likewise. */
+	BPF_UNWIND_TAKE_LOCKED,
 	/* What a program that takes the kernel's stack got for it by bpf_get_stackid(): a note. */
 	BPF_UNWIND_KERNEL_ID,
 	/* What the delivery that waits got of the memory that it waits for: a note. */
@@ -106,6 +108,7 @@ struct bpf_unwind_ids {
  * @no_traces:	deliveries leave notes only
  * @wait_tid:	delivery_that_waits() waits in this thread
  * @wait_addr:	... for what is at this address
+ * @vma_addr:	take_find_vma_s() looks for what is mapped at this address
  * @flags:	what the programs whose flags are not known to the verifier use
  * @ids:	what with_build_ids() got
  * @nr_notes:	how many there were; what is above BPF_UNWIND_NOTES was lost
@@ -122,6 +125,7 @@ struct bpf_unwind_shared {
 	__u32			no_traces;
 	__u32			wait_tid;
 	__u64			wait_addr;
+	__u64			vma_addr;
 	__u64			flags;
 	struct bpf_unwind_ids	ids;
 	__u32			nr_notes;

@@ -2,8 +2,12 @@
 /*
  * Where BPF programs have user stacks that are not in memory: in deliveries, in programs
  * that may sleep, and after either of these in all others, until the registers change.
+ * And where programs that may sleep have none, as they hold a lock that a page fault takes.
  */
 #define _GNU_SOURCE
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -36,7 +40,9 @@ extern const char workload_leaf_fp[];
 struct caller {
 	pthread_t	thread;
 	void		*stack;
+	bool		probed;
 	long		nr;
+	long		args[3];
 	atomic_bool	returned;
 };
 
@@ -71,12 +77,12 @@ asm(
 static void *caller_thread(void *data)
 {
 	struct caller *caller = data;
-	long call[7] = { caller->nr };
+	long call[7] = { caller->nr, caller->args[0], caller->args[1], caller->args[2] };
 
-	if (caller->nr)
-		workload_call_fp(caller->stack, (unsigned long)caller->stack, call);
-	else
+	if (caller->probed)
 		bpf_walk_places(caller->stack);
+	else
+		workload_call_fp(caller->stack, (unsigned long)caller->stack, call);
 	caller->returned = true;
 	return NULL;
 }
@@ -182,6 +188,73 @@ TEST(sleepable_fentry)
 	bpf_run_close(&run);
 }
 
+/*
+ * Start @caller on a stack that is not in memory, and see what programs that hold the lock of
+ * the address space have of it: what is in memory. The whole of it they have afterwards.
+ */
+static void take_locked(struct __test_metadata *_metadata, struct bpf_run *run,
+			struct caller *caller, struct hanging_stack *hang)
+{
+	const struct bpf_unwind_trace *trace;
+
+	run->shared->tgid = getpid();
+	run->shared->tid = 0;
+	caller->stack = hang->page;
+	pthread_create(&caller->thread, NULL, caller_thread, caller);
+	wait_for_fault(hang->uffd);
+	/* Only who holds no lock waits for the page. */
+	trace = bpf_run_trace(run, BPF_UNWIND_TAKE_LOCKED, BPF_UNWIND_STACK, 0);
+	EXPECT_TRUE(bpf_run_has(trace, 1));
+	EXPECT_EQ(0, hanging_stack_resolve(hang));
+	pthread_join(caller->thread, NULL);
+
+	trace = bpf_run_trace(run, BPF_UNWIND_TAKE_S, BPF_UNWIND_STACK, 0);
+	ASSERT_TRUE(bpf_run_has(trace, 2));
+	EXPECT_EQ(HANGING_RA, trace->ips[1]);
+}
+
+TEST(not_in_find_vma)
+{
+	struct caller caller = { .nr = SYS_getpgid };
+	struct hanging_stack hang;
+	struct bpf_run run;
+
+	SKIP_WITHOUT_BPF();
+	OPEN_HANGING_STACK(&hang);
+	ASSERT_EQ(0, bpf_run_start(&run, "take_find_vma_s"));
+	run.shared->vma_addr = OTHER_RA;
+	run.shared->wait_addr = (unsigned long)hang.page;
+	take_locked(_metadata, &run, &caller, &hang);
+	/* With a build-id, in a map, and memory of the user. */
+	ASSERT_EQ(3, bpf_run_count(&run, BPF_UNWIND_TAKE_LOCKED, 0));
+	EXPECT_EQ(sizeof(struct bpf_stack_build_id),
+		  bpf_run_note(&run, BPF_UNWIND_TAKE_LOCKED, 0)->ret);
+	EXPECT_LE(0, bpf_run_note(&run, BPF_UNWIND_TAKE_LOCKED, 1)->ret);
+	EXPECT_EQ(-EFAULT, bpf_run_note(&run, BPF_UNWIND_TAKE_LOCKED, 2)->ret);
+	bpf_run_close(&run);
+}
+
+TEST(not_in_iterator_of_mappings)
+{
+	struct caller caller = { .nr = SYS_read };
+	struct hanging_stack hang;
+	struct bpf_run run;
+	char buf[64];
+	int fd;
+
+	SKIP_WITHOUT_BPF();
+	OPEN_HANGING_STACK(&hang);
+	ASSERT_EQ(0, bpf_run_start(&run, "take_iter_vma_s"));
+	fd = bpf_iter_create(bpf_link__fd(run.links[0]));
+	ASSERT_LE(0, fd);
+	caller.args[0] = fd;
+	caller.args[1] = (long)buf;
+	caller.args[2] = sizeof(buf);
+	take_locked(_metadata, &run, &caller, &hang);
+	close(fd);
+	bpf_run_close(&run);
+}
+
 /* They have the kernel's stack as others have it. */
 TEST(sleepable_kernel_stack)
 {
@@ -206,7 +279,7 @@ TEST(sleepable_kernel_stack)
 TEST(sleepable_uprobe)
 {
 	const struct bpf_unwind_trace *trace;
-	struct caller caller = {};
+	struct caller caller = { .probed = true };
 	struct hanging_stack hang;
 	struct bpf_run run;
 

@@ -7,6 +7,7 @@
 
 #include <linux/types.h>
 
+struct file;
 struct pt_regs;
 struct return_instance;
 struct unwind_object;
@@ -16,11 +17,13 @@ struct unwind_object;
  * @offset:	offset in the file, in bytes; the address itself where there is no file
  * @inode:	inode number, 0 where there is no file
  * @dev:	device of the file system, 0 where there is no file
+ * @file:	the file, at the first address that is in it; NULL at the others
  */
 struct unwind_file {
 	u64		offset;
 	u64		inode;
 	dev_t		dev;
+	struct file	*file;
 };
 
 /* The event user_unwind_stack has so many addresses, which fit a page of ftrace's buffer. */
@@ -33,6 +36,7 @@ struct unwind_file {
  *		then return addresses
  * @files:	where the first UNWIND_EVENT_ENTRIES of them are in files, or NULL when
  *		nobody wanted to know or it could not be found out
+ * @nr_files:	how many @files there are
  *
  * The owner of @entries defines how long they live.
  */
@@ -40,6 +44,7 @@ struct unwind_stacktrace {
 	unsigned int		nr;
 	unsigned long		*entries;
 	struct unwind_file	*files;
+	unsigned int		nr_files;
 };
 
 /*

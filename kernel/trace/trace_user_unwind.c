@@ -5,7 +5,8 @@
  * Each instance is a tracer of its own of the unwinding core, while its option
  * userstacktrace_delay is on or an event of it has a user_unwind trigger. An event that
  * asks is followed by user_unwind_cookie, which names the kernel entry, and all that ask
- * in one kernel entry by one user_unwind_stack with the same cookie.
+ * in one kernel entry by one user_unwind_stack with the same cookie. user_unwind_file names
+ * the files that the stacks lead through.
  *
  * Contexts:
  *  - trace_user_unwind_ask(): those of events, so any, NMI included.
@@ -14,7 +15,7 @@
  *
  * Invariants: the callback takes no lock, as unwind_deferred_cancel() waits for it
  * under event_mutex and trace_types_lock. An instance's tracer is gone before its event
- * files and buffers are. Nothing here asks on its own behalf: the two events never do,
+ * files and buffers are. Nothing here asks on its own behalf: the three events never do,
  * and what a context of a CPU records while it asks is not asked about by that context.
  */
 #include <linux/bits.h>
@@ -42,6 +43,8 @@
  * @work:	the tracer
  * @cookie_file: the instance's event user_unwind_cookie; constant
  * @stack_file:	its event user_unwind_stack; constant
+ * @name_file:	its event user_unwind_file; constant
+ * @names:	the files that have been named
  * @users:	triggers that need the tracer, and the option; under event_mutex
  *
  * Lives from the first user to the last one, or to the end of the instance. Found by
@@ -52,6 +55,8 @@ struct trace_user_unwind {
 	struct unwind_work	work;
 	struct trace_event_file	*cookie_file;
 	struct trace_event_file	*stack_file;
+	struct trace_event_file	*name_file;
+	struct user_unwind_names *names;
 	unsigned int		users;
 };
 
@@ -113,18 +118,18 @@ static void user_unwind_callback(struct unwind_work *work,
 {
 	struct trace_user_unwind *unwind = container_of(work, struct trace_user_unwind, work);
 
-	if (user_unwind_is_on(unwind->stack_file))
-		return;
-
 	/* As in a tracepoint. */
 	guard(preempt_notrace)();
-	user_unwind_write_stack(unwind->stack_file, cookie, trace);
+	user_unwind_name_files(unwind->names, unwind->name_file, trace);
+	if (!user_unwind_is_on(unwind->stack_file))
+		user_unwind_write_stack(unwind->stack_file, cookie, trace);
 }
 
 static bool user_unwind_is_own(const struct trace_user_unwind *unwind, int type)
 {
 	return type == unwind->cookie_file->event_call->event.type ||
-	       type == unwind->stack_file->event_call->event.type;
+	       type == unwind->stack_file->event_call->event.type ||
+	       type == unwind->name_file->event_call->event.type;
 }
 
 static void user_unwind_request(struct trace_user_unwind *unwind)
@@ -178,15 +183,17 @@ static struct trace_user_unwind *user_unwind_of(struct trace_array *tr)
 static struct trace_user_unwind *user_unwind_new(struct trace_array *tr)
 {
 	struct trace_user_unwind *unwind __free(kfree) = kzalloc(sizeof(*unwind), GFP_KERNEL);
+	struct user_unwind_names *names __free(kfree) = user_unwind_names_new();
 	int ret;
 
-	if (!unwind)
+	if (!unwind || !names)
 		return ERR_PTR(-ENOMEM);
 
 	/* Instances can be limited to events of some systems. */
 	unwind->cookie_file = find_event_file(tr, "unwind", "user_unwind_cookie");
 	unwind->stack_file = find_event_file(tr, "unwind", "user_unwind_stack");
-	if (!unwind->cookie_file || !unwind->stack_file)
+	unwind->name_file = find_event_file(tr, "unwind", "user_unwind_file");
+	if (!unwind->cookie_file || !unwind->stack_file || !unwind->name_file)
 		return ERR_PTR(-ENODEV);
 
 	unwind->work.want_files = true;
@@ -194,6 +201,7 @@ static struct trace_user_unwind *user_unwind_new(struct trace_array *tr)
 	if (ret)
 		return ERR_PTR(ret);
 
+	unwind->names = no_free_ptr(names);
 	return_ptr(unwind);
 }
 
@@ -203,6 +211,7 @@ static void user_unwind_free(struct trace_array *tr, struct trace_user_unwind *u
 	rcu_assign_pointer(tr->user_unwind, NULL);
 	/* Waits for RCU, and so for those who found it there, and for callbacks. */
 	unwind_deferred_cancel(&unwind->work);
+	kfree(unwind->names);
 	kfree(unwind);
 }
 

@@ -7,7 +7,15 @@
 
 #include "trace.h"
 
+struct unwind_stacktrace;
+struct user_unwind_names;
+
 #ifdef CONFIG_UNWIND_USER
+
+/* Of trace_user_unwind_names.c, for trace_user_unwind.c. */
+struct user_unwind_names *user_unwind_names_new(void);
+void user_unwind_name_files(struct user_unwind_names *names, struct trace_event_file *event,
+			    const struct unwind_stacktrace *trace);
 
 int trace_user_unwind_option(struct trace_array *tr, bool enabled);
 void trace_user_unwind_remove(struct trace_array *tr);

@@ -8,9 +8,11 @@
  * user memory. A task that is dying takes it only if it is free.
  *
  * Invariant: one lock for all addresses of a trace, so they are those of one state of
- * the mappings. It is held for UNWIND_EVENT_ENTRIES look-ups at most.
+ * the mappings. It is held for UNWIND_EVENT_ENTRIES look-ups at most. Each file is held
+ * once, so that it still has its name when the lock is not held any more.
  */
 #include <linux/cleanup.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
@@ -43,6 +45,21 @@ static struct unwind_file unwind_file_of(struct vm_area_struct *vma, unsigned lo
 		.inode	= inode->i_ino,
 		.dev	= inode->i_sb->s_dev,
 	};
+}
+
+/* The file of a mapping that was not looked at just before. */
+static struct file *unwind_hold_file(const struct unwind_file *files, unsigned int nr,
+				     const struct vm_area_struct *vma)
+{
+	if (!vma || !vma->vm_file)
+		return NULL;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		if (files[i].file && files[i].inode == files[nr].inode &&
+		    files[i].dev == files[nr].dev)
+			return NULL;
+	}
+	return get_file(vma->vm_file);
 }
 
 static bool unwind_lock_mm(struct mm_struct *mm)
@@ -82,11 +99,16 @@ void unwind_get_files(struct unwind_stacktrace *trace)
 	}
 
 	for (unsigned int i = 0; i < nr; i++) {
+		const struct vm_area_struct *last = vma;
+
 		vma = unwind_find_vma(vma, trace->entries[i]);
 		files[i] = unwind_file_of(vma, trace->entries[i]);
+		if (vma != last)
+			files[i].file = unwind_hold_file(files, i, vma);
 	}
 	mmap_read_unlock(mm);
 	trace->files = files;
+	trace->nr_files = nr;
 }
 
 /**
@@ -95,6 +117,11 @@ void unwind_get_files(struct unwind_stacktrace *trace)
  */
 void unwind_put_files(struct unwind_stacktrace *trace)
 {
+	for (unsigned int i = 0; i < trace->nr_files; i++) {
+		if (trace->files[i].file)
+			fput(trace->files[i].file);
+	}
 	kfree(trace->files);
 	trace->files = NULL;
+	trace->nr_files = 0;
 }

@@ -87,6 +87,37 @@ TRACE_EVENT(user_unwind_stack,
 );
 
 /*
+ * What a file is that stacks of an instance lead through: before the first of them, and
+ * again when that may have been lost. No tracepoint is hit: only the instances have it
+ * that asked. Control characters and backslashes of the path are in octal.
+ */
+TRACE_EVENT(user_unwind_file,
+
+	TP_PROTO(const struct unwind_file *file, const char *path, const u8 *build_id, u32 size),
+
+	TP_ARGS(file, path, build_id, size),
+
+	TP_STRUCT__entry(
+		__field(u64,		inode)
+		__field(u32,		dev)
+		__dynamic_array(u8,	build_id,	size)
+		__string(path,		path)
+	),
+
+	TP_fast_assign(
+		__entry->inode = file->inode;
+		__entry->dev = new_encode_dev(file->dev);
+		memcpy(__get_dynamic_array(build_id), build_id, size);
+		__assign_str(path);
+	),
+
+	TP_printk("inode=%#llx dev=%#x build_id=%s path=%s", __entry->inode, __entry->dev,
+		  __print_hex_str(__get_dynamic_array(build_id),
+				  __get_dynamic_array_len(build_id)),
+		  __get_str(path))
+);
+
+/*
  * While it is on, everybody's requests lead to walks, and files are looked up. Without raw
  * data perf would let any user count it.
  */

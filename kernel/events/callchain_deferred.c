@@ -2,12 +2,13 @@
 /*
  * Deferred user callchains of perf events.
  *
- * perf is one tracer of the unwinding core, for all events together. A sample of
- * an event with attr.defer_callchain asks for the user stack and ends in a marker
- * and the cookie of the kernel entry. On the way out of that entry the callback
- * writes PERF_RECORD_CALLCHAIN_DEFERRED with the same cookie and the addresses to
- * every event with attr.defer_output that side-band delivery reaches: those of the task,
- * of the CPU that it is on, and of the CPU that it was on when an event of that CPU asked.
+ * This is one of perf's two tracers of the unwinding core, for all events together;
+ * the other one is in user_state_deferred.c. A sample of an event with
+ * attr.defer_callchain asks for the user stack and ends in a marker and the cookie
+ * of the kernel entry. On the way out of that entry the callback writes
+ * PERF_RECORD_CALLCHAIN_DEFERRED with the same cookie and the addresses to every
+ * event with attr.defer_output that side-band delivery reaches: those of the task, of
+ * the CPU that it is on, and of the CPU that it was on when an event of that CPU asked.
  *
  * Contexts: samples are taken in any context, NMI included, with preemption
  * disabled; the callback runs in task context.

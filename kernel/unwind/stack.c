@@ -147,7 +147,7 @@ static void unwind_walk_stack(struct unwind_task_info *info)
 		unwind_count(UNWIND_STAT_EMPTY_NO_STACK);
 	/* Most have ended: spare them the call. */
 	else if (state.step != UNWIND_STEP_DONE && unwind_user_walk(&state, &more, 1))
-		unwind_count(UNWIND_STAT_TRUNCATED);
+		unwind_count(UNWIND_STAT_ENDED_FULL);
 }
 
 /**

@@ -38,7 +38,8 @@ STATE = os.path.join(BUILD, "tree.state")
 SERIES = os.path.join(PATCHES, "series")
 
 # What is at the root of the repository and is not a file of the kernel tree.
-NOT_OVERLAY = ("patches/", ".ci/", "build/", "README.md", "Makefile", ".gitignore")
+NOT_OVERLAY = ("patches/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile",
+               ".gitignore")
 KCONFIG_DEST = "kernel/unwind/Kconfig"
 
 

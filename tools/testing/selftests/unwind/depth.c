@@ -74,7 +74,7 @@ TEST_F(depth, record)
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
 	union record *record = malloc(sizeof(*record));
 	const struct deferred *deferred = as_deferred(record);
-	long truncated = unwind_stat("truncated");
+	long ended_full = unwind_stat("ended_full");
 	struct sample sample;
 	struct ring ring;
 	__u64 cookie;
@@ -96,7 +96,7 @@ TEST_F(depth, record)
 	EXPECT_EQ(variant->found, deferred->nr);
 	EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, DEPTH(variant->nr)));
 	EXPECT_FALSE(ring_next(&ring, record));
-	EXPECT_EQ(truncated + (variant->nr > variant->found), unwind_stat("truncated"));
+	EXPECT_EQ(ended_full + (variant->nr > variant->found), unwind_stat("ended_full"));
 	ring_close(&ring);
 	free(record);
 }
@@ -109,7 +109,7 @@ TEST_F(depth, room)
 	struct unwind_test_op request[] = { OP_INIT(0), OP_REQUEST(0, UNWIND_TEST_TASK) };
 	struct unwind_test_op room = OP_ROOM();
 	struct unwind_test_event event = {};
-	long truncated = unwind_stat("truncated");
+	long ended_full = unwind_stat("ended_full");
 	int cut = variant->nr > variant->found, page;
 	const char *why;
 	int fd = tracer_open(&why);
@@ -139,7 +139,7 @@ TEST_F(depth, room)
 	EXPECT_FALSE(tracer_event(fd, &event));
 	EXPECT_EQ(0, tracer_run(fd, &room, 1));
 	EXPECT_EQ(page, room.ret);
-	EXPECT_EQ(truncated + 2 * cut, unwind_stat("truncated"));
+	EXPECT_EQ(ended_full + 2 * cut, unwind_stat("ended_full"));
 	close(fd);
 }
 
@@ -417,7 +417,7 @@ TEST_F(memcg, charged_and_given_back)
 /* Where there is no memory the trace is shorter, which is counted, and nobody is killed. */
 TEST_F(memcg, no_memory)
 {
-	long nomem = unwind_stat("nomem"), truncated = unwind_stat("truncated");
+	long nomem = unwind_stat("nomem"), ended_full = unwind_stat("ended_full");
 	long empty = unwind_stat("empty_nomem");
 	struct traces traces;
 	char max[32];
@@ -431,7 +431,7 @@ TEST_F(memcg, no_memory)
 	EXPECT_LT(0, traces.shorter + traces.empty);
 	EXPECT_EQ(0, traces.wrong);
 	EXPECT_EQ(traces.shorter + traces.empty, unwind_stat("nomem") - nomem);
-	EXPECT_EQ(traces.shorter, unwind_stat("truncated") - truncated);
+	EXPECT_EQ(traces.shorter, unwind_stat("ended_full") - ended_full);
 	EXPECT_EQ(traces.empty, unwind_stat("empty_nomem") - empty);
 	EXPECT_LT(0, cg_read(self->dir, "memory.events", "max"));
 

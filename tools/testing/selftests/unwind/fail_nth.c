@@ -698,7 +698,7 @@ TEST(no_memory_to_grow)
 	struct unwind_test_op room = OP_ROOM();
 	union record *record = malloc(sizeof(*record));
 	long call[7] = { SYS_getppid };
-	long nomem, truncated;
+	long nomem, ended_full;
 	int old_max, fd, tracer;
 	struct ring ring;
 	const char *why;
@@ -725,7 +725,7 @@ TEST(no_memory_to_grow)
 	ASSERT_LT(WORKLOAD_NR(DEPTH), room.ret);
 	ASSERT_GT(DEEP, room.ret);
 	nomem = unwind_stat("nomem");
-	truncated = unwind_stat("truncated");
+	ended_full = unwind_stat("ended_full");
 	ring_drain(&ring);
 	for (int i = 0; i < 2; i++)
 		ASSERT_TRUE(set_knob(probability[i], "100", NULL, 0));
@@ -741,7 +741,7 @@ TEST(no_memory_to_grow)
 	EXPECT_EQ(room.ret, as_deferred(record)->nr);
 	EXPECT_EQ(-1, workload_check_head(as_deferred(record)->ips, as_deferred(record)->nr, DEEP));
 	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
-	EXPECT_EQ(truncated + 1, unwind_stat("truncated"));
+	EXPECT_EQ(ended_full + 1, unwind_stat("ended_full"));
 
 	/* And whole again. */
 	workload_call_on(stack, DEEP, call);

@@ -265,7 +265,7 @@ static void summary(const long *before, const char * const *stats, unsigned int 
 int main(void)
 {
 	static const char * const stats[] = {
-		"requests", "refused_exiting", "refused_between", "walks", "frames", "truncated",
+		"requests", "refused_exiting", "refused_between", "walks", "frames", "ended_full",
 		"no_code", "empty_moved", "empty_no_stack", "nomem",
 	};
 	long before[ARRAY_SIZE(stats)];

@@ -470,7 +470,7 @@ TEST_F(abi, user_mode_sample)
 TEST_F(abi, longest_record)
 {
 	static const unsigned int max = 8180;
-	long truncated = unwind_stat("truncated");
+	long ended_full = unwind_stat("ended_full");
 	int old = set_sysctl("kernel/perf_event_max_stack", 20000);
 
 	if (old < 0)
@@ -482,7 +482,7 @@ TEST_F(abi, longest_record)
 	EXPECT_EQ(max, as_deferred(self->record)->nr);
 	EXPECT_EQ(24 + 8 * (max + 6), self->record->header.size);
 	EXPECT_EQ(-1, workload_check_head(as_deferred(self->record)->ips, max, 9000));
-	EXPECT_EQ(truncated + 1, unwind_stat("truncated"));
+	EXPECT_EQ(ended_full + 1, unwind_stat("ended_full"));
 	ring_close(&self->ring);
 	self->opened = false;
 	EXPECT_EQ(20000, set_sysctl("kernel/perf_event_max_stack", old));

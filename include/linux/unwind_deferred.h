@@ -93,7 +93,8 @@ static inline bool unwind_regs_changing(void)
  */
 static inline bool unwind_deferred_note_cpu(void)
 {
-	unsigned int cpu = smp_processor_id() + 1, asked = READ_ONCE(current->unwind_info.asked_cpu);
+	unsigned int asked = READ_ONCE(current->unwind_info.asked_cpu);
+	unsigned int cpu = smp_processor_id() + 1;
 
 	/* An NMI on top of this stores the same. Pairs with unwind_deferred_noted_cpu(). */
 	if (!asked)

@@ -118,11 +118,13 @@ static void user_unwind_callback(struct unwind_work *work,
 {
 	struct trace_user_unwind *unwind = container_of(work, struct trace_user_unwind, work);
 
+	user_unwind_name_files(unwind->names, unwind->name_file, trace);
+	if (user_unwind_is_on(unwind->stack_file))
+		return;
+
 	/* As in a tracepoint. */
 	guard(preempt_notrace)();
-	user_unwind_name_files(unwind->names, unwind->name_file, trace);
-	if (!user_unwind_is_on(unwind->stack_file))
-		user_unwind_write_stack(unwind->stack_file, cookie, trace);
+	user_unwind_write_stack(unwind->stack_file, cookie, trace);
 }
 
 static bool user_unwind_is_own(const struct trace_user_unwind *unwind, int type)

@@ -7,8 +7,8 @@
  * cleared and overwritten, so the files of a stack are named again if that was not done
  * in the last second, or not since the buffer was cleared.
  *
- * Contexts: user_unwind_name_files() is in task context with preemption disabled, inside
- * the core's SRCU section, and does not sleep: build-ids come from the page cache.
+ * Contexts: user_unwind_name_files() is in task context, inside the core's SRCU section,
+ * and does not wait for the disk: build-ids come from the page cache.
  *
  * Invariant: what is remembered of an instance is of fixed size. Where that is too small
  * files are named more often, never less.
@@ -21,7 +21,6 @@
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/jiffies.h>
-#include <linux/lockdep.h>
 #include <linux/log2.h>
 #include <linux/mm_types.h>
 #include <linux/preempt.h>
@@ -155,9 +154,12 @@ static noinline_for_stack void user_unwind_write_name(struct trace_event_file *e
 	unsigned char build_id[BUILD_ID_SIZE_MAX];
 	char buf[USER_UNWIND_PATH];
 	u32 size = user_unwind_build_id(file->file, build_id);
+	const char *path = user_unwind_path(file->file, buf);
 
 	check_trace_callback_type_user_unwind_file(probe);
-	probe(event, file, user_unwind_path(file->file, buf), build_id, size);
+	/* As in a tracepoint. */
+	guard(preempt_notrace)();
+	probe(event, file, path, build_id, size);
 }
 
 /**
@@ -166,14 +168,12 @@ static noinline_for_stack void user_unwind_write_name(struct trace_event_file *e
  * @event:	its event user_unwind_file
  * @trace:	the stack
  *
- * Context: task context of current, with preemption disabled.
+ * Context: task context of current.
  */
 void user_unwind_name_files(struct user_unwind_names *names, struct trace_event_file *event,
 			    const struct unwind_stacktrace *trace)
 {
 	struct trace_array *tr = event->tr;
-
-	lockdep_assert_preemption_disabled();
 
 	if (!tracer_tracing_is_on(tr))
 		return;

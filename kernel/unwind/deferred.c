@@ -277,7 +277,7 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
 	long mask = atomic_long_read(&info->unwind_mask);
 
 	/* Another one asked meanwhile, or there is nothing to repeat any more. */
-	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET)) ||
+	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET | UNWIND_LATE)) ||
 	    !(atomic_long_read(&info->unwind_completed) & bit))
 		return false;
 
@@ -526,7 +526,6 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 	lockdep_assert_irqs_disabled();
 	unwind_test_point(UNWIND_TEST_POINT_RESET);
 
-	completed = atomic_long_read(&info->unwind_completed);
 	mask = atomic_long_read(&info->unwind_mask);
 
 	do {
@@ -538,6 +537,8 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 			 * nor who asks there for the first time.
 			 */
 			atomic_long_or(UNWIND_LATE, &info->unwind_mask);
+			/* From here on no callback is asked for again by an NMI. */
+			completed = atomic_long_read(&info->unwind_completed);
 			atomic_long_andnot(completed, &info->unwind_mask);
 			info->walked = false;
 			return;

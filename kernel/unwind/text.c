@@ -137,6 +137,8 @@ struct unwind_text_vma {
 
 static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_struct *vma)
 {
+	unsigned long flags;
+
 	*copy = (struct unwind_text_vma) {};
 	if (!vma)
 		return;
@@ -147,8 +149,9 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 	copy->range.size = data_race(vma->vm_end) - copy->range.start;
 	copy->mapped = true;
 	/* ... and these. */
-	copy->code = data_race(vma->vm_flags) & VM_EXEC;
-	copy->rewritable = data_race(vma->vm_flags) & (VM_WRITE | VM_SHARED);
+	flags = data_race(vma->vm_flags);
+	copy->code = flags & VM_EXEC;
+	copy->rewritable = flags & (VM_WRITE | VM_SHARED);
 }
 
 #ifdef CONFIG_PER_VMA_LOCK

@@ -11,9 +11,9 @@
  * on one invariant: each step either adds an entry or is the last of its kind in
  * a row, and each one that adds an entry moves the stack pointer strictly up, but at
  * a signal frame and at UNWIND_USER_SWITCHES switches to a lower stack. So a walk ends
- * after as many steps as the caller has room for, whatever the stack holds. A failed test or read is
- * never an error. It is the end of the walk, or where code or a signal frame cannot
- * be read, the end of what these could tell; what was found so far is kept.
+ * after as many steps as the caller has room for, whatever the stack holds. A failed test
+ * or read is never an error. It is the end of the walk, or where code or a signal frame
+ * cannot be read, the end of what these could tell; what was found so far is kept.
  *
  * What differs from the in-place walker of perf: the code at an exact ip tells of
  * frames that are not built yet or not any more; a signal frame leads to the code
@@ -235,6 +235,9 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 	enum unwind_user_step step;
 
 	state->step = UNWIND_STEP_DONE;
+	/* Most walks end at 0: that is not read, which would be a page fault of the task. */
+	if (!unwind_text_may_be(state->fp))
+		goto bad_frame;
 	if (state->fp >= state->sp || cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
 		goto bad_frame;
 	ra = unwind_user_caller(state, cfa + frame.ra_off, &step);

@@ -37,13 +37,6 @@ struct walk_val {
 #define RA(n)		AT(CALLER(n))
 #define WORD(off, v)	{ .used = true, .where = (off), .what = v }
 
-/* What each switch to a lower stack adds, as often as one is followed. */
-#define SWITCHES(...)						\
-	__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__,	\
-	__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
-
-static_assert(UNWIND_USER_SWITCHES == 8);
-
 struct walk_case {
 	const char	*desc;
 	unsigned int	ws;
@@ -90,14 +83,17 @@ static const struct walk_case walk_cases[] = {
 		.desc	= "frame points to itself",
 		.ws = 8, .sp = AT(64), .fp = AT(64),
 		.words	= { WORD(64, AT(64)), WORD(72, RA(1)) },
-		.expect	= { CALLER(1), SWITCHES(CALLER(1)) }, .nr = 1 + 8,
+		.expect	= { [0 ... UNWIND_USER_SWITCHES] = CALLER(1) },
+		.nr = 1 + UNWIND_USER_SWITCHES,
 	}, {
 		.desc	= "two frames in a loop",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
 		.words	= { WORD(64, AT(128)), WORD(72, RA(1)),
 			    WORD(128, AT(64)), WORD(136, RA(2)) },
-		.expect	= { CALLER(1), CALLER(2), SWITCHES(CALLER(1), CALLER(2)) },
-		.nr = 2 + 2 * 8,
+		.expect	= { CALLER(1), CALLER(2), CALLER(1), CALLER(2), CALLER(1), CALLER(2),
+			    CALLER(1), CALLER(2), CALLER(1), CALLER(2), CALLER(1), CALLER(2),
+			    CALLER(1), CALLER(2), CALLER(1), CALLER(2), CALLER(1), CALLER(2) },
+		.nr = 2 * (1 + UNWIND_USER_SWITCHES),
 	}, {
 		.desc	= "caller's frame overlaps this one",
 		.ws = 8, .sp = AT(0), .fp = AT(64),
@@ -165,7 +161,8 @@ static const struct walk_case walk_cases[] = {
 		.desc	= "32 bit: loop",
 		.ws = 4, .sp = AT(0), .fp = AT(64),
 		.words	= { WORD(64, AT(64)), WORD(68, RA(1)) },
-		.expect	= { CALLER(1), SWITCHES(CALLER(1)) }, .nr = 1 + 8,
+		.expect	= { [0 ... UNWIND_USER_SWITCHES] = CALLER(1) },
+		.nr = 1 + UNWIND_USER_SWITCHES,
 	}, {
 		.desc	= "three frames",
 		.ws = 8, .sp = AT(0), .fp = AT(16),

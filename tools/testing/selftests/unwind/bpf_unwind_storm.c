@@ -251,10 +251,13 @@ static void storm_for_a_while(struct __test_metadata *_metadata,
 	wait_for_workers(self->workers);
 }
 
-/* With one that stays: nothing is lost, and nothing comes twice. */
+/*
+ * With one that stays: nothing is lost, and nothing comes twice, but to a task that is in a
+ * kernel entry when a program is loaded, which could be one that has not had it.
+ */
 TEST_F_TIMEOUT(storm, one_stays, TIMEOUT)
 {
-	unsigned int entries = 0, asked = 0, turns = 0;
+	unsigned int entries = 0, asked = 0, turns = 0, before;
 	struct bpf_run_sum sum;
 	double end;
 
@@ -269,12 +272,13 @@ TEST_F_TIMEOUT(storm, one_stays, TIMEOUT)
 	self->stays.shared->tid = 0;
 	end = end_of_test();
 	do {
+		before = turns;
 		storm_for_a_while(_metadata, self, &turns);
 		for (int who = BPF_UNWIND_FENTRY_S; who <= BPF_UNWIND_FMOD; who++) {
 			bpf_run_add_up(&self->stays, who, &sum);
 			EXPECT_EQ(sum.entries, sum.delivered);
 			EXPECT_EQ(0, sum.missing);
-			EXPECT_EQ(0, sum.twice);
+			EXPECT_GE((turns - before) * WORKERS, sum.twice);
 			EXPECT_EQ(0, sum.foreign);
 			EXPECT_EQ(0, sum.granted_twice);
 			EXPECT_EQ(0, sum.not_granted);
@@ -288,10 +292,10 @@ TEST_F_TIMEOUT(storm, one_stays, TIMEOUT)
 	EXPECT_LT(entries, asked);
 }
 
-/* With none: what was asked may be dropped, but is never another one's. */
+/* With none: what was asked may be dropped, but is never another one's; or repeated, as above. */
 TEST_F_TIMEOUT(storm, none_stays, TIMEOUT)
 {
-	unsigned int entries = 0, missing = 0, turns = 0;
+	unsigned int entries = 0, missing = 0, turns = 0, before;
 	struct bpf_run_sum sum;
 	double end;
 
@@ -301,11 +305,12 @@ TEST_F_TIMEOUT(storm, none_stays, TIMEOUT)
 	self->stays.shared->tid = 0;
 	end = end_of_test();
 	do {
+		before = turns;
 		storm_for_a_while(_metadata, self, &turns);
 		for (int who = BPF_UNWIND_FENTRY_S; who <= BPF_UNWIND_FMOD; who++) {
 			bpf_run_add_up(&self->stays, who, &sum);
 			EXPECT_EQ(0, sum.foreign);
-			EXPECT_EQ(0, sum.surplus);
+			EXPECT_GE((turns - before) * WORKERS, sum.surplus);
 			EXPECT_EQ(0, sum.not_granted);
 			EXPECT_EQ(0, sum.lost);
 		}

@@ -239,6 +239,29 @@ TEST_F(stack, random)
 	}
 }
 
+/* The end of most stacks is a frame pointer of 0, which need not be read to know it. */
+TEST_F(stack, ends_without_page_fault)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_SW_PAGE_FAULTS,
+	};
+	static const unsigned long ends[] = { 0, 8, 0xff8 };
+	long call[7] = { SYS_getppid };
+	__u64 before, after;
+	int fd = perf_open(&attr, 0, -1, -1, 0);
+
+	ASSERT_LE(0, fd);
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		WALK(ends[i]);
+		ASSERT_EQ(sizeof(before), read(fd, &before, sizeof(before)));
+		workload_call_fp(&self->map[8], ends[i], call);
+		ASSERT_EQ(sizeof(after), read(fd, &after, sizeof(after)));
+		EXPECT_EQ(before, after);
+	}
+	close(fd);
+}
+
 /* Call code that calls getppid(); returns the address after the call. */
 static __attribute__((noinline)) unsigned long call_code(const void *entry)
 {

@@ -37,7 +37,6 @@
 #define KNOWN_FLAGS	40
 /* defer_user_state, in front of which none is known. */
 #define USER_STATE	0x8000000000000000ULL
-#define OLD_COOKIES	64
 #define MIN_STEPS	20000
 #define MAX_STACK	127
 
@@ -49,8 +48,7 @@
  * @size:	of the data in @map
  * @readable:	the buffer can be read: written forward, reader's position kept
  * @mixed:	other events write there, too, or it writes elsewhere
- * @old:	cookies of the latest records
- * @nr_old:	how many there were
+ * @last:	cookie of the latest record, or 0
  */
 struct slot {
 	int				fd;
@@ -59,8 +57,7 @@ struct slot {
 	size_t				size;
 	bool				readable;
 	bool				mixed;
-	__u64				old[OLD_COOKIES];
-	unsigned int			nr_old;
+	__u64				last;
 };
 
 static struct slot slots[SLOTS];
@@ -379,7 +376,7 @@ static void open_slot(struct slot *slot)
 		memset((char *)&slot->attr + size, 0, sizeof(slot->attr) - size);
 	slot->fd = fd;
 	slot->readable = false;
-	slot->nr_old = 0;
+	slot->last = 0;
 	slot->mixed = (flags & PERF_FLAG_FD_OUTPUT) && group >= 0;
 	leader->mixed |= slot->mixed;
 	if (unknown) {
@@ -536,11 +533,10 @@ static void check_deferred(struct slot *slot)
 		if (deferred->ips[i] >> 56)
 			complain(slot, "a kernel address in a user callchain");
 	}
-	for (unsigned int i = 0; i < OLD_COOKIES && i < slot->nr_old; i++) {
-		if (slot->old[i] == deferred->cookie)
-			complain(slot, "a second record for one kernel entry");
-	}
-	slot->old[slot->nr_old++ % OLD_COOKIES] = deferred->cookie;
+	/* After another one it may be repeated, for a buffer that has not had it. */
+	if (slot->last == deferred->cookie)
+		complain(slot, "the same record twice");
+	slot->last = deferred->cookie;
 }
 
 static void check_state(const struct slot *slot)

@@ -223,6 +223,34 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 	return arch_unwind_user_restorer(state, ra) ? ra : 0;
 }
 
+/* The same, but the real one where a return probe put its trampoline. */
+static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
+					     unsigned long addr, enum unwind_user_step *step)
+{
+	unsigned long ra = unwind_user_caller(state, addr, step);
+
+	if (unwind_is_trampoline(state, ra) && !unwind_uretprobe_address(state, &ra, addr))
+		return 0;
+	return ra;
+}
+
+/* Go to a caller that was found otherwise than by saved frame pointers. */
+static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned long *entries,
+				   unsigned long ra, unsigned long cfa, unsigned long fp)
+{
+	unsigned long ip = state->ip;
+
+	entries[0] = ra;
+	state->ip = ra;
+	state->sp = cfa;
+	state->fp = fp;
+	/* What is below the CFA is no frame that could tell more. */
+	if (unwind_sframe_has_table(state))
+		unwind_sframe_enter(state, ip, cfa);
+	state->drap = 0;
+	return 1;
+}
+
 /*
  * A frame pointer that leads down the stack. It may lead to another one: coroutines have
  * theirs wherever they were allocated, and their runtimes call from them to the stack of
@@ -231,7 +259,7 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned long *entries)
 {
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(state->ws) };
-	unsigned long cfa = state->fp + frame.cfa_off, ip = state->ip, ra, fp;
+	unsigned long cfa = state->fp + frame.cfa_off, ra, fp;
 	enum unwind_user_step step;
 
 	state->step = UNWIND_STEP_DONE;
@@ -240,21 +268,14 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 		goto bad_frame;
 	if (state->fp >= state->sp || cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
 		goto bad_frame;
-	ra = unwind_user_caller(state, cfa + frame.ra_off, &step);
-	if (!ra || step != UNWIND_STEP_FP ||
+	ra = unwind_user_real_caller(state, cfa + frame.ra_off, &step);
+	if (!ra || (step != UNWIND_STEP_FP && !arch_unwind_user_after_call(ra)) ||
 	    !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
 		goto bad_frame;
 
 	state->switches++;
-	entries[0] = ra;
-	state->ip = ra;
-	state->sp = cfa;
-	state->fp = fp;
 	state->step = UNWIND_STEP_SIGNAL;
-	if (unwind_sframe_has_table(state))
-		unwind_sframe_enter(state, ip, cfa);
-	state->drap = 0;
-	return 1;
+	return unwind_user_go(state, entries, ra, cfa, fp);
 
 bad_frame:
 	unwind_user_bad_frame(state->fp);
@@ -346,8 +367,7 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
 	enum unwind_user_says says = unwind_user_look(state);
-	unsigned long cfa = state->sp + state->ws, ip = state->ip;
-	unsigned long ra, fp = state->fp;
+	unsigned long cfa = state->sp + state->ws, ra, fp = state->fp;
 	enum unwind_user_step step;
 
 	if (says == UNWIND_SAYS_SFRAME)
@@ -384,24 +404,14 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 		return 0;
 	}
 
-	ra = unwind_user_caller(state, cfa - state->ws, &step);
-	if (!ra || cfa <= state->sp)
+	if (cfa <= state->sp)
+		return 0;
+	ra = unwind_user_real_caller(state, cfa - state->ws, &step);
+	if (!ra)
 		return 0;
 
-	if (unwind_is_trampoline(state, ra) &&
-	    !unwind_uretprobe_address(state, &ra, cfa - state->ws))
-		return 0;
-
-	entries[0] = ra;
-	state->ip = ra;
-	state->sp = cfa;
-	state->fp = fp;
 	state->step = step;
-	/* What is below the CFA is no frame that could tell more. */
-	if (unwind_sframe_has_table(state))
-		unwind_sframe_enter(state, ip, cfa);
-	state->drap = 0;
-	return 1;
+	return unwind_user_go(state, entries, ra, cfa, fp);
 }
 
 /*

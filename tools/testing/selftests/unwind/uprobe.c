@@ -30,12 +30,14 @@ extern const char probe_getppid[], probe_after_getppid[], probe_getppid_caller[]
 extern const char probe_getppid_second[], probe_getppid_outermost[];
 extern const char probe_call_site[];
 extern const char probe_jumps[], probe_after_jump[], probe_jumps_outermost[];
+extern const char probe_switches[], probe_asked[], probe_switched[], probe_switch_outermost[];
 extern const char probe_handler[], probe_in_handler[], probe_restorer[];
 extern const char probe_interrupted[], probe_signal_outermost[];
 
 void probe_top(void);
 void probe_getppid_top(void);
 void probe_jumps_top(void);
+void probe_switch_top(void);
 void probe_signal_top(int tid, int sig);
 void probe_with_fp(unsigned long fp);
 
@@ -190,6 +192,47 @@ asm(
 "probe_jumps_outermost:\n"
 "	pop	%rbp\n"
 "	ret\n"
+
+	/* Runs on one stack, and asks on a higher one. */
+"	.globl	probe_switches, probe_switched, probe_asked\n"
+"	.type	probe_switches, @function\n"
+"probe_switches:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	lea	probe_stacks+8192(%rip), %rsp\n"
+"	call	probe_asks\n"
+"probe_switched:\n"
+"	mov	%rbp, %rsp\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.type	probe_asks, @function\n"
+"probe_asks:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	mov	$110, %eax\n"
+"	syscall\n"
+"probe_asked:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.globl	probe_switch_top, probe_switch_outermost\n"
+"	.type	probe_switch_top, @function\n"
+"probe_switch_top:\n"
+"	push	%rbp\n"
+"	push	%rbx\n"
+"	mov	%rsp, %rbx\n"
+"	lea	probe_stacks+4096(%rip), %rsp\n"
+"	xor	%ebp, %ebp\n"
+"	call	probe_switches\n"
+"probe_switch_outermost:\n"
+"	mov	%rbx, %rsp\n"
+"	pop	%rbx\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.pushsection .bss\n"
+"	.balign	16\n"
+"probe_stacks:\n"
+"	.zero	8192\n"
+"	.popsection\n"
 
 	/* rdi: frame pointer */
 "	.globl	probe_with_fp, probe_hanging\n"
@@ -481,6 +524,12 @@ FIXTURE_VARIANT_ADD(behind, a_handler) {
 	.ips = { probe_in_handler, probe_restorer, probe_interrupted, probe_signal_outermost },
 };
 
+/* A function on a lower stack, whose caller is there, too. */
+FIXTURE_VARIANT_ADD(behind, a_lower_stack) {
+	.at = probe_switches, .top = probe_switch_top,
+	.ips = { probe_asked, probe_switched, probe_switch_outermost },
+};
+
 FIXTURE_SETUP(behind)
 {
 	int err = uprobe_attr(&self->probed, variant->at, self->file, sizeof(self->file));
@@ -508,8 +557,10 @@ FIXTURE_TEARDOWN(behind)
 TEST_F(behind, return_addresses)
 {
 	const struct deferred *deferred = as_deferred(self->record);
-	unsigned int nr = variant->ips[2] ? 4 : 2;
+	unsigned int nr = 0;
 
+	while (nr < ARRAY_SIZE(variant->ips) && variant->ips[nr])
+		nr++;
 	variant->top();
 	ring_disable(&self->ring);
 	ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));

@@ -25,27 +25,6 @@
 #include <asm/unistd.h>
 #include <asm/unwind_user.h>
 
-/*
- * The base of a segment that user space may have. A signal frame may name any
- * other one, whose base would tell where the kernel keeps its tables.
- */
-static bool segment_base(unsigned int segment, u32 *base)
-{
-	unsigned int index = segment >> 3;
-
-	*base = 0;
-	if (segment == __USER32_CS || segment == __USER_DS)
-		return true;
-	if (!(segment & SEGMENT_TI_MASK) &&
-	    (index < GDT_ENTRY_TLS_MIN || index > GDT_ENTRY_TLS_MAX))
-		return false;
-
-	/* The LDT is freed after an IPI. */
-	guard(irqsave)();
-	*base = get_segment_base(segment);
-	return true;
-}
-
 /* Not all kernels have names for these. */
 #define X32_NR		(__X32_SYSCALL_BIT | 513)
 #define IA32_NR		119
@@ -80,8 +59,8 @@ void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs 
 		return;
 
 	state->ws = sizeof(u32);
-	if ((regs->flags & X86_VM_MASK) || !segment_base(regs->cs, &state->cs_base) ||
-	    !segment_base(regs->ss, &state->ss_base))
+	if ((regs->flags & X86_VM_MASK) || !user_segment_base(regs->cs, &state->cs_base) ||
+	    !user_segment_base(regs->ss, &state->ss_base))
 		state->ws = 0;
 	state->ip = (u32)(state->cs_base + regs->ip);
 	state->sp = (u32)(state->ss_base + regs->sp);

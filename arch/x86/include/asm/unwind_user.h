@@ -6,12 +6,43 @@
 #define _ASM_X86_UNWIND_USER_H
 
 #include <linux/bits.h>
+#include <linux/cleanup.h>
+#include <linux/irqflags.h>
+#include <linux/types.h>
 #include <linux/unwind_user_types.h>
 #include <asm/asm.h>
 #include <asm/ptrace.h>
+#include <asm/segment.h>
 
-/* arch/x86/events/core.c, for the in-place walker of perf as well. */
+/* arch/x86/events/core.c */
 unsigned long get_segment_base(unsigned int segment);
+
+/**
+ * user_segment_base - the base of a segment that user space may have
+ * @segment:	its selector, by a debugger or a signal frame
+ * @base:	set
+ *
+ * Any other one would tell where the kernel keeps its tables.
+ *
+ * Context: any.
+ * Return: false if it is none of the user's.
+ */
+static inline bool user_segment_base(unsigned int segment, u32 *base)
+{
+	unsigned int index = segment >> 3;
+
+	*base = 0;
+	if (segment == __USER32_CS || segment == __USER_DS)
+		return true;
+	if (!(segment & SEGMENT_TI_MASK) &&
+	    (index < GDT_ENTRY_TLS_MIN || index > GDT_ENTRY_TLS_MAX))
+		return false;
+
+	/* The LDT is freed after an IPI. */
+	guard(irqsave)();
+	*base = get_segment_base(segment);
+	return true;
+}
 
 #ifdef CONFIG_UNWIND_USER
 

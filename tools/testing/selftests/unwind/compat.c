@@ -6,11 +6,15 @@
 #define _GNU_SOURCE
 #include <asm/ldt.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -29,6 +33,8 @@
 /* Selectors of the flat segments of x86-64. */
 #define CS_32		0x23
 #define DS_32		0x2b
+/* That of the task state segment, as if it were the user's. */
+#define CS_TSS		0x43
 #define LDT_CODE	0
 #define LDT_STACK	1
 #define SELECTOR(entry)	((entry) << 3 | 7)
@@ -220,6 +226,77 @@ TEST_F(compat, leaf_without_frame)
 	ASSERT_EQ(2, deferred->nr);
 	EXPECT_EQ(COPIED(code_ret), deferred->ips[0]);
 	EXPECT_EQ(COPIED(code_return), deferred->ips[1]);
+}
+
+/* Where a frame of 32-bit code leads to. */
+#define LOW_RA		0x1000U
+
+/*
+ * A debugger gives a task the selector of the kernel's task state segment. The task ends when
+ * it leaves the kernel, and no sample before that tells where the segment is.
+ */
+TEST(segment_of_the_kernel)
+{
+	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_exit");
+	union record *record = malloc(sizeof(*record));
+	struct user_regs_struct regs;
+	__u64 nr, samples = 0;
+	struct sample sample;
+	struct ring ring;
+	__u32 *frame;
+	int status;
+	pid_t pid;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	frame = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)frame);
+	frame[1] = LOW_RA;
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		syscall(SYS_getppid);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_TRUE(WIFSTOPPED(status));
+
+	/* In place: deferred ones have been checked for longer. */
+	attr.defer_callchain = 0;
+	attr.defer_output = 0;
+	ASSERT_EQ(0, ring_open(&ring, &attr, pid, -1, 32));
+	ASSERT_EQ(0, ring_filter(&ring, "id", SYS_getppid));
+	ring_enable(&ring);
+	ASSERT_EQ(0, stop_at_syscall(pid, SYS_getppid, &regs));
+	regs.cs = CS_TSS;
+	regs.rbp = (uintptr_t)frame;
+	ASSERT_EQ(0, ptrace(PTRACE_SETREGS, pid, 0, &regs));
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, pid, 0, 0));
+	/* Of its own accord it does not get that far. */
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+
+	while (ring_next_type(&ring, record, PERF_RECORD_SAMPLE)) {
+		int at;
+
+		parse_sample(record, &sample);
+		at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
+		for (unsigned int i = 1; at >= 0 && i < nr; i++) {
+			EXPECT_EQ(LOW_RA, sample.ips[at + i]) {
+				TH_LOG("%llx", sample.ips[at + i]);
+			}
+		}
+		samples++;
+	}
+	EXPECT_EQ(1, samples);
+	ring_close(&ring);
+	munmap(frame, PAGE);
+	free(record);
 }
 
 TEST_HARNESS_MAIN

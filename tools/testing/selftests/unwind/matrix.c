@@ -19,6 +19,8 @@
  *   C12 ptrace, sigreturn
  *   C13 kernel thread
  *   C14 io worker
+ *   C15 UMIP, IOPL
+ *   C16 rseq abort
  *
  * What every cell is held against: the addresses are those of known labels, all of them
  * and nothing else; a cookie is no zero, its count is odd, it is the same for all
@@ -68,10 +70,6 @@
 
 /* What is compared with the right answer, at the same time if possible. */
 enum { DEFERRED = 1, IN_PLACE = 2 };
-
-/* Where the child runs, when it needs a CPU for itself, and who looks at it. */
-#define CHILD_CPU	1
-#define LOOKING_CPU	0
 
 /* In static memory, which 32-bit code reaches: the program is linked below 4 GiB. */
 static struct run run;
@@ -235,13 +233,13 @@ static void look(void)
 /* The child: waits until its events are there, builds the stack, triggers. */
 static void enter_once(void)
 {
+	bool faults = run.context->trigger == TRIGGER_LOAD ||
+		      run.context->trigger == TRIGGER_SGDT;
 	struct enter *site = run.site;
 
-	if (run.context->trigger == TRIGGER_LOAD &&
-	    madvise(run.data + MATRIX_PAGE, MATRIX_PAGE, MADV_DONTNEED))
+	if (faults && madvise(run.data + MATRIX_PAGE, MATRIX_PAGE, MADV_DONTNEED))
 		_exit(1);
-	site->addr = run.context->trigger == TRIGGER_LOAD ?
-		(uintptr_t)run.data + MATRIX_PAGE : (uintptr_t)&run.shared->stop;
+	site->addr = faults ? (uintptr_t)run.data + MATRIX_PAGE : (uintptr_t)&run.shared->stop;
 	site->args[0] = run_nr(&run);
 	if (run.context->args)
 		run.context->args(&run, site->args + 1);

@@ -20,6 +20,10 @@
 /* kernel.perf_event_max_stack of all cells. */
 #define MATRIX_MAX_STACK	520U
 
+/* Where the child runs, when it needs a CPU for itself, and who looks at it. */
+#define CHILD_CPU	1
+#define LOOKING_CPU	0
+
 /* How the leaf gives the kernel an occasion. */
 enum trigger {
 	TRIGGER_SYSCALL,
@@ -31,6 +35,11 @@ enum trigger {
 	TRIGGER_PROBE,
 	/* Calls matrix_inner(), whose return may be probed. */
 	TRIGGER_CALL,
+	/* Instructions that the kernel carries out: UMIP, with an operand; CLI. */
+	TRIGGER_SGDT,
+	TRIGGER_CLI,
+	/* As TRIGGER_SPIN, in a restartable sequence. */
+	TRIGGER_ABORT,
 	NR_TRIGGERS,
 };
 
@@ -63,6 +72,10 @@ struct leaf {
 
 extern const struct leaf matrix_leaves[NR_FORMS][NR_TRIGGERS];
 
+/* Of TRIGGER_ABORT, behind its last instruction: the end of the sequence, its abort handler. */
+#define MATRIX_SEQUENCE_END	2
+#define MATRIX_ABORT		8
+
 /* What matrix_enter() does, in memory that 32-bit code reaches, too. */
 struct enter {
 	/* The stack to use and the frame pointer that it starts with. */
@@ -72,9 +85,9 @@ struct enter {
 	__u64	leaf;
 	/* Jump there instead, with nothing on the stack. */
 	__u64	raw;
-	/* What is read by TRIGGER_LOAD and TRIGGER_SPIN. */
+	/* What is read by TRIGGER_LOAD and TRIGGER_SPIN, or written by TRIGGER_SGDT. */
 	__u64	addr;
-	/* The system call of TRIGGER_SYSCALL. */
+	/* The system call of TRIGGER_SYSCALL, or what TRIGGER_ABORT stores where. */
 	__u64	args[7];
 	/* Any other task ends when it leaves. */
 	__u64	tid;
@@ -182,7 +195,7 @@ struct shape {
 	struct shape_case	cases[MATRIX_CASES];
 };
 
-enum { NR_SHAPES = 20, NR_CONTEXTS = 14 };
+enum { NR_SHAPES = 20, NR_CONTEXTS = 16 };
 
 extern const struct shape matrix_shapes[NR_SHAPES];
 

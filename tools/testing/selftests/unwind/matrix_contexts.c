@@ -5,11 +5,16 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/rseq.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/io.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -130,6 +135,22 @@ static int on_return(struct run *run, unsigned int i, struct perf_event_attr *at
 	return err;
 }
 
+/* The kernel looks what instruction it is. */
+static int on_read_of_code(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	*attr = software_attr(0);
+	attr->type = PERF_TYPE_BREAKPOINT;
+	attr->bp_type = HW_BREAKPOINT_RW;
+	attr->bp_addr = run->leaf->first;
+	attr->bp_len = HW_BREAKPOINT_LEN_1;
+	return 0;
+}
+
+static int on_abort(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	return tracepoint("rseq/rseq_ip_fixup", attr);
+}
+
 static void exec_args(struct run *run, __u64 *args)
 {
 	/* In memory that 32-bit code can name. */
@@ -196,6 +217,46 @@ static void ipi_poke(struct run *run)
 		run->poke_fd = perf_open(&attr, run->child, -1, -1, 0);
 	ioctl(run->poke_fd, PERF_EVENT_IOC_ENABLE, 0);
 	ioctl(run->poke_fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static void iopl_args(struct run *run, __u64 *args)
+{
+	if (iopl(3))
+		run->shared->err = -ENOSYS;
+}
+
+/* In memory that 32-bit code can name, so instead of that of the C library. */
+static struct rseq rseq_area __attribute__((aligned(32)));
+static struct rseq_cs rseq_cs __attribute__((aligned(32)));
+
+static void rseq_args(struct run *run, __u64 *args)
+{
+	void *libc_area = (char *)__builtin_thread_pointer() + __rseq_offset;
+
+	if (!rseq_cs.start_ip) {
+		syscall(SYS_rseq, libc_area, sizeof(rseq_area), RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+		if (syscall(SYS_rseq, &rseq_area, sizeof(rseq_area), 0, RSEQ_SIG))
+			run->shared->err = -ENOSYS;
+	}
+	rseq_cs.start_ip = run->leaf->first;
+	rseq_cs.post_commit_offset = run->leaf->last + MATRIX_SEQUENCE_END - run->leaf->first;
+	rseq_cs.abort_ip = run->leaf->last + MATRIX_ABORT;
+	args[0] = (uintptr_t)&rseq_cs;
+	args[1] = (uintptr_t)&rseq_area.rseq_cs;
+}
+
+/* Whoever comes to another CPU in a sequence begins it again. */
+static void migrate_poke(struct run *run)
+{
+	static const int cpus[] = { LOOKING_CPU, CHILD_CPU };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cpus); i++) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(cpus[i], &set);
+		sched_setaffinity(run->child, sizeof(set), &set);
+	}
 }
 
 /* A request by an ioctl of the test tracer, from where @where says. */
@@ -294,6 +355,13 @@ const struct context matrix_contexts[] = {
 	  .flags = CONTEXT_REFUSED },
 	{ 14, "io worker", CALLS(io_uring_enter, 426), .setup = uring_setup, .args = uring_args,
 	  .flags = CONTEXT_REFUSED },
+	{ 15, "UMIP", on_page_fault, 1, .trigger = TRIGGER_SGDT, .flags = CONTEXT_TWICE,
+	  .traces = 2 },
+	/* Of two breakpoints at one address QEMU hits one. */
+	{ 15, "IOPL", on_read_of_code, 1, .trigger = TRIGGER_CLI, .args = iopl_args,
+	  .flags = CONTEXT_TWICE | CONTEXT_NOT_IN_PLACE, .traces = 2 },
+	{ 16, "rseq abort", on_abort, 1, .trigger = TRIGGER_ABORT, .args = rseq_args,
+	  .poke = migrate_poke, .flags = CONTEXT_REPEATS | CONTEXT_PINNED },
 };
 
 const unsigned int matrix_nr_contexts = ARRAY_SIZE(matrix_contexts);

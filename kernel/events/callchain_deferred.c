@@ -48,11 +48,13 @@ struct perf_deferred_record {
  * @trace:	the addresses
  * @cookie:	names the kernel entry
  * @task:	whose entry it is: current, but on a CPU that it has left
+ * @pass:	what may still be copied
  */
 struct perf_deferred_trace {
 	const struct unwind_stacktrace	*trace;
 	u64				cookie;
 	struct task_struct		*task;
+	struct perf_deferred_pass	pass;
 };
 
 /**
@@ -286,7 +288,7 @@ static void perf_deferred_sample_id(struct perf_sample_data *sample,
 /* Runs with preemption disabled, for each event that side-band delivery reaches. */
 static void perf_deferred_output(struct perf_event *event, void *data)
 {
-	const struct perf_deferred_trace *deferred = data;
+	struct perf_deferred_trace *deferred = data;
 	/* Hundreds of bytes that some kernels would clear, and that are written below. */
 	struct perf_output_handle handle __uninitialized;
 	struct perf_sample_data sample __uninitialized;
@@ -315,6 +317,8 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 				PERF_RECORD_CALLCHAIN_DEFERRED,
 				PERF_RECORD_MISC_USER,
 				sizeof(record) + nr * sizeof(u64), event);
+	if (!perf_deferred_fits(&deferred->pass, record.header.size))
+		return;
 	perf_deferred_sample_id(&sample, event, deferred->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
@@ -324,8 +328,41 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
+	deferred->pass.left -= record.header.size;
 	/* Pairs with this function and perf_deferred_again(). */
 	WRITE_ONCE(rb->deferred_callchains.record, deferred->cookie);
+}
+
+/**
+ * perf_deferred_iterate - write a record to whom side-band delivery reaches
+ * @output:	writes it to an event, unless the buffer has it; asks
+ *		perf_deferred_fits(), and takes from @pass what it has written
+ * @data:	for @output
+ * @pass:	part of @data
+ * @cpu:	a CPU
+ *
+ * A long stack goes to any number of buffers: in passes, between which others may run. Each
+ * pass but the last has written a record. A buffer that is full is tried in each pass, and
+ * counts as many lost records.
+ *
+ * Context: task context.
+ * Return: true if events of @cpu were reached in all passes.
+ */
+bool perf_deferred_iterate(perf_iterate_f output, void *data,
+			   struct perf_deferred_pass *pass, int cpu)
+{
+	bool reached = true;
+
+	for (;;) {
+		*pass = PERF_DEFERRED_PASS;
+		scoped_guard(preempt) {
+			reached &= cpu == smp_processor_id();
+			perf_iterate_sb(output, data, NULL);
+		}
+		if (likely(!pass->more))
+			return reached;
+		cond_resched();
+	}
 }
 
 /* On another CPU, in an interrupt, while the task waits. */
@@ -343,16 +380,16 @@ static void perf_unwind_callback(struct unwind_work *work,
 		.cookie	= cookie,
 		.task	= current,
 	};
-	int cpu, asked = unwind_deferred_noted_cpu();
-
-	scoped_guard(preempt) {
-		cpu = smp_processor_id();
-		perf_iterate_sb(perf_deferred_output, &deferred, NULL);
-	}
+	int asked = unwind_deferred_noted_cpu();
 
 	/* Who records that CPU need not record this one. If it is offline, nobody does. */
-	if (unlikely(asked >= 0 && asked != cpu))
-		smp_call_function_single(asked, perf_deferred_remote, &deferred, true);
+	if (likely(perf_deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
+		   asked < 0))
+		return;
+	do {
+		deferred.pass = PERF_DEFERRED_PASS;
+	} while (!smp_call_function_single(asked, perf_deferred_remote, &deferred, true) &&
+		 deferred.pass.more);
 }
 
 static int __init perf_unwind_init(void)

@@ -52,12 +52,14 @@ struct perf_user_state_record {
  * @stack:	user stack
  * @cookie:	names the kernel entry
  * @heard:	an event took it, or had it already
+ * @pass:	what may still be copied
  */
 struct perf_user_state {
 	struct perf_regs		regs;
 	struct unwind_user_stack	stack;
 	u64				cookie;
 	bool				heard;
+	struct perf_deferred_pass	pass;
 };
 
 /**
@@ -201,6 +203,8 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 				PERF_RECORD_MISC_USER |
 				(state->stack.moved ? PERF_RECORD_MISC_USER_STATE_CHANGED : 0),
 				size, event);
+	if (!perf_deferred_fits(&state->pass, record.header.size))
+		return;
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
 
@@ -211,6 +215,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
+	state->pass.left -= record.header.size;
 	/* Pairs with this function and perf_deferred_again(). */
 	WRITE_ONCE(rb->deferred_user_states.record, state->cookie);
 }
@@ -228,7 +233,7 @@ static void perf_user_state_callback(struct unwind_work *work,
 		state.regs.abi = perf_reg_abi(current);
 	}
 
-	perf_iterate_sb(perf_user_state_output, &state, NULL);
+	perf_deferred_iterate(perf_user_state_output, &state, &state.pass, -1);
 
 	unwind_count(state.heard ? UNWIND_STAT_STATES : UNWIND_STAT_STATES_UNHEARD);
 }

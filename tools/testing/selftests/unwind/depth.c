@@ -69,36 +69,48 @@ FIXTURE_TEARDOWN(depth)
 		set_sysctl(MAX_STACK, self->old);
 }
 
-TEST_F(depth, record)
+/* The sample in @ring, and all of its record. */
+static void check_record(struct __test_metadata *_metadata, struct ring *ring, unsigned int depth,
+			 unsigned int found)
 {
-	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
 	union record *record = malloc(sizeof(*record));
 	const struct deferred *deferred = as_deferred(record);
-	long ended_full = unwind_stat("ended_full");
 	struct sample sample;
-	struct ring ring;
 	__u64 cookie;
 
-	if (attr.type == ~0U)
-		SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");
-	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 64));
-	ring_enable(&ring);
-	workload_syscall(DEPTH(variant->nr), SYS_getppid);
-	ring_disable(&ring);
-
-	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_SAMPLE));
+	ASSERT_TRUE(ring_next_type(ring, record, PERF_RECORD_SAMPLE));
 	parse_sample(record, &sample);
 	cookie = sample_cookie(&sample);
 	EXPECT_NE(0, cookie);
-	ASSERT_TRUE(ring_next(&ring, record));
+	ASSERT_TRUE(ring_next(ring, record));
 	ASSERT_EQ(PERF_RECORD_CALLCHAIN_DEFERRED, record->header.type);
 	EXPECT_EQ(cookie, deferred->cookie);
-	EXPECT_EQ(variant->found, deferred->nr);
-	EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, DEPTH(variant->nr)));
-	EXPECT_FALSE(ring_next(&ring, record));
-	EXPECT_EQ(ended_full + (variant->nr > variant->found), unwind_stat("ended_full"));
-	ring_close(&ring);
+	EXPECT_EQ(found, deferred->nr);
+	EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, depth));
+	EXPECT_FALSE(ring_next(ring, record));
 	free(record);
+}
+
+/* To more buffers than may have a long one in one go. */
+TEST_F(depth, record)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	long ended_full = unwind_stat("ended_full");
+	struct ring rings[3];
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs tracefs and CONFIG_FTRACE_SYSCALLS");
+	for (int i = 0; i < ARRAY_SIZE(rings); i++)
+		ASSERT_EQ(0, ring_open(&rings[i], &attr, 0, -1, 64));
+	for (int i = 0; i < ARRAY_SIZE(rings); i++)
+		ring_enable(&rings[i]);
+	workload_syscall(DEPTH(variant->nr), SYS_getppid);
+	for (int i = 0; i < ARRAY_SIZE(rings); i++) {
+		ring_disable(&rings[i]);
+		check_record(_metadata, &rings[i], DEPTH(variant->nr), variant->found);
+		ring_close(&rings[i]);
+	}
+	EXPECT_EQ(ended_full + (variant->nr > variant->found), unwind_stat("ended_full"));
 }
 
 /* More than a page only if it is needed, and until the next return to user mode. */

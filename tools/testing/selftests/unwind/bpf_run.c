@@ -75,7 +75,7 @@ int bpf_run_attach_event(struct bpf_run *run, const char *name, int fd)
 	return keep_link(run, bpf_program__attach_perf_event(bpf_run_program(run, name), fd));
 }
 
-int bpf_run_attach_uprobe(struct bpf_run *run, const char *name, const void *at)
+static int attach_uprobe(struct bpf_run *run, const char *name, const void *at, bool ret)
 {
 	struct perf_event_attr attr;
 	char file[4096];
@@ -83,8 +83,18 @@ int bpf_run_attach_uprobe(struct bpf_run *run, const char *name, const void *at)
 
 	if (err)
 		return err;
-	return keep_link(run, bpf_program__attach_uprobe(bpf_run_program(run, name), false, 0,
+	return keep_link(run, bpf_program__attach_uprobe(bpf_run_program(run, name), ret, 0,
 							 file, attr.probe_offset));
+}
+
+int bpf_run_attach_uprobe(struct bpf_run *run, const char *name, const void *at)
+{
+	return attach_uprobe(run, name, at, false);
+}
+
+int bpf_run_attach_uretprobe(struct bpf_run *run, const char *name, const void *at)
+{
+	return attach_uprobe(run, name, at, true);
 }
 
 void bpf_run_detach(struct bpf_run *run)

@@ -50,6 +50,7 @@ int bpf_run_map(struct bpf_run *run, const char *name);
 /* Attach to a perf event, to code of this program; 0 or -errno. */
 int bpf_run_attach_event(struct bpf_run *run, const char *name, int fd);
 int bpf_run_attach_uprobe(struct bpf_run *run, const char *name, const void *at);
+int bpf_run_attach_uretprobe(struct bpf_run *run, const char *name, const void *at);
 
 /* Attach what is loaded; 0 or -errno. */
 int bpf_run_attach(struct bpf_run *run, const char *name);

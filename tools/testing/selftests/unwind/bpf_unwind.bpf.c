@@ -266,6 +266,13 @@ int ask_page_alloc(void *ctx)
 	return ask();
 }
 
+/* In a task that goes to sleep. */
+SEC("?tp/sched/sched_switch")
+int ask_switch(void *ctx)
+{
+	return ask();
+}
+
 /* In tasks that have no stack to ask for: kernel threads, */
 SEC("?tp/sched/sched_switch")
 int ask_in_kernel_thread(void *ctx)

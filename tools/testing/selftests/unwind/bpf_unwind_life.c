@@ -24,6 +24,7 @@
 #include "hang.h"
 #include "perf_ring.h"
 #include "tracer.h"
+#include "uring.h"
 #include "workload.h"
 #include "harness.h"
 
@@ -288,6 +289,64 @@ TEST(exec_before_delivery)
 						BPF_UNWIND_STACK, 0), DEPTH));
 	bpf_run_close(&run);
 	close(go);
+}
+
+/*
+ * A program that is loaded while a task waits, in an entry that was delivered already: it
+ * has the same trace once more.
+ */
+TEST(loaded_after_delivery)
+{
+	struct bpf_run first, second;
+	int go[2], ready[2], status;
+	__u64 cookie;
+	pid_t pid;
+	char c;
+
+	SKIP_WITHOUT_BPF();
+	keep_tracepoint("sched/sched_switch");
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(uring_wait(go[0], ready[1], DEPTH));
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	if (c == 'n')
+		SKIP(kill(pid, SIGKILL); return, "no io_uring");
+
+	ASSERT_EQ(0, bpf_run_start(&first, "deliver_fentry", "ask_tp_btf"));
+	first.shared->syscall = SYS_io_uring_enter;
+	first.shared->tid = pid;
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	wait_for_note(&first, BPF_UNWIND_FENTRY);
+	cookie = bpf_run_note(&first, BPF_UNWIND_ASK, 0)->cookie;
+	EXPECT_EQ(1, bpf_run_count(&first, BPF_UNWIND_FENTRY, cookie));
+
+	ASSERT_EQ(0, bpf_run_join(&second, &first, "ask_switch"));
+	/* It wakes up, for the one request that it has, and waits for the other one. */
+	ASSERT_EQ(1, write(go[1], "p", 1));
+	while (bpf_run_count(&first, BPF_UNWIND_ASK, cookie) < 2)
+		usleep(1000);
+	EXPECT_EQ(1, bpf_run_note(&first, BPF_UNWIND_ASK, 1)->ret);
+	ASSERT_EQ(0, kill(pid, SIGUSR1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+
+	EXPECT_EQ(2, bpf_run_count(&first, BPF_UNWIND_FENTRY, cookie));
+	for (int i = 0; i < 2; i++) {
+		const struct bpf_unwind_trace *trace;
+
+		trace = bpf_run_trace(&first, BPF_UNWIND_FENTRY, BPF_UNWIND_ENTRIES, i);
+		ASSERT_TRUE(bpf_run_right(trace, DEPTH));
+		EXPECT_EQ(cookie, trace->cookie);
+	}
+	bpf_run_close(&second);
+	bpf_run_close(&first);
+	close(go[0]);
+	close(go[1]);
+	close(ready[0]);
+	close(ready[1]);
 }
 
 TEST(refused_in_kernel_threads)

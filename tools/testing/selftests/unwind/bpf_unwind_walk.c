@@ -30,6 +30,9 @@
 
 #define PAGE	HANG_PAGE
 
+/* Not all headers have a name for it. */
+#define NR_URETPROBE	335
+
 /* Other code that frames return to. */
 #define OTHER_RA	((unsigned long)wait_for_fault)
 
@@ -49,6 +52,9 @@ struct caller {
 /* Two places to probe, with the stack and the frame pointer at @stack. */
 void bpf_walk_places(void *stack);
 extern const char bpf_walk_place[], bpf_walk_place_s[];
+
+void bpf_walk_calls(void);
+extern const char bpf_walk_returns[], bpf_walk_returned[];
 
 asm(
 "	.pushsection .text\n"
@@ -71,6 +77,24 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 "	.size	bpf_walk_places, . - bpf_walk_places\n"
+
+	/* A function whose return is probed. */
+"	.globl	bpf_walk_calls, bpf_walk_returns, bpf_walk_returned\n"
+"	.type	bpf_walk_calls, @function\n"
+"bpf_walk_calls:\n"
+"	push	%rbp\n"
+"	mov	%rsp, %rbp\n"
+"	call	bpf_walk_returns\n"
+"bpf_walk_returned:\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.size	bpf_walk_calls, . - bpf_walk_calls\n"
+"	.type	bpf_walk_returns, @function\n"
+"bpf_walk_returns:\n"
+"	push	%rbp\n"
+"	pop	%rbp\n"
+"	ret\n"
+"	.size	bpf_walk_returns, . - bpf_walk_returns\n"
 "	.popsection\n"
 );
 
@@ -307,6 +331,48 @@ TEST(sleepable_uprobe)
 	EXPECT_EQ((unsigned long)bpf_walk_place_s, trace->ips[0]);
 	EXPECT_EQ(HANGING_RA, trace->ips[1]);
 	bpf_run_close(&run);
+}
+
+/*
+ * A program at a return probe, in whose system call perf has asked before, where user mode
+ * was at the trampoline: both have the stack of the caller.
+ */
+TEST(sleepable_return_probe)
+{
+	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_enter");
+	union record *record = malloc(sizeof(*record));
+	const struct deferred *deferred = as_deferred(record);
+	const struct bpf_unwind_trace *trace;
+	struct bpf_run run;
+	struct ring ring;
+
+	SKIP_WITHOUT_BPF();
+	if (attr.type == ~0U)
+		SKIP(return, "no CONFIG_FTRACE_SYSCALLS");
+	ASSERT_EQ(0, bpf_run_start(&run, "take_uprobe_s"));
+	ASSERT_EQ(0, bpf_run_attach_uretprobe(&run, "take_uprobe_s", bpf_walk_returns));
+	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
+	ASSERT_EQ(0, ring_filter(&ring, "id", NR_URETPROBE));
+	run.shared->tid = gettid();
+	ring_enable(&ring);
+	bpf_walk_calls();
+	ring_disable(&ring);
+	run.shared->tid = BPF_RUN_NOBODY;
+
+	if (!ring_next_type(&ring, record, PERF_RECORD_SAMPLE))
+		SKIP(return, "return probes are no system calls here");
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_LE(2, deferred->nr);
+	EXPECT_EQ((unsigned long)bpf_walk_returned, deferred->ips[0]);
+
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE_S, BPF_UNWIND_STACK, 0);
+	ASSERT_NE(NULL, trace);
+	ASSERT_EQ(deferred->nr * sizeof(__u64), trace->ret);
+	ASSERT_GE(BPF_UNWIND_IPS, deferred->nr);
+	EXPECT_EQ(0, memcmp(trace->ips, deferred->ips, trace->ret));
+	ring_close(&ring);
+	bpf_run_close(&run);
+	free(record);
 }
 
 /* A page with one frame that returns to @ra. */

@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,33 +32,6 @@
 		usleep(1000);							\
 	ASSERT_LT(ms_, LIMIT_MS);						\
 } while (0)
-
-static void on_signal(int sig)
-{
-}
-
-/*
- * Wait for two requests of an io_uring, of which there is one: it ends when @pipe has
- * something to read, in task work of this thread. A signal ends the wait.
- */
-static int wait_in_io_uring(int pipe, int ready)
-{
-	struct io_uring_sqe sqe = {
-		.opcode = IORING_OP_POLL_ADD, .fd = pipe, .poll32_events = 1 /* POLLIN */,
-	};
-	struct sigaction action = { .sa_handler = on_signal };
-	struct uring uring;
-	char c = 'r';
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sigaction(SIGUSR1, &action, NULL);
-	if (uring_prepare(&uring, &sqe))
-		c = 'n';
-	if (write(ready, &c, 1) != 1 || read(pipe, &c, 1) != 1)
-		return 1;
-	return workload_syscall(DEPTH, SYS_io_uring_enter, uring.fd, 1, 2,
-				IORING_ENTER_GETEVENTS, 0, 0) == 1 ? 0 : 2;
-}
 
 FIXTURE(waiting) {
 	/* Of a sample of each session, and what it waits for. */
@@ -95,7 +67,7 @@ FIXTURE_SETUP(waiting)
 	self->pid = fork();
 	ASSERT_LE(0, self->pid);
 	if (!self->pid)
-		_exit(wait_in_io_uring(self->pipe[0], ready[1]));
+		_exit(uring_wait(self->pipe[0], ready[1], DEPTH));
 	ASSERT_EQ(1, read(ready[0], &c, 1));
 	close(ready[0]);
 	close(ready[1]);
@@ -127,14 +99,14 @@ static struct perf_event_attr session_attr(const char *event, bool state)
 	return attr;
 }
 
-/* The cookie of the next sample that has one, or 0. */
-static __u64 next_cookie(struct ring *ring, union record *record)
+/* The cookie of the next sample of @tid that has one, or 0. */
+static __u64 next_cookie(struct ring *ring, union record *record, pid_t tid)
 {
 	struct sample sample;
 
 	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
 		parse_sample(record, &sample);
-		if (sample_cookie(&sample))
+		if (sample.tid == (__u32)tid && sample_cookie(&sample))
 			return sample_cookie(&sample);
 	}
 	return 0;
@@ -165,7 +137,7 @@ TEST_F(waiting, session_that_begins_later)
 	ASSERT_EQ(1, write(self->pipe[1], "g", 1));
 
 	/* It waits, and its task work has run. */
-	WAIT_FOR(cookie || (cookie = next_cookie(&self->first, self->record)));
+	WAIT_FOR(cookie || (cookie = next_cookie(&self->first, self->record, self->pid)));
 	WAIT_FOR(ring_next_type(&self->first, self->record, variant->type));
 	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
 
@@ -173,7 +145,7 @@ TEST_F(waiting, session_that_begins_later)
 	ring_enable(&self->second);
 	/* It wakes up, for the one request that it has, and waits for the other one. */
 	ASSERT_EQ(1, write(self->pipe[1], "p", 1));
-	WAIT_FOR(later || (later = next_cookie(&self->second, self->record)));
+	WAIT_FOR(later || (later = next_cookie(&self->second, self->record, self->pid)));
 	EXPECT_EQ(cookie, later);
 
 	ASSERT_EQ(0, kill(self->pid, SIGUSR1));
@@ -186,85 +158,105 @@ TEST_F(waiting, session_that_begins_later)
 	ring_close(&self->second);
 }
 
+/* Sessions of two CPUs, that of the task first, and a system call that leads to the other. */
+FIXTURE(cpus) {
+	struct ring rings[2];
+	union record *record;
+	int cpu[2];
+};
+
+FIXTURE_SETUP(cpus)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
+	cpu_set_t all;
+	int nr = 0;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
+	for (int cpu = 0; cpu < CPU_SETSIZE && nr < 2; cpu++) {
+		if (CPU_ISSET(cpu, &all))
+			self->cpu[nr++] = cpu;
+	}
+	if (nr < 2)
+		SKIP(return, "needs two CPUs");
+	self->record = malloc(sizeof(*self->record));
+	ASSERT_EQ(0, pin_to(self->cpu[0]));
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(0, ring_open(&self->rings[i], &attr, -1, self->cpu[i], 32));
+}
+
+FIXTURE_TEARDOWN(cpus)
+{
+	for (int i = 0; i < 2; i++)
+		ring_close(&self->rings[i]);
+	free(self->record);
+}
+
+/* From CPU @from of the two to the other one. */
+#define MOVE(from) do {								\
+	int _there = self->cpu[!(from)];					\
+	cpu_set_t _set;								\
+										\
+	CPU_ZERO(&_set);							\
+	CPU_SET(_there, &_set);							\
+	ASSERT_LE(0, workload_syscall(DEPTH, SYS_sched_setaffinity, 0, sizeof(_set), \
+				      (long)&_set));				\
+	ASSERT_EQ(_there, sched_getcpu());					\
+} while (0)
+
 /*
  * A session of one CPU gets the stack of a task that leaves it inside the system call. The
  * record names that task, and not the one that runs there when it is written.
  */
-TEST(task_that_leaves_the_cpu)
+TEST_F(cpus, left_by_the_task)
 {
-	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
-	union record *record = malloc(sizeof(*record));
-	struct ring rings[2];
-	cpu_set_t there;
-	__u64 cookie;
+	const struct deferred *deferred = as_deferred(self->record);
+	const __u64 *words = self->record->words;
 
-	if (attr.type == ~0U)
-		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		SKIP(return, "needs two CPUs");
-	for (int cpu = 0; cpu < 2; cpu++) {
-		ASSERT_EQ(0, pin_to(cpu));
-		ASSERT_EQ(0, ring_open(&rings[cpu], &attr, -1, cpu, 32));
-		ring_enable(&rings[cpu]);
+	for (int i = 0; i < 2; i++) {
+		struct ring *ring = &self->rings[i];
+		unsigned int end;
+		__u64 cookie;
 
-		CPU_ZERO(&there);
-		CPU_SET(!cpu, &there);
-		ASSERT_LE(0, workload_syscall(DEPTH, SYS_sched_setaffinity, 0, sizeof(there),
-					      (long)&there));
-		ASSERT_EQ(!cpu, sched_getcpu());
-		ring_disable(&rings[cpu]);
+		ring_enable(ring);
+		MOVE(i);
+		ring_disable(ring);
 
-		cookie = next_cookie(&rings[cpu], record);
+		cookie = next_cookie(ring, self->record, gettid());
 		EXPECT_NE(0, cookie);
-		EXPECT_TRUE(ring_next_type(&rings[cpu], record, PERF_RECORD_CALLCHAIN_DEFERRED));
-		EXPECT_EQ(cookie, as_deferred(record)->cookie);
-		EXPECT_EQ(-1, workload_check(as_deferred(record)->ips, as_deferred(record)->nr,
-					     DEPTH));
+		EXPECT_TRUE(ring_next_type(ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(cookie, deferred->cookie);
+		EXPECT_EQ(-1, workload_check(deferred->ips, deferred->nr, DEPTH));
 		/* The sample_id is pid and tid, time, CPU. */
-		EXPECT_EQ((__u64)gettid() << 32 | getpid(),
-			  record->words[record->header.size / 8 - 3]);
-		EXPECT_EQ(cpu, (__u32)record->words[record->header.size / 8 - 1]);
-		EXPECT_FALSE(ring_next_type(&rings[cpu], record, PERF_RECORD_CALLCHAIN_DEFERRED));
-		ring_close(&rings[cpu]);
+		end = self->record->header.size / 8;
+		EXPECT_EQ((__u64)gettid() << 32 | getpid(), words[end - 3]);
+		EXPECT_EQ(self->cpu[i], (__u32)words[end - 1]);
+		EXPECT_FALSE(ring_next_type(ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
 	}
-	free(record);
 }
 
 /* A session of all CPUs has it in one buffer at least, and in none of them twice. */
-TEST(session_of_all_cpus)
+TEST_F(cpus, session_of_all)
 {
-	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
-	union record *record = malloc(sizeof(*record));
 	unsigned int records = 0;
-	struct ring rings[2];
-	cpu_set_t there;
 	__u64 cookie;
 
-	if (attr.type == ~0U)
-		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		SKIP(return, "needs two CPUs");
-	ASSERT_EQ(0, pin_to(0));
-	for (int cpu = 0; cpu < 2; cpu++) {
-		ASSERT_EQ(0, ring_open(&rings[cpu], &attr, -1, cpu, 32));
-		ring_enable(&rings[cpu]);
-	}
-	CPU_ZERO(&there);
-	CPU_SET(1, &there);
-	ASSERT_LE(0, workload_syscall(DEPTH, SYS_sched_setaffinity, 0, sizeof(there),
-				      (long)&there));
-	cookie = next_cookie(&rings[0], record);
+	for (int i = 0; i < 2; i++)
+		ring_enable(&self->rings[i]);
+	MOVE(0);
+	for (int i = 0; i < 2; i++)
+		ring_disable(&self->rings[i]);
+	cookie = next_cookie(&self->rings[0], self->record, gettid());
 	EXPECT_NE(0, cookie);
-	for (int cpu = 0; cpu < 2; cpu++) {
-		unsigned int nr = records_of(&rings[cpu], record, PERF_RECORD_CALLCHAIN_DEFERRED,
-					     cookie);
+	for (int i = 0; i < 2; i++) {
+		unsigned int nr = records_of(&self->rings[i], self->record,
+					     PERF_RECORD_CALLCHAIN_DEFERRED, cookie);
 
 		EXPECT_GE(1, nr);
 		records += nr;
-		ring_close(&rings[cpu]);
 	}
 	EXPECT_LE(1, records);
-	free(record);
 }
 
 TEST_HARNESS_MAIN

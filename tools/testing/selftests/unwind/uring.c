@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One request through an io_uring, executed by a worker.
+ * Requests through an io_uring: executed by a worker, or waited for by a task.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "uring.h"
+#include "workload.h"
 
 #define RING_SIZE	65536
 #define SQES_SIZE	4096
@@ -68,4 +71,27 @@ int uring_run_async(const struct io_uring_sqe *sqe)
 		ret = uring_result(&uring);
 	uring_close(&uring);
 	return ret;
+}
+
+static void on_signal(int sig)
+{
+}
+
+int uring_wait(int pipe, int ready, unsigned int depth)
+{
+	struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_POLL_ADD, .fd = pipe, .poll32_events = 1 /* POLLIN */,
+	};
+	struct sigaction action = { .sa_handler = on_signal };
+	struct uring uring;
+	char c = 'r';
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigaction(SIGUSR1, &action, NULL);
+	if (uring_prepare(&uring, &sqe))
+		c = 'n';
+	if (write(ready, &c, 1) != 1 || read(pipe, &c, 1) != 1)
+		return 1;
+	return workload_syscall(depth, SYS_io_uring_enter, uring.fd, 1, 2,
+				IORING_ENTER_GETEVENTS, 0, 0) == 1 ? 0 : 2;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One request through an io_uring, executed by a worker.
+ * Requests through an io_uring: executed by a worker, or waited for by a task.
  */
 #ifndef _UNWIND_URING_H
 #define _UNWIND_URING_H
@@ -23,5 +23,13 @@ void uring_close(struct uring *uring);
 
 /* Submit @sqe to a new ring, wait for its end; its result, or why it was not run. */
 int uring_run_async(const struct io_uring_sqe *sqe);
+
+/*
+ * In a process of its own: below @depth callers, wait in io_uring_enter() for two requests
+ * of which there is one. Says 'r' to @ready, or 'n' if there is no io_uring, and begins when
+ * it can read from @pipe; the request ends with the next thing there, in task work of the
+ * waiting thread; SIGUSR1 ends the wait. Returns 0 if all went that way.
+ */
+int uring_wait(int pipe, int ready, unsigned int depth);
 
 #endif /* _UNWIND_URING_H */

@@ -107,10 +107,10 @@ kernel: tree
 # first, so that quick parts fill the CPUs at the end.
 CHECKED := $(if $(filter file,$(origin KERNEL)),debug plain,$(KERNEL))
 check: tree perf
-	@LINT="$(SCRIPTS)/lint.sh $(LINUX)"; export LINT; $(call CHECK,gate,$(CHECKED))
+	@$(call CHECK,gate,$(CHECKED))
 
 check-all: tree perf
-	@LINT="$(SCRIPTS)/lint.sh $(LINUX)"; export LINT; $(call CHECK,all,$(CHECKED))
+	@$(call CHECK,all,$(CHECKED))
 
 # Storms and fuzzers for MINUTES, and what the other kernels have no time for.
 MINUTES ?= 30
@@ -132,7 +132,8 @@ test: tree
 # $(call CHECK,TIER,KERNELS,WHAT)
 CHECK = for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; \
 		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done; \
-	BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) $(VM)/check.sh $(1) $(2) $(3)
+	BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
+		LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(VM)/check.sh $(1) $(2) $(3)
 
 demo: kernel perf
 	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo

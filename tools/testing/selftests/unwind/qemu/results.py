@@ -12,6 +12,7 @@ failure.
 """
 
 import collections
+import os
 import re
 import sys
 
@@ -149,9 +150,14 @@ def main(argv):
         print(failure.text(argv[1]))
     for name in results.skips:
         print(f"SKIPPED {argv[1]}: {name}")
-    print(argv[1].replace(" ", "-"), results.passed, results.failed, results.skipped)
+    print(argv[1].replace(" ", "-"), results.passed, results.failed, results.skipped, flush=True)
     return 1 if results.failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    try:
+        sys.exit(main(sys.argv))
+    except OSError as error:
+        # A full disk, as a rule. What is still in the buffer has no place either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"results.py: {error}")

@@ -362,6 +362,17 @@ static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 	return says;
 }
 
+/*
+ * A frame that begins right below the stack pointer: Go sets it up before it calls code
+ * that has no prologue, and so its words are where they always are. Reads the caller's
+ * frame pointer.
+ */
+static bool unwind_user_is_below(struct unwind_user_state *state, unsigned long *fp)
+{
+	return state->fp == state->sp - state->ws &&
+	       unwind_user_word(state, state->fp, state->ss_base, fp);
+}
+
 /* The caller by what the code at the ip says, if there is one where it should be. */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
@@ -399,6 +410,11 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 			return 0;
 		break;
 	case UNWIND_SAYS_TOP:
+		unwind_user_is_below(state, &fp);
+		break;
+	case UNWIND_SAYS_FP:
+		if (!unwind_user_is_below(state, &fp))
+			return 0;
 		break;
 	default:
 		return 0;

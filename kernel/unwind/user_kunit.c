@@ -261,6 +261,7 @@ static void walk_test(struct kunit *test)
 		.ws		= c->ws,
 		.code		= &unwind_text_none,
 		.step		= c->at_entry ? UNWIND_STEP_CODE : UNWIND_STEP_FP,
+		.syscall	= -1,
 	};
 
 	entries[max] = 0xdead;
@@ -294,7 +295,7 @@ static void walk_resume_test(struct kunit *test)
 	for (unsigned int piece = 1; piece <= 2 * frames; piece = piece * 3 + 1) {
 		struct unwind_user_state state = {
 			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
-			.code = &unwind_text_none,
+			.code = &unwind_text_none, .syscall = -1,
 		};
 		unsigned int nr = 0;
 
@@ -322,7 +323,7 @@ static void walk_fault_test(struct kunit *test)
 	walk_write(test, fp, fp + 64, 8);
 	start = (struct unwind_user_state) {
 		.sp = base, .fp = fp, .ws = 8, .step = UNWIND_STEP_FP,
-		.code = &unwind_text_none,
+		.code = &unwind_text_none, .syscall = -1,
 	};
 
 	state = start;
@@ -370,7 +371,7 @@ static void walk_text_test(struct kunit *test)
 		walk_write(test, base + 72, bad[i], 8);
 		state = (struct unwind_user_state) {
 			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
-			.code = &unwind_text_none,
+			.code = &unwind_text_none, .syscall = -1,
 		};
 		KUNIT_EXPECT_EQ_MSG(test, unwind_user_walk(&state, entries, WALK_MAX), 1,
 				    "return address %llx", bad[i]);
@@ -381,7 +382,7 @@ static void walk_text_test(struct kunit *test)
 	walk_write(test, base + 72, base + CALLER(2), 8);
 	state = (struct unwind_user_state) {
 		.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
-		.code = &unwind_text_none,
+		.code = &unwind_text_none, .syscall = -1,
 	};
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 3);
 }

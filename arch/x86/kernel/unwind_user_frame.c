@@ -581,12 +581,22 @@ static noinline bool ends_in_indirect_call(u64 word)
 	return false;
 }
 
+/* nop; call; nop: Go lets the first function of a goroutine return after the first nop. */
+static noinline bool is_goexit(unsigned long addr)
+{
+	u8 code[6];
+
+	return read_text(code, addr, sizeof(code)) == sizeof(code) &&
+	       code[0] == 0xe8 && code[5] == 0x90;
+}
+
 /**
  * arch_unwind_user_after_call - does a call instruction end at an address?
  * @addr:	a return address, perhaps
  *
  * Context: as the walk; page faults are allowed or disabled.
- * Return: true if so; false also if the code cannot be read.
+ * Return: true if so, or if the outermost function of a goroutine returns there; false
+ * also if the code cannot be read.
  */
 bool arch_unwind_user_after_call(unsigned long addr)
 {
@@ -604,6 +614,8 @@ bool arch_unwind_user_after_call(unsigned long addr)
 		return true;
 	/* By a register: most of the others. */
 	if ((word >> 48 & 0xf8ff) == 0xd0ff)
+		return true;
+	if (word >> 56 == 0x90 && is_goexit(addr))
 		return true;
 
 	return ends_in_indirect_call(word);

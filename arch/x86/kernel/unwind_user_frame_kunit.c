@@ -66,6 +66,8 @@ enum frame_kind {
 	KIND_PUSHED,
 	/* Likewise, and two more words, as by the vDSO. */
 	KIND_PUSHED_3,
+	/* The frame that the frame pointer points to begins right below the stack pointer. */
+	KIND_BELOW,
 	/* r10 or ecx holds the CFA, for the second if it was loaded right before. */
 	KIND_DRAP,
 	KIND_LEA_DRAP,
@@ -105,6 +107,8 @@ static const struct code_case code_cases[] = {
 	{ "bnd ret",		8, 0, { 0xf2, 0xc3 },			KIND_ENTRY },
 	{ "leave",		8, 0, { 0xc9, 0xc3 },			KIND_FP },
 	{ "nop",		8, 0, { 0x90 },				KIND_FP },
+	{ "movups, of duffzero", 8, 0, { 0x44, 0x0f, 0x11, 0x3f, 0xc9 }, KIND_BELOW },
+	{ "ret of duffzero",	8, 0, { 0xc3 },				KIND_BELOW },
 	{ "PLT",		8, 0, { 0xff, 0x25, 1, 2, 3, 0 },	KIND_ENTRY },
 	{ "PLT with bnd",	8, 0, { 0xf2, 0xff, 0x25, 1, 2, 3, 0 },	KIND_ENTRY },
 	{ "jmp *rax after pop",	8, 0x5d, { 0xff, 0xe0 },		KIND_ENTRY },
@@ -184,6 +188,10 @@ static void code_test(struct kunit *test)
 		put_frame(test, state.sp, ws, state.fp, base + CALLER(4));
 		put_word(test, state.sp + 3 * ws, ws, base + CALLER(1));
 		break;
+	case KIND_BELOW:
+		put_frame(test, state.sp - ws, ws, state.fp, base + CALLER(1));
+		state.fp = state.sp - ws;
+		break;
 	case KIND_LEA_DRAP:
 		if (ws == sizeof(u64))
 			put_code(test, base + CODE - sizeof(lea_64), lea_64, sizeof(lea_64));
@@ -210,6 +218,10 @@ static void code_test(struct kunit *test)
 	put_word(test, base + CALLER(1) - 5, 1, 0x90);
 	state = start;
 	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
+	if (c->kind == KIND_BELOW) {
+		KUNIT_EXPECT_EQ(test, nr, 0);
+		return;
+	}
 	KUNIT_ASSERT_EQ(test, nr, 2);
 	KUNIT_EXPECT_EQ(test, entries[0], base + CALLER(2));
 }
@@ -271,6 +283,26 @@ static void call_test(struct kunit *test)
 
 	put_code(test, base + CODE - c->len, c->code, c->len);
 	KUNIT_EXPECT_EQ(test, arch_unwind_user_after_call(base + CODE), c->is_call);
+}
+
+/* Where the first function of a goroutine returns to, and what only looks like it. */
+static void goexit_test(struct kunit *test)
+{
+	static const u8 goexit[] = { 0x90, 0xe8, 1, 2, 3, 4, 0x90 };
+	unsigned long base = frame_map(test), addr = base + CODE;
+
+	put_code(test, addr - 1, goexit, sizeof(goexit));
+	KUNIT_EXPECT_TRUE(test, arch_unwind_user_after_call(addr));
+	for (int i = 0; i < sizeof(goexit); i += i ? 5 : 1) {
+		put_word(test, addr - 1 + i, 1, 0x91);
+		KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(addr));
+		put_word(test, addr - 1 + i, 1, goexit[i]);
+	}
+
+	/* The call is cut off by the end of the mapping. */
+	addr = base + MAP_SIZE - 5;
+	put_code(test, addr - 1, goexit, sizeof(goexit) - 1);
+	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(addr));
 }
 
 /* The first bytes of an address space, and of a mapping, have nothing before them. */
@@ -517,6 +549,7 @@ static struct kunit_case unwind_user_frame_cases[] = {
 	KUNIT_CASE_PARAM(code_test, code_gen_params),
 	KUNIT_CASE(no_code_test),
 	KUNIT_CASE_PARAM(call_test, call_gen_params),
+	KUNIT_CASE(goexit_test),
 	KUNIT_CASE(call_edge_test),
 	KUNIT_CASE_PARAM(signal_test, signal_gen_params),
 	KUNIT_CASE(signal_loop_test),

@@ -447,10 +447,14 @@ struct rt_frame32 {
 	__u64			sigmask;
 };
 
+#define LOW_SIZE	65536
+/* Where in it the frame is, alone in its page. */
+#define FRAME_AT	32768
+
 FIXTURE(sigreturn) {
 	struct ring ring;
 	union record *record;
-	/* In the lower 4 GiB, with the jump at its start. */
+	/* In the lower 4 GiB, with the jump at its start; pages come back as they were. */
 	char *low;
 };
 
@@ -467,23 +471,22 @@ FIXTURE_VARIANT_ADD(sigreturn, rt_ia32) { .nr = 173, .int80 = true };
 FIXTURE_SETUP(sigreturn)
 {
 	static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
-	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_enter");
 	const void *landing = sigreturn_landing;
+	int fd = memfd_create("sigreturn", MFD_CLOEXEC);
 
-	if (attr.type == ~0U)
-		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
 	self->record = malloc(sizeof(*self->record));
-	self->low = mmap(NULL, 65536, PROT_READ | PROT_WRITE | PROT_EXEC,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	ASSERT_EQ(0, ftruncate(fd, LOW_SIZE));
+	self->low = mmap(NULL, LOW_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_SHARED | MAP_32BIT, fd, 0);
 	ASSERT_NE(MAP_FAILED, (void *)self->low);
+	close(fd);
 	memcpy(self->low, jump, sizeof(jump));
 	memcpy(self->low + sizeof(jump), &landing, sizeof(landing));
-	ASSERT_EQ(0, ring_open(&self->ring, &attr, 0, -1, 32));
-	ASSERT_EQ(0, ring_filter(&self->ring, "id", variant->nr));
 }
 
 FIXTURE_TEARDOWN(sigreturn)
 {
+	ring_close(&self->ring);
 	free(self->record);
 }
 
@@ -508,7 +511,7 @@ static void fill_context32(struct context32 *context, const char *ip, const char
 /* The stack pointer of the system call, behind the part that a signal return pops. */
 static void *make_frame(char *low, long nr)
 {
-	char *at = low + 32768, *sp = low + 16384;
+	char *at = low + FRAME_AT, *sp = low + FRAME_AT / 2;
 
 	if (nr == SYS_rt_sigreturn) {
 		struct frame64 *frame = (void *)at;
@@ -534,10 +537,15 @@ static void *make_frame(char *low, long nr)
 	return at + 4;
 }
 
-/* The trace is of the one who calls sigreturn, not of the one it returns to. */
-TEST_F(sigreturn, shows_caller)
+/*
+ * Return from a signal by a frame without its page, with the events of self->ring: one
+ * sample, whose trace is of the one who calls sigreturn, not of the one it returns to.
+ */
+static void sigreturn_test(struct __test_metadata *_metadata, FIXTURE_DATA(sigreturn) *self,
+			   const FIXTURE_VARIANT(sigreturn) *variant)
 {
 	const char *leaf = variant->int80 ? sigreturn_leaf_int80 : sigreturn_leaf_syscall;
+	void *sp = make_frame(self->low, variant->nr);
 	long moved = unwind_stat("empty_moved");
 	struct sample sample;
 	__u64 cookie;
@@ -547,7 +555,7 @@ TEST_F(sigreturn, shows_caller)
 	/* A kernel without this entry has SIGILL from the ud2 behind it. */
 	child = fork();
 	if (!child) {
-		sigreturn_asm(make_frame(self->low, variant->nr), variant->nr, variant->int80);
+		sigreturn_asm(sp, variant->nr, variant->int80);
 		_exit(0);
 	}
 	ASSERT_EQ(child, waitpid(child, &status, 0));
@@ -555,8 +563,9 @@ TEST_F(sigreturn, shows_caller)
 		SKIP(return, "the kernel has no such system call");
 	ASSERT_EQ(0, status);
 
+	ASSERT_EQ(0, madvise(self->low + FRAME_AT, sysconf(_SC_PAGESIZE), MADV_DONTNEED));
 	ring_enable(&self->ring);
-	sigreturn_asm(make_frame(self->low, variant->nr), variant->nr, variant->int80);
+	sigreturn_asm(sp, variant->nr, variant->int80);
 	ring_disable(&self->ring);
 
 	ASSERT_TRUE(ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE));
@@ -570,7 +579,33 @@ TEST_F(sigreturn, shows_caller)
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 	/* By the flush, not by the net below it. */
 	EXPECT_EQ(moved, unwind_stat("empty_moved"));
-	ring_close(&self->ring);
+}
+
+TEST_F(sigreturn, shows_caller)
+{
+	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_enter");
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, 0, -1, 32));
+	ASSERT_EQ(0, ring_filter(&self->ring, "id", variant->nr));
+	sigreturn_test(_metadata, self, variant);
+}
+
+/* A sample later in the system call: the page fault of the frame. */
+TEST_F(sigreturn, shows_caller_while_frame_is_read)
+{
+	struct perf_event_attr attr = tracepoint_attr("exceptions/page_fault_kernel");
+	unsigned long at = (uintptr_t)self->low + FRAME_AT;
+	char filter[100];
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and the events of exceptions");
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, 0, -1, 32));
+	snprintf(filter, sizeof(filter), "address >= %lu && address < %lu", at,
+		 at + sysconf(_SC_PAGESIZE));
+	ASSERT_EQ(0, ioctl(self->ring.fd, PERF_EVENT_IOC_SET_FILTER, filter));
+	sigreturn_test(_metadata, self, variant);
 }
 
 static void __attribute__((noreturn)) ptrace_landing(void)

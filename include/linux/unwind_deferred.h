@@ -33,6 +33,7 @@ bool unwind_user_walked(struct unwind_stacktrace *trace);
 void unwind_task_init(struct task_struct *task);
 void unwind_deferred_task_exit(void);
 void unwind_deferred_flush(void);
+void unwind_regs_change_begin(void);
 void unwind_deferred_exec(void);
 void unwind_deferred_regs_moved(void);
 void unwind_deferred_reset(void);
@@ -45,20 +46,6 @@ void unwind_deferred_reset(void);
 static inline bool unwind_deferred_pending(void)
 {
 	return atomic_long_read(&current->unwind_info.unwind_mask);
-}
-
-/**
- * unwind_regs_change_begin - from here on user registers are replaced, one by one
- *
- * Samples in between would have some of each context: they have none.
- *
- * Context: task context of current. What comes in between does not sleep.
- */
-static inline void unwind_regs_change_begin(void)
-{
-	/* Pairs with unwind_regs_changing() in interrupts and NMIs on top of this. */
-	WRITE_ONCE(current->unwind_info.regs_changing, true);
-	barrier();
 }
 
 /**

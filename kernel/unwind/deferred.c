@@ -25,8 +25,8 @@
  *  2. The task work clears UNWIND_PENDING, walks, and calls each tracer whose bit
  *     is set in unwind_mask and not in unwind_completed. Where the user registers
  *     are about to change for good (exec, sigreturn, exit, a probed instruction)
- *     a flush does the same ahead of time and leaves the task work queued, to
- *     find nothing left. Task work may run long before the entry ends: a tracer that
+ *     the same is done ahead of time and leaves the task work queued, to find
+ *     nothing left. Task work may run long before the entry ends: a tracer that
  *     serves many can ask for its callback once more.
  *  3. unwind_deferred_reset() forgets the entry. With UNWIND_PENDING set an NMI
  *     came too late for this exit: its callback runs from the next entry, which
@@ -406,9 +406,9 @@ unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
 	return BIT(bit);
 }
 
-/* Call the tracers of @due, but for those that may wait. */
-static void unwind_call(struct unwind_task_info *info, unsigned long due,
-			struct unwind_stacktrace *trace, u64 cookie)
+/* Call the tracers of @due, but for those that may wait. Returns who was not called. */
+static unsigned long unwind_call(struct unwind_task_info *info, unsigned long due,
+				 struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct unwind_work *work;
 	unsigned long bit;
@@ -428,19 +428,23 @@ static void unwind_call(struct unwind_task_info *info, unsigned long due,
 			break;
 	}
 	srcu_read_unlock(&unwind_srcu, idx);
+	return due;
 }
 
 /* Of those that may wait, the next of @due, claimed. */
 static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
-						unsigned long due)
+						unsigned long *due)
 {
 	struct unwind_work *work, *claimed = NULL;
+	unsigned long bit;
 	int idx;
 
 	idx = srcu_read_lock(&unwind_srcu);
 	list_for_each_entry_srcu(work, &unwind_works, list,
 				 srcu_read_lock_held(&unwind_srcu)) {
-		if (work->may_wait && unwind_claim_call(info, work, due)) {
+		bit = work->may_wait ? unwind_claim_call(info, work, *due) : 0;
+		if (bit) {
+			*due &= ~bit;
 			claimed = work;
 			break;
 		}
@@ -449,22 +453,26 @@ static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
 	return claimed;
 }
 
-/* Call all tracers of @due. What some of them wait for does not hold up the others. */
-static void unwind_call_all(struct unwind_task_info *info, unsigned long due,
-			    struct unwind_stacktrace *trace, u64 cookie)
+/*
+ * Call all tracers of @due. What some of them wait for does not hold up the others.
+ * Returns who was not called.
+ */
+static unsigned long unwind_call_all(struct unwind_task_info *info, unsigned long due,
+				     struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct unwind_work *work;
 
-	unwind_call(info, due, trace, cookie);
+	due = unwind_call(info, due, trace, cookie);
 	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
 	if (likely(!(due & READ_ONCE(unwind_bits_may_wait))))
-		return;
+		return due;
 
-	while ((work = unwind_claim_waiting(info, due))) {
+	while ((work = unwind_claim_waiting(info, &due))) {
 		/* One that may wait is never freed. */
 		work->func(work, trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
+	return due;
 }
 
 /* Is there an event to come of this entry? */
@@ -493,12 +501,12 @@ static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
  * Call the tracers that are due. The walk comes first and outside of the SRCU
  * section, and so does whatever else may wait for user memory, for as long as the
  * user likes: it must not make every unwind_deferred_cancel() wait with it. So who
- * asks meanwhile comes next.
+ * asks meanwhile comes next. Returns the bits that were due for nobody.
  */
-static void unwind_deliver(struct unwind_task_info *info)
+static unsigned long unwind_deliver(struct unwind_task_info *info)
 {
+	unsigned long due, done = 0, left = 0;
 	struct unwind_stacktrace trace = {};
-	unsigned long due, done = 0;
 	u64 cookie;
 
 	/* A bit may stay due for nobody, while its tracer is cancelled. */
@@ -511,11 +519,12 @@ static void unwind_deliver(struct unwind_task_info *info)
 		unwind_prepare(info, due, &trace, event);
 		if (event)
 			trace_user_unwind_stack(cookie, &trace);
-		unwind_call_all(info, due, &trace, cookie);
+		left |= unwind_call_all(info, due, &trace, cookie);
 		done |= due;
 	}
 	if (unlikely(trace.files))
 		unwind_put_files(&trace);
+	return left;
 }
 
 /* The end of an entry; interrupts are off, NMIs still come. */
@@ -592,9 +601,8 @@ static void unwind_deferred_work(struct callback_head *head)
 /**
  * unwind_deferred_flush - run due callbacks now
  *
- * For the last moment before current's user registers change for good while user
- * space is not yet to be resumed: in sigreturn before the frame is restored, at a
- * uprobe before the probed instruction is emulated or stepped.
+ * For a place where current's user registers are soon to change and what changes them
+ * may sleep: at a uprobe, before the probed instruction is emulated or stepped.
  *
  * Context: task context of current, may sleep and fault.
  */
@@ -604,6 +612,36 @@ void unwind_deferred_flush(void)
 
 	if (unlikely(atomic_long_read(&info->unwind_mask)))
 		unwind_deliver(info);
+}
+
+/**
+ * unwind_regs_change_begin - run due callbacks, then user registers are replaced
+ *
+ * For the last moment before current's user registers change for good while user
+ * space is not yet to be resumed: in sigreturn after the frame was read, in signal
+ * delivery, where the kernel carries out an instruction. unwind_regs_change_end() says
+ * that they are all there again. Samples in between would have some of each context:
+ * they have none.
+ *
+ * Context: task context of current, may sleep and fault; what comes in between does not.
+ */
+void unwind_regs_change_begin(void)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	unsigned long left = 0;
+
+	for (;;) {
+		unwind_test_point(UNWIND_TEST_POINT_CHANGE);
+		/* Pairs with unwind_regs_changing() in interrupts and NMIs on top of this. */
+		WRITE_ONCE(info->regs_changing, true);
+		barrier();
+		/* A request before the mark is for the old registers: deliver it with these. */
+		if (likely(!(unwind_bits_due(info) & ~left)))
+			return;
+
+		WRITE_ONCE(info->regs_changing, false);
+		left |= unwind_deliver(info);
+	}
 }
 
 /**
@@ -621,7 +659,7 @@ void unwind_deferred_exec(void)
 	/* Refuse first: what asked before is delivered, nothing can ask after. */
 	atomic_long_or(UNWIND_EXEC, &info->unwind_mask);
 	unwind_deliver(info);
-	/* Ends with the entry. */
+	/* Until the entry ends, or a signal sets the registers of the new program. */
 	unwind_regs_change_begin();
 	if (unwind_cache_is_large(info))
 		unwind_trim_cache(info);

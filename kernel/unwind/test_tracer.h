@@ -83,6 +83,8 @@ enum unwind_test_point {
 	UNWIND_TEST_POINT_WORK,
 	/* The last moment before the entry is forgotten. */
 	UNWIND_TEST_POINT_RESET,
+	/* The last moment before user registers are replaced. */
+	UNWIND_TEST_POINT_CHANGE,
 	/* Any instruction, see UNWIND_TEST_PROBE; @where is ignored, it traps. */
 	UNWIND_TEST_POINT_PROBE,
 	UNWIND_TEST_NR_POINTS,

@@ -480,6 +480,98 @@ TEST_F(point, nmi)
 	}
 }
 
+/* Asked for right before registers change, with nothing pending up to there. */
+FIXTURE(last_moment) {
+	int fd;
+};
+
+FIXTURE_VARIANT(last_moment) {
+	unsigned int where;
+};
+
+FIXTURE_VARIANT_ADD(last_moment, task) { UNWIND_TEST_TASK };
+/* Cannot see the registers, so nothing else notices that they changed. */
+FIXTURE_VARIANT_ADD(last_moment, nmi) { UNWIND_TEST_NMI };
+
+FIXTURE_SETUP(last_moment)
+{
+	SETUP_TRACERS(1);
+}
+
+FIXTURE_TEARDOWN(last_moment)
+{
+	close(self->fd);
+}
+
+/* The one trace ends with the workload, and begins with @head others. */
+static void expect_last_moment(struct __test_metadata *_metadata, int fd, unsigned int head)
+{
+	struct unwind_test_op result = OP_AT_RESULT(UNWIND_TEST_POINT_CHANGE);
+	struct unwind_test_event event;
+
+	ASSERT_EQ(0, tracer_run(fd, &result, 1));
+	EXPECT_EQ(0, result.ret);
+	EXPECT_NE(0, result.cookie);
+	ASSERT_TRUE(tracer_event(fd, &event));
+	EXPECT_EQ(result.cookie, event.cookie);
+	ASSERT_LE(head, event.nr);
+	EXPECT_EQ(-1, workload_check(event.entries + head, event.nr - head, DEPTH));
+	EXPECT_FALSE(tracer_event(fd, &event));
+}
+
+static void do_nothing(int sig)
+{
+	(void)sig;
+}
+
+TEST_F(last_moment, signal)
+{
+	struct unwind_test_op at = OP_AT(0, UNWIND_TEST_POINT_CHANGE, variant->where);
+	struct sigaction action = { .sa_handler = do_nothing };
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_EQ(0, tracer_op(self->fd, at));
+	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
+	expect_last_moment(_metadata, self->fd, 0);
+}
+
+/* A signal that is ignored after all: the system call begins anew, from its instruction. */
+TEST_F(last_moment, restart)
+{
+	struct unwind_test_op at = OP_AT(0, UNWIND_TEST_POINT_CHANGE, variant->where);
+	struct timespec timeout = { .tv_nsec = 1000 * 1000 };
+	__u64 blocked = 1ULL << (SIGUSR1 - 1), none = 0;
+
+	ASSERT_EQ(0, syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, NULL, 8));
+	ASSERT_NE(SIG_ERR, signal(SIGUSR1, SIG_IGN));
+	ASSERT_EQ(0, raise(SIGUSR1));
+	ASSERT_EQ(0, tracer_op(self->fd, at));
+	EXPECT_EQ(0, workload_syscall(DEPTH, SYS_ppoll, 0, 0, (long)&timeout, (long)&none, 8));
+	expect_last_moment(_metadata, self->fd, 0);
+}
+
+static int handler_fd;
+static struct unwind_test_op handler_op;
+
+static void run_op(int sig)
+{
+	(void)sig;
+	tracer_run(handler_fd, &handler_op, 1);
+}
+
+/* The handler's return is in the C library, and called from nowhere. */
+TEST_F(last_moment, sigreturn)
+{
+	struct sigaction action = { .sa_handler = run_op };
+
+	handler_fd = self->fd;
+	handler_op = (struct unwind_test_op)
+		OP_AT(0, UNWIND_TEST_POINT_CHANGE, variant->where);
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
+	expect_last_moment(_metadata, self->fd, 1);
+}
+
 /* Two tracers, one way to ask. */
 FIXTURE(pair) {
 	int fd;

@@ -108,7 +108,7 @@ kselftest() {
 # queue KERNEL KIND: one part. KIND is one of these:
 parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-sframe
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
-corpus sframe-corpus harness harness-quick lint"
+corpus sframe-corpus go harness harness-quick lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# What goes on for as long as it is told.
@@ -139,6 +139,10 @@ queue() {
 	stackprof)
 		build_tool bpf/stackprof VMLINUX_BTF="$BUILD/kernel-$kernel/vmlinux" test &&
 			vm "$kernel" stackprof "$LINUX/tools/bpf/stackprof" "$dir/stackprof"
+		;;
+	go)
+		build_tool testing/selftests/unwind/go all &&
+			vm "$kernel" go "$LINUX/tools/testing/selftests/unwind/go" "$dir/go"
 		;;
 	convert)
 		with=(PERF="$PERF_BIN/perf")
@@ -208,7 +212,7 @@ all() {
 		kselftest-sframe
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus \
-			sframe-corpus
+			sframe-corpus go
 		! build_tool sframe all test || each plain convert record sframe
 		[ -z "${LINT-}" ] || queue plain lint
 	fi

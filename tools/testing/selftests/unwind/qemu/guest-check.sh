@@ -5,7 +5,7 @@
 #
 #   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST | ftrace DIR |
 #	stackprof SOURCE PROGRAMS | sframe SOURCE PROGRAMS |
-#	record SOURCE PROGRAMS
+#	record SOURCE PROGRAMS | go SOURCE PROGRAMS
 set -u
 
 status_file=${TMPDIR:-/tmp}/status
@@ -75,6 +75,9 @@ sframe)
 	;;
 record)
 	"$2/test/perf.sh" "$3"
+	;;
+go)
+	"$2/test.sh" "$3"
 	;;
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do

@@ -26,6 +26,7 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_stats.h>
 
+#include "deferred_pass.h"
 #include "internal.h"
 
 static struct unwind_work perf_unwind_work;
@@ -296,7 +297,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	struct perf_buffer *rb;
 	unsigned int nr;
 
-	if (!event->attr.defer_output)
+	if (!event->attr.defer_output || !perf_deferred_turn(&deferred->pass, event))
 		return;
 
 	/*
@@ -317,7 +318,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 				PERF_RECORD_CALLCHAIN_DEFERRED,
 				PERF_RECORD_MISC_USER,
 				sizeof(record) + nr * sizeof(u64), event);
-	if (!perf_deferred_fits(&deferred->pass, record.header.size))
+	if (!perf_deferred_fits(&deferred->pass, event, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, deferred->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
@@ -335,34 +336,45 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 
 /**
  * perf_deferred_iterate - write a record to whom side-band delivery reaches
- * @output:	writes it to an event, unless the buffer has it; asks
- *		perf_deferred_fits(), and takes from @pass what it has written
+ * @output:	writes it to an event, unless the buffer has it; asks perf_deferred_turn()
+ *		and perf_deferred_fits(), and takes from @pass what it has written
  * @data:	for @output
  * @pass:	part of @data
  * @cpu:	a CPU
  *
- * A long stack goes to any number of buffers: in passes, between which others may run. Each
- * pass but the last has written a record. A buffer that is full is tried in each pass, and
- * counts as many lost records.
+ * A long stack goes to any number of buffers: in passes, between which others may run, and
+ * write records of their own to the same buffers. Each pass goes on where the one before
+ * has ended, so there are no more passes than events. For that the task stays on its CPU
+ * and keeps its context, which it would swap with a clone. Where events share a buffer, or
+ * the event of that place is closed, a buffer may get the record twice.
  *
  * Context: task context.
- * Return: true if events of @cpu were reached in all passes.
+ * Return: true if events of @cpu were reached.
  */
 bool perf_deferred_iterate(perf_iterate_f output, void *data,
 			   struct perf_deferred_pass *pass, int cpu)
 {
-	bool reached = true;
+	struct perf_event_context *ctx;
+	bool reached;
 
-	for (;;) {
-		*pass = PERF_DEFERRED_PASS;
-		scoped_guard(preempt) {
-			reached &= cpu == smp_processor_id();
-			perf_iterate_sb(output, data, NULL);
-		}
-		if (likely(!pass->more))
+	*pass = PERF_DEFERRED_PASS;
+	scoped_guard(preempt) {
+		reached = cpu == smp_processor_id();
+		perf_iterate_sb(output, data, NULL);
+		if (likely(!perf_deferred_more(pass)))
 			return reached;
-		cond_resched();
+		migrate_disable();
+		ctx = perf_pin_task_context(current);
 	}
+	do {
+		cond_resched();
+		scoped_guard(preempt)
+			perf_iterate_sb(output, data, NULL);
+	} while (perf_deferred_more(pass));
+	if (ctx)
+		perf_unpin_task_context(ctx);
+	migrate_enable();
+	return reached;
 }
 
 /* On another CPU, in an interrupt, while the task waits. */
@@ -386,10 +398,10 @@ static void perf_unwind_callback(struct unwind_work *work,
 	if (likely(perf_deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
 		   asked < 0))
 		return;
-	do {
-		deferred.pass = PERF_DEFERRED_PASS;
-	} while (!smp_call_function_single(asked, perf_deferred_remote, &deferred, true) &&
-		 deferred.pass.more);
+	deferred.pass = PERF_DEFERRED_PASS;
+	while (!smp_call_function_single(asked, perf_deferred_remote, &deferred, true) &&
+	       perf_deferred_more(&deferred.pass))
+		;
 }
 
 static int __init perf_unwind_init(void)

@@ -25,6 +25,7 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_stats.h>
 
+#include "deferred_pass.h"
 #include "internal.h"
 
 static struct unwind_work perf_user_state_work = { .no_trace = true };
@@ -176,7 +177,8 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	size_t size;
 	u16 stack;
 
-	if (!event->attr.defer_output || !event->attr.defer_user_state)
+	if (!event->attr.defer_output || !event->attr.defer_user_state ||
+	    !perf_deferred_turn(&state->pass, event))
 		return;
 
 	/* As for callchains, see perf_deferred_output(). */
@@ -203,7 +205,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 				PERF_RECORD_MISC_USER |
 				(state->stack.moved ? PERF_RECORD_MISC_USER_STATE_CHANGED : 0),
 				size, event);
-	if (!perf_deferred_fits(&state->pass, record.header.size))
+	if (!perf_deferred_fits(&state->pass, event, record.header.size))
 		return;
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;

@@ -38,8 +38,6 @@
 #define REGS		(BIT_OF(BP) | BIT_OF(SP) | BIT_OF(IP) | BIT_OF(R15))
 #define NR_REGS		4
 #define STACK		2048
-/* Of which one record is nearly full. */
-#define LONG_STACK	(64 * 1024UL)
 #define VSYSCALL_TIME	0xffffffffff600400UL
 
 /* The numbers that programs were built with. */
@@ -258,43 +256,7 @@ TEST_F(state, once_per_entry)
 	EXPECT_NO_MORE();
 }
 
-/* Marker and cookie are there without any callchain to put them behind. */
-/* Of a long stack all buffers get theirs, once, though not all in one go. */
-TEST_F(state, many_buffers)
-{
-	char *map = mmap(NULL, 2 * LONG_STACK, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	long call[7] = { SYS_getppid };
-	struct ring rings[4];
-	__u64 cookie = 0;
-
-	ASSERT_NE(MAP_FAILED, (void *)map);
-	self->attr.sample_stack_user = LONG_STACK - PAGE;
-	for (unsigned int i = 0; i < ARRAY_SIZE(rings); i++)
-		ASSERT_EQ(0, ring_open(&rings[i], &self->attr, 0, -1, 32));
-	for (unsigned int i = 0; i < ARRAY_SIZE(rings); i++)
-		ring_enable(&rings[i]);
-	workload_call_fp(map + LONG_STACK, 0, call);
-	for (unsigned int i = 0; i < ARRAY_SIZE(rings); i++) {
-		struct state state;
-
-		ring_disable(&rings[i]);
-		ASSERT_TRUE(ring_next_type(&rings[i], self->record,
-					   PERF_RECORD_USER_STATE_DEFERRED));
-		parse_state(self->record, &state);
-		EXPECT_EQ(LONG_STACK - PAGE, state.dyn_size);
-		EXPECT_EQ((uintptr_t)map + LONG_STACK, state.sp);
-		if (i) {
-			EXPECT_EQ(cookie, state.cookie);
-		}
-		cookie = state.cookie;
-		EXPECT_FALSE(ring_next_type(&rings[i], self->record,
-					    PERF_RECORD_USER_STATE_DEFERRED));
-		ring_close(&rings[i]);
-	}
-	munmap(map, 2 * LONG_STACK);
-}
-
+/* Marker and cookie are there without any callchain that they could follow. */
 TEST_F(state, no_callchain_at_all)
 {
 	struct sample sample;

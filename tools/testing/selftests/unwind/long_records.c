@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Records that are too long for all buffers to get theirs in one go: each buffer gets
+ * one all the same, and no more than one, whoever runs in between.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "perf_ring.h"
+#include "tracer.h"
+#include "workload.h"
+#include "harness.h"
+
+#define NR_RINGS	4
+/* The kernel copies 64 KiB in one go: one record. */
+#define STACK		(40 * 1024U)
+#define ABOVE		(64 * 1024U)
+/* Of the task that has the CPU, and of the one that takes it away; all fit a buffer. */
+#define CALLS		40
+#define TURNS		8
+#define RING_PAGES	512
+#define MAX_RECORDS	(CALLS + TURNS + 1)
+
+FIXTURE(long_records) {
+	struct perf_event_attr attr;
+	struct ring ring[NR_RINGS];
+	union record *record;
+	char *sp;
+};
+
+FIXTURE_SETUP(long_records)
+{
+	char *map = mmap(NULL, 2 * ABOVE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	self->sp = map + ABOVE;
+	self->record = malloc(sizeof(*self->record));
+	self->attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	if (self->attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	self->attr.defer_callchain = 0;
+	self->attr.defer_user_state = 1;
+	self->attr.exclude_callchain_user = 1;
+	self->attr.sample_type |= PERF_SAMPLE_STACK_USER;
+	self->attr.sample_stack_user = STACK;
+}
+
+FIXTURE_TEARDOWN(long_records)
+{
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ring_close(&self->ring[i]);
+	free(self->record);
+}
+
+/* Those of a record without registers. */
+static __u64 cookie_of(const union record *record)
+{
+	return record->words[1];
+}
+
+static __u64 sp_of(const union record *record)
+{
+	return record->words[3];
+}
+
+static __u64 dyn_size_of(const union record *record)
+{
+	__u64 size = record->words[5];
+
+	return size ? record->words[6 + size / 8] : 0;
+}
+
+static void call_getppid(char *sp)
+{
+	long call[7] = { SYS_getppid };
+
+	workload_call_fp(sp, 0, call);
+}
+
+TEST_F(long_records, one_task)
+{
+	__u64 cookie = 0;
+
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, 0, -1, 32));
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ring_enable(&self->ring[i]);
+	call_getppid(self->sp);
+	for (unsigned int i = 0; i < NR_RINGS; i++) {
+		struct ring *ring = &self->ring[i];
+
+		ring_disable(ring);
+		ASSERT_TRUE(ring_next_type(ring, self->record,
+					   PERF_RECORD_USER_STATE_DEFERRED));
+		EXPECT_EQ(STACK, dyn_size_of(self->record));
+		EXPECT_EQ((uintptr_t)self->sp, sp_of(self->record));
+		if (i) {
+			EXPECT_EQ(cookie, cookie_of(self->record));
+		}
+		cookie = cookie_of(self->record);
+		EXPECT_FALSE(ring_next_type(ring, self->record,
+					    PERF_RECORD_USER_STATE_DEFERRED));
+	}
+}
+
+/* Without a pause: nearly all of its time is that of records. */
+static int ask_at_once(char *sp)
+{
+	for (unsigned int i = 0; i < CALLS; i++)
+		call_getppid(sp);
+	return 0;
+}
+
+/* Takes the CPU when it wants to ask, which is when the other may be preempted. */
+static int ask_in_turns(char *sp)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+	const struct timespec pause = { .tv_nsec = 1000 * 1000 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		return 1;
+	for (unsigned int i = 0; i < TURNS; i++) {
+		nanosleep(&pause, NULL);
+		call_getppid(sp);
+	}
+	return 0;
+}
+
+static __u32 tid_of(const union record *record)
+{
+	/* Of the sample_id of RING_SAMPLE_TYPE: pid and tid, time, CPU. */
+	return record->words[record->header.size / 8 - 3] >> 32;
+}
+
+static pid_t start(int (*ask)(char *sp), char *sp)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(ask(sp));
+	return child;
+}
+
+/* What one task writes to a buffer between two passes of another must not matter. */
+static void two_tasks(struct __test_metadata *_metadata, FIXTURE_DATA(long_records) *self,
+		      pid_t pid)
+{
+	__u64 cookies[MAX_RECORDS];
+	pid_t at_once, in_turns;
+	int status;
+
+	ASSERT_EQ(0, pin_to(0));
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, pid, 0, RING_PAGES));
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ring_enable(&self->ring[i]);
+	at_once = start(ask_at_once, self->sp);
+	ASSERT_LT(0, at_once);
+	in_turns = start(ask_in_turns, self->sp);
+	ASSERT_LT(0, in_turns);
+	ASSERT_EQ(in_turns, waitpid(in_turns, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(at_once, waitpid(at_once, &status, 0));
+	EXPECT_EQ(0, status);
+
+	for (unsigned int i = 0; i < NR_RINGS; i++) {
+		unsigned int nr = 0, turns = 0;
+
+		ring_disable(&self->ring[i]);
+		while (nr < MAX_RECORDS && ring_next_type(&self->ring[i], self->record,
+							  PERF_RECORD_USER_STATE_DEFERRED)) {
+			cookies[nr++] = cookie_of(self->record);
+			turns += tid_of(self->record) == in_turns;
+		}
+		EXPECT_EQ(CALLS + TURNS, nr);
+		EXPECT_EQ(TURNS, turns);
+		for (unsigned int a = 0; a < nr; a++) {
+			for (unsigned int b = 0; b < a; b++)
+				EXPECT_NE(cookies[a], cookies[b]);
+		}
+	}
+}
+
+TEST_F(long_records, tasks_of_one_cpu)
+{
+	two_tasks(_metadata, self, -1);
+}
+
+/* Which swap their events instead of switching them. */
+TEST_F(long_records, clones)
+{
+	self->attr.inherit = 1;
+	two_tasks(_metadata, self, 0);
+}
+
+TEST_HARNESS_MAIN

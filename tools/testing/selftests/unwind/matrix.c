@@ -484,7 +484,8 @@ static void run_child(struct __test_metadata *_metadata, int go, unsigned int pa
 	if (run.shape->flags & CASE_HANGS)
 		pthread_join(thread, NULL);
 	if (run.shared->err == -ENOSYS)
-		SKIP(return, "no %s", run.shape->what);
+		SKIP(return, "needs what is missing here: %s, %s", run.context->what,
+		     run.shape->what);
 	ASSERT_EQ(0, run.shared->err) {
 		TH_LOG("no stack for %s, %s", run.context->what, run.shape->what);
 	}

@@ -219,6 +219,18 @@ static void ipi_poke(struct run *run)
 	ioctl(run->poke_fd, PERF_EVENT_IOC_DISABLE, 0);
 }
 
+/* Without UMIP the CPU carries out the instruction itself: the kernel's answer is 0. */
+static int umip_setup(struct run *run)
+{
+	struct {
+		__u16	limit;
+		__u64	base;
+	} __attribute__((packed)) table = { .limit = 1 };
+
+	asm volatile("sgdt %0" : "=m"(table));
+	return table.limit ? -ENOSYS : 0;
+}
+
 static void iopl_args(struct run *run, __u64 *args)
 {
 	if (iopl(3))
@@ -355,8 +367,8 @@ const struct context matrix_contexts[] = {
 	  .flags = CONTEXT_REFUSED },
 	{ 14, "io worker", CALLS(io_uring_enter, 426), .setup = uring_setup, .args = uring_args,
 	  .flags = CONTEXT_REFUSED },
-	{ 15, "UMIP", on_page_fault, 1, .trigger = TRIGGER_SGDT, .flags = CONTEXT_TWICE,
-	  .traces = 2 },
+	{ 15, "UMIP", on_page_fault, 1, .trigger = TRIGGER_SGDT, .setup = umip_setup,
+	  .flags = CONTEXT_TWICE, .traces = 2 },
 	/* Of two breakpoints at one address QEMU hits one. */
 	{ 15, "IOPL", on_read_of_code, 1, .trigger = TRIGGER_CLI, .args = iopl_args,
 	  .flags = CONTEXT_TWICE | CONTEXT_NOT_IN_PLACE, .traces = 2 },

@@ -41,15 +41,11 @@
 #include <linux/hardirq.h>
 #include <linux/irqflags.h>
 #include <linux/mm.h>
-#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/ptrace.h>
-#include <linux/rculist.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
-#include <linux/srcu.h>
 #include <linux/task_work.h>
 #include <linux/unwind_deferred.h>
 
@@ -59,16 +55,8 @@
 #include "regs.h"
 #include "test_tracer.h"
 #include "text.h"
+#include "tracers.h"
 #include "unwind.h"
-
-static DEFINE_MUTEX(unwind_mutex);
-static LIST_HEAD(unwind_works);
-static unsigned long unwind_bits_used = UNWIND_RESERVED_BITS;
-/* What tracers are like; a bit of these changes only while it is nobody's. */
-static unsigned long unwind_bits_no_trace;
-static unsigned long unwind_bits_want_files;
-static unsigned long unwind_bits_may_wait;
-DEFINE_STATIC_SRCU(unwind_srcu);
 
 /* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
 static DEFINE_PER_CPU(u32, unwind_entry_count);
@@ -374,107 +362,6 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	return 0;
 }
 
-/* Tracers that asked in this entry and were not called yet. */
-static unsigned long unwind_bits_due(struct unwind_task_info *info)
-{
-	return atomic_long_read(&info->unwind_mask) &
-	       ~atomic_long_read(&info->unwind_completed) &
-	       ~UNWIND_RESERVED_BITS;
-}
-
-/*
- * The bit of this tracer, if it is its time: it counts as called from here on. Inline, as
- * each delivery comes here.
- */
-static __always_inline unsigned long
-unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
-		  unsigned long due)
-{
-	/*
-	 * Pairs with unwind_deferred_init(): with a new owner's bit come masks from
-	 * which cancel has swept the old one's requests.
-	 */
-	int bit = smp_load_acquire(&work->bit);
-
-	if (bit < UNWIND_TRACER_SHIFT || !(unwind_bits_due(info) & due & BIT(bit)))
-		return 0;
-	/* A new owner of the bit, whose request has queued the work again. */
-	if (!work->no_trace && !info->walked)
-		return 0;
-
-	atomic_long_or(BIT(bit), &info->unwind_completed);
-	return BIT(bit);
-}
-
-/* Call the tracers of @due, but for those that may wait. Returns who was not called. */
-static unsigned long unwind_call(struct unwind_task_info *info, unsigned long due,
-				 struct unwind_stacktrace *trace, u64 cookie)
-{
-	struct unwind_work *work;
-	unsigned long bit;
-	int idx;
-
-	idx = srcu_read_lock(&unwind_srcu);
-	list_for_each_entry_srcu(work, &unwind_works, list,
-				 srcu_read_lock_held(&unwind_srcu)) {
-		bit = work->may_wait ? 0 : unwind_claim_call(info, work, due);
-		if (!bit)
-			continue;
-		work->func(work, trace, cookie);
-		unwind_count(UNWIND_STAT_CALLBACKS);
-		/* Most often there is one. */
-		due &= ~bit;
-		if (!due)
-			break;
-	}
-	srcu_read_unlock(&unwind_srcu, idx);
-	return due;
-}
-
-/* Of those that may wait, the next of @due, claimed. */
-static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
-						unsigned long *due)
-{
-	struct unwind_work *work, *claimed = NULL;
-	unsigned long bit;
-	int idx;
-
-	idx = srcu_read_lock(&unwind_srcu);
-	list_for_each_entry_srcu(work, &unwind_works, list,
-				 srcu_read_lock_held(&unwind_srcu)) {
-		bit = work->may_wait ? unwind_claim_call(info, work, *due) : 0;
-		if (bit) {
-			*due &= ~bit;
-			claimed = work;
-			break;
-		}
-	}
-	srcu_read_unlock(&unwind_srcu, idx);
-	return claimed;
-}
-
-/*
- * Call all tracers of @due. What some of them wait for does not hold up the others.
- * Returns who was not called.
- */
-static unsigned long unwind_call_all(struct unwind_task_info *info, unsigned long due,
-				     struct unwind_stacktrace *trace, u64 cookie)
-{
-	struct unwind_work *work;
-
-	due = unwind_call(info, due, trace, cookie);
-	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
-	if (likely(!(due & READ_ONCE(unwind_bits_may_wait))))
-		return due;
-
-	while ((work = unwind_claim_waiting(info, &due))) {
-		/* One that may wait is never freed. */
-		work->func(work, trace, cookie);
-		unwind_count(UNWIND_STAT_CALLBACKS);
-	}
-	return due;
-}
-
 /* Is there an event to come of this entry? */
 static bool unwind_wants_event(struct unwind_task_info *info)
 {
@@ -519,7 +406,7 @@ static unsigned long unwind_deliver(struct unwind_task_info *info)
 		unwind_prepare(info, due, &trace, event);
 		if (event)
 			trace_user_unwind_stack(cookie, &trace);
-		left |= unwind_call_all(info, due, &trace, cookie);
+		left |= unwind_call_tracers(info, due, &trace, cookie);
 		done |= due;
 	}
 	if (unlikely(trace.files))
@@ -741,110 +628,6 @@ void unwind_task_init(struct task_struct *task)
 void unwind_deferred_reset(void)
 {
 	unwind_reset_entry(&current->unwind_info);
-}
-
-/* Readers see it without a lock, see unwind_prepare() and unwind_call_all(). */
-static void unwind_assign_bit(unsigned long *bits, unsigned long bit, bool set)
-{
-	lockdep_assert_held(&unwind_mutex);
-	WRITE_ONCE(*bits, set ? *bits | BIT(bit) : *bits & ~BIT(bit));
-}
-
-/**
- * unwind_deferred_init - register a tracer
- * @work:	the tracer, not registered
- * @func:	its callback
- *
- * Context: task context, may sleep.
- * Return: 0, -EINVAL when @work is registered, -EBUSY when all tracer bits are
- * taken: there are UNWIND_MAX_TRACERS.
- */
-int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
-{
-	unsigned long bit;
-
-	guard(mutex)(&unwind_mutex);
-
-	if (work->bit >= UNWIND_TRACER_SHIFT)
-		return -EINVAL;
-
-	bit = find_first_zero_bit(&unwind_bits_used, BITS_PER_LONG);
-	if (bit >= BITS_PER_LONG)
-		return -EBUSY;
-
-	unwind_bits_used |= BIT(bit);
-	/* Before the bit, as those who look at them do so after it. */
-	unwind_assign_bit(&unwind_bits_no_trace, bit, work->no_trace);
-	unwind_assign_bit(&unwind_bits_want_files, bit, work->want_files);
-	unwind_assign_bit(&unwind_bits_may_wait, bit, work->may_wait);
-	work->func = func;
-	list_add_tail_rcu(&work->list, &unwind_works);
-	/*
-	 * Last, so that a granted request finds the work on the list. Pairs with
-	 * unwind_claim_call() and unwind_deferred_request_regs().
-	 */
-	smp_store_release(&work->bit, bit);
-	return 0;
-}
-
-/* Take a bit that nobody can set any more out of all tasks' masks. */
-static void unwind_sweep_bit(unsigned long bit)
-{
-	struct task_struct *p, *t;
-
-	guard(rcu)();
-	for_each_process_thread(p, t) {
-		atomic_long_andnot(bit, &t->unwind_info.unwind_mask);
-		atomic_long_andnot(bit, &t->unwind_info.unwind_completed);
-	}
-}
-
-/**
- * unwind_deferred_cancel - unregister a tracer
- * @work:	the tracer; one that is not registered is left alone
- *
- * When this returns the callback is not running and never will, but for a @work that
- * &unwind_work.may_wait: of that, one that was claimed before may still run. Requests
- * that were granted and not delivered yet are dropped. @work can be freed or
- * registered again.
- *
- * Context: task context, may sleep; not from a callback.
- */
-void unwind_deferred_cancel(struct unwind_work *work)
-{
-	int bit;
-
-	might_sleep();
-	guard(mutex)(&unwind_mutex);
-
-	bit = work->bit;
-	if (bit < UNWIND_TRACER_SHIFT)
-		return;
-
-	list_del_rcu(&work->list);
-	WRITE_ONCE(work->bit, -1);
-
-	/* Requests that still saw the bit have set it now, ... */
-	synchronize_rcu();
-	/* ... no callback is running that found the work, ... */
-	synchronize_srcu(&unwind_srcu);
-	/* ... and before its next owner asks, nobody remembers this one, */
-	unwind_sweep_bit(BIT(bit));
-	/* ... not even an unwind_reset_entry() that read it before. */
-	synchronize_rcu();
-	unwind_bits_used &= ~BIT(bit);
-}
-
-/**
- * unwind_nr_tracers - how many tracers there are
- *
- * Return: those that are registered, and those that are about to be gone.
- */
-unsigned int unwind_nr_tracers(void)
-{
-	guard(mutex)(&unwind_mutex);
-
-	return hweight_long(unwind_bits_used & ~UNWIND_RESERVED_BITS);
 }
 
 #ifdef CONFIG_UNWIND_USER_KUNIT_TEST

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The tracers, as those see them that deliver.
+ */
+#ifndef _KERNEL_UNWIND_TRACERS_H
+#define _KERNEL_UNWIND_TRACERS_H
+
+#include <linux/atomic.h>
+#include <linux/srcu.h>
+#include <linux/types.h>
+#include <linux/unwind_deferred_types.h>
+
+#include "unwind.h"
+
+struct unwind_stacktrace;
+
+/* What tracers are like; a bit of these changes only while it is nobody's. */
+extern unsigned long unwind_bits_no_trace;
+extern unsigned long unwind_bits_want_files;
+
+/* Callbacks run under it. */
+extern struct srcu_struct unwind_srcu;
+
+/**
+ * unwind_bits_due - tracers that asked in this entry and were not called yet
+ * @info:	current's
+ *
+ * Context: task context of current.
+ * Return: their bits; also those of tracers that are being cancelled.
+ */
+static inline unsigned long unwind_bits_due(struct unwind_task_info *info)
+{
+	return atomic_long_read(&info->unwind_mask) &
+	       ~atomic_long_read(&info->unwind_completed) &
+	       ~UNWIND_RESERVED_BITS;
+}
+
+unsigned long unwind_call_tracers(struct unwind_task_info *info, unsigned long due,
+				  struct unwind_stacktrace *trace, u64 cookie);
+
+#endif /* _KERNEL_UNWIND_TRACERS_H */

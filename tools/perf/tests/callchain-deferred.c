@@ -611,6 +611,23 @@ static int test__no_memory(struct test_suite *test __maybe_unused, int subtest _
 	return TEST_OK;
 }
 
+/* Records that are known beforehand, with what is in them or without. */
+static int add_records(struct callchain_deferred *cd, u64 nr, bool keep)
+{
+	union perf_event event;
+	struct perf_sample sample;
+	u64 i;
+
+	for (i = 0; i < nr; i++) {
+		const struct step step = { R, i % 1000, i << 32 | 1, 2 };
+
+		step__event(&step, 0, &event, &sample);
+		TEST_EQUAL("record", callchain_deferred__add(cd, &event.callchain_deferred,
+							     &sample, keep), 0);
+	}
+	return TEST_OK;
+}
+
 /* Many samples wait at the same time; the cost of each must not depend on that. */
 
 static int time_merge(u64 nr, bool beforehand, double *secs)
@@ -618,22 +635,14 @@ static int time_merge(u64 nr, bool beforehand, double *secs)
 	const struct callchain_deferred_limits limits = { .max_bytes = beforehand ? 0 : SIZE_MAX };
 	struct ctx ctx = {};
 	struct timespec t0, t1;
-	union perf_event event;
-	struct perf_sample sample;
 	u64 i, time = 0;
-	int ret;
 
 	ctx.cd = callchain_deferred__new(&ctx_ops, &ctx, &limits);
 	TEST_ASSERT_VAL("memory", ctx.cd);
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
-	for (i = 0; beforehand && i < nr; i++) {
-		const struct step step = { R, i % 1000, i << 32 | 1, 2 };
-
-		step__event(&step, 0, &event, &sample);
-		ret = callchain_deferred__add(ctx.cd, &event.callchain_deferred, &sample, true);
-		TEST_EQUAL("record", ret, 0);
-	}
+	if (beforehand && add_records(ctx.cd, nr, true))
+		return TEST_FAIL;
 	for (i = 0; i < nr; i++) {
 		const struct step step = { S, i % 1000, i << 32 | 1, 0 };
 
@@ -693,13 +702,8 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 	/* What is in the records does not matter here. */
 	ctx.cd = callchain_deferred__new(&ctx_ops, &ctx, &limits);
 	TEST_ASSERT_VAL("memory", ctx.cd);
-	for (i = 0; i < nr; i++) {
-		const struct step step = { R, i % 1000, i << 32 | 1, 2 };
-
-		step__event(&step, 0, &event, &sample);
-		TEST_EQUAL("record", callchain_deferred__add(ctx.cd, &event.callchain_deferred,
-							     &sample, false), 0);
-	}
+	if (add_records(ctx.cd, nr, false))
+		return TEST_FAIL;
 	pr_debug("%" PRI_lu64 " records: %zu bytes\n", (__u64)nr,
 		 callchain_deferred__held_bytes(ctx.cd));
 	TEST_ASSERT_VAL("bytes of a record", callchain_deferred__held_bytes(ctx.cd) <= nr * 26);

@@ -345,8 +345,9 @@ static void perf_deferred_output(struct perf_event *event, void *data)
  * A long stack goes to any number of buffers: in passes, between which others may run, and
  * write records of their own to the same buffers. Each pass goes on where the one before
  * has ended, so there are no more passes than events. For that the task stays on its CPU
- * and keeps its context, which it would swap with a clone. Where events share a buffer, or
- * the event of that place is closed, a buffer may get the record twice.
+ * and keeps its context, which it would swap with a clone. If the event of that place is
+ * closed or disabled in between, they begin anew, PERF_DEFERRED_ANEW times at most. Then,
+ * or where events share a buffer, a buffer may get the record twice.
  *
  * Context: task context.
  * Return: true if events of @cpu were reached.

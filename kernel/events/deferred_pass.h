@@ -9,6 +9,7 @@
 #include <linux/compiler.h>
 #include <linux/limits.h>
 #include <linux/types.h>
+#include <linux/unwind_stats.h>
 
 struct perf_event;
 
@@ -17,16 +18,24 @@ struct perf_event;
  * @from:	where it begins, and then where the next one goes on, or NULL: an event
  *		that may be gone by then, so it is compared and never followed
  * @left:	how many bytes it may still copy
+ * @anew:	how many of the passes to come may begin with the first event again, as
+ *		the one at @from is gone
  * @more:	it has ended, before the last event
  */
 struct perf_deferred_pass {
 	const struct perf_event		*from;
 	unsigned int			left;
+	unsigned int			anew;
 	bool				more;
 };
 
+/* Whoever closes events, or disables them, does not keep a task busy for longer. */
+#define PERF_DEFERRED_ANEW	16
+
 /* The first one; the longest record fits. */
-#define PERF_DEFERRED_PASS	((struct perf_deferred_pass) { .left = U16_MAX })
+#define PERF_DEFERRED_PASS	((struct perf_deferred_pass) {	\
+	.left = U16_MAX, .anew = PERF_DEFERRED_ANEW,		\
+})
 
 /**
  * perf_deferred_turn - is it the turn of an event?
@@ -66,18 +75,27 @@ static inline bool perf_deferred_fits(struct perf_deferred_pass *pass,
  * perf_deferred_more - is there another pass?
  * @pass:	the one that is over; becomes the next one
  *
- * If the event that it was to begin with is gone, it begins with the first one again, and
- * the buffers know what they have.
+ * If the event that it was to begin with is gone, the next one begins with the first event
+ * again, and the buffers know what they have. That happens PERF_DEFERRED_ANEW times at
+ * most. After that the buffers that have no record get none, which is counted.
  *
  * Return: true if so.
  */
 static inline bool perf_deferred_more(struct perf_deferred_pass *pass)
 {
-	const struct perf_event *from = pass->more ? pass->from : NULL;
-	bool again = pass->more || pass->from;
-
-	*pass = (struct perf_deferred_pass) { .from = from, .left = U16_MAX };
-	return again;
+	if (!pass->more) {
+		if (likely(!pass->from))
+			return false;
+		if (!pass->anew) {
+			unwind_count(UNWIND_STAT_BUFFERS_MISSED);
+			return false;
+		}
+		pass->anew--;
+		pass->from = NULL;
+	}
+	pass->left = U16_MAX;
+	pass->more = false;
+	return true;
 }
 
 #endif /* _KERNEL_EVENTS_DEFERRED_PASS_H */

@@ -42,6 +42,7 @@ static const char * const unwind_stat_names[] = {
 	[UNWIND_STAT_STATES_MOVED]	= "states_moved",
 	[UNWIND_STAT_STATES_UNHEARD]	= "states_unheard",
 	[UNWIND_STAT_THIRD_CPU]		= "third_cpu",
+	[UNWIND_STAT_BUFFERS_MISSED]	= "buffers_missed",
 };
 
 static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);

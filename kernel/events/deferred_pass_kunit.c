@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of the passes in which records go to many events.
+ *
+ * The events here are numbers, as a pass compares them and never follows them.
+ */
+#include <kunit/test.h>
+#include <linux/percpu.h>
+
+#include "deferred_pass.h"
+
+#define MAX_EVENTS	64
+/* Two of them fit a pass, three do not. */
+#define THIRD		(U16_MAX / 3 + 1)
+
+/**
+ * struct event - one of those that side-band delivery reaches
+ * @size:	of its record
+ * @gone:	closed, or disabled
+ * @marked:	its buffer knows that it has the record
+ * @written:	how often it got it
+ */
+struct event {
+	unsigned int	size;
+	bool		gone;
+	bool		marked;
+	unsigned int	written;
+};
+
+/**
+ * struct delivery - of one record
+ * @events:	to whom
+ * @nr:		how many of them
+ * @passes:	how many it took
+ * @after:	what others do after a pass, or NULL
+ */
+struct delivery {
+	struct event	events[MAX_EVENTS];
+	unsigned int	nr;
+	unsigned int	passes;
+	void		(*after)(struct delivery *d, const struct perf_deferred_pass *pass);
+};
+
+static const struct perf_event *name_of(const struct event *event)
+{
+	return (const struct perf_event *)event;
+}
+
+static struct event *next_one(const struct perf_deferred_pass *pass)
+{
+	return (struct event *)pass->from;
+}
+
+static void output(struct perf_deferred_pass *pass, struct event *event)
+{
+	if (event->gone || !perf_deferred_turn(pass, name_of(event)) || event->marked ||
+	    !perf_deferred_fits(pass, name_of(event), event->size))
+		return;
+	pass->left -= event->size;
+	event->marked = true;
+	event->written++;
+}
+
+static void deliver(struct kunit *test, struct delivery *d)
+{
+	struct perf_deferred_pass pass = PERF_DEFERRED_PASS;
+
+	do {
+		KUNIT_ASSERT_LE(test, ++d->passes, 2 * MAX_EVENTS + PERF_DEFERRED_ANEW);
+		for (unsigned int i = 0; i < d->nr; i++)
+			output(&pass, &d->events[i]);
+		if (d->after)
+			d->after(d, &pass);
+	} while (perf_deferred_more(&pass));
+}
+
+static struct delivery *new_delivery(struct kunit *test, unsigned int nr, unsigned int size)
+{
+	struct delivery *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, d);
+	d->nr = nr;
+	for (unsigned int i = 0; i < nr; i++)
+		d->events[i].size = size;
+	return d;
+}
+
+static void expect_written(struct kunit *test, const struct delivery *d, unsigned int times)
+{
+	for (unsigned int i = 0; i < d->nr; i++)
+		KUNIT_EXPECT_EQ(test, d->events[i].written, d->events[i].gone ? 0 : times);
+}
+
+static unsigned long buffers_missed(void)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(unwind_stats[UNWIND_STAT_BUFFERS_MISSED], cpu));
+	return sum;
+}
+
+static void nobody_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, 0, 0);
+
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 1);
+}
+
+static void as_many_as_fit_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, MAX_EVENTS, U16_MAX / MAX_EVENTS);
+
+	d->events[0].size = U16_MAX - (MAX_EVENTS - 1) * d->events[1].size;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 1);
+	expect_written(test, d, 1);
+}
+
+static void one_byte_more_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, MAX_EVENTS, U16_MAX / MAX_EVENTS);
+
+	d->events[0].size = U16_MAX - (MAX_EVENTS - 1) * d->events[1].size + 1;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 2);
+	expect_written(test, d, 1);
+}
+
+static void longest_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, MAX_EVENTS, U16_MAX);
+
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, MAX_EVENTS);
+	expect_written(test, d, 1);
+}
+
+/* A short one after a long one that does not fit waits for its turn, too. */
+static void in_order_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, 3, THIRD);
+
+	d->events[1].size = U16_MAX;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 3);
+	expect_written(test, d, 1);
+}
+
+/* Another task's record takes the place of the mark. */
+static void overwrite(struct delivery *d, const struct perf_deferred_pass *pass)
+{
+	for (unsigned int i = 0; i < d->nr; i++)
+		d->events[i].marked = false;
+}
+
+static void others_in_between_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, MAX_EVENTS, THIRD);
+
+	d->after = overwrite;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, MAX_EVENTS / 2);
+	expect_written(test, d, 1);
+}
+
+static void close_next(struct delivery *d, const struct perf_deferred_pass *pass)
+{
+	if (pass->more && d->passes <= PERF_DEFERRED_ANEW)
+		next_one(pass)->gone = true;
+}
+
+/* The others get it all the same, and no more than once. */
+static void next_is_closed_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, MAX_EVENTS, THIRD);
+	unsigned long missed = buffers_missed();
+
+	d->after = close_next;
+	deliver(test, d);
+	expect_written(test, d, 1);
+	KUNIT_EXPECT_TRUE(test, d->events[2].gone);
+	KUNIT_EXPECT_EQ(test, buffers_missed(), missed);
+}
+
+static void close_last(struct delivery *d, const struct perf_deferred_pass *pass)
+{
+	d->events[d->nr - 1].gone = true;
+}
+
+static void last_is_closed_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, 3, THIRD);
+	unsigned long missed = buffers_missed();
+
+	d->after = close_last;
+	deliver(test, d);
+	expect_written(test, d, 1);
+	KUNIT_EXPECT_EQ(test, buffers_missed(), missed);
+}
+
+/* An event that is enabled again when its turn is over, with a mark that does not last. */
+static void blink(struct delivery *d, const struct perf_deferred_pass *pass)
+{
+	overwrite(d, pass);
+	for (unsigned int i = 0; i < d->nr; i++)
+		d->events[i].gone = false;
+	if (pass->more)
+		next_one(pass)->gone = true;
+}
+
+static void endless_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, 3, THIRD);
+	unsigned long missed = buffers_missed();
+
+	d->after = blink;
+	deliver(test, d);
+	/* Each begins anew, and finds the place at which it was to go on gone. */
+	KUNIT_EXPECT_LE(test, d->passes, 2 * PERF_DEFERRED_ANEW + 2);
+	KUNIT_EXPECT_EQ(test, buffers_missed(), missed + 1);
+}
+
+static struct kunit_case perf_deferred_pass_cases[] = {
+	KUNIT_CASE(nobody_test),
+	KUNIT_CASE(as_many_as_fit_test),
+	KUNIT_CASE(one_byte_more_test),
+	KUNIT_CASE(longest_test),
+	KUNIT_CASE(in_order_test),
+	KUNIT_CASE(others_in_between_test),
+	KUNIT_CASE(next_is_closed_test),
+	KUNIT_CASE(last_is_closed_test),
+	KUNIT_CASE(endless_test),
+	{}
+};
+
+static struct kunit_suite perf_deferred_pass_suite = {
+	.name		= "perf_deferred_pass",
+	.test_cases	= perf_deferred_pass_cases,
+};
+
+kunit_test_suite(perf_deferred_pass_suite);

@@ -5,7 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -27,6 +29,11 @@
 #define TURNS		8
 #define RING_PAGES	512
 #define MAX_RECORDS	(CALLS + TURNS + 1)
+
+/* A callchain as long as a record can be, or nearly. */
+#define MAX_STACK	"kernel/perf_event_max_stack"
+#define DEEP		8000
+#define DEEP_RINGS	3
 
 FIXTURE(long_records) {
 	struct perf_event_attr attr;
@@ -199,6 +206,136 @@ TEST_F(long_records, clones)
 {
 	self->attr.inherit = 1;
 	two_tasks(_metadata, self, 0);
+}
+
+/*
+ * Disables the first events and enables them again, time after time, so that the one at
+ * which a pass is to go on is gone every now and then. Ends when the other task says so.
+ */
+static int disable_in_turns(struct ring *rings, unsigned int nr, const volatile bool *end)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+	const struct timespec pause = { .tv_nsec = 100 * 1000 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		return 1;
+	while (!*end) {
+		for (unsigned int i = 0; i < nr; i++)
+			ring_disable(&rings[i]);
+		nanosleep(&pause, NULL);
+		for (unsigned int i = 0; i < nr; i++)
+			ring_enable(&rings[i]);
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+/* The one whose event stays gets all of them, wherever it is among the others. */
+TEST_F(long_records, others_are_disabled)
+{
+	struct ring *last = &self->ring[NR_RINGS - 1];
+	long missed = unwind_stat("buffers_missed");
+	unsigned int nr = 0;
+	__u64 cookie = 0;
+	int status;
+	bool *end;
+	pid_t pid;
+
+	end = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)end);
+	ASSERT_EQ(0, pin_to(0));
+	/* Events are reached in the opposite order: the one that stays comes last. */
+	ASSERT_EQ(0, ring_open(last, &self->attr, -1, 0, RING_PAGES));
+	for (unsigned int i = 0; i < NR_RINGS - 1; i++)
+		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, -1, 0, RING_PAGES));
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ring_enable(&self->ring[i]);
+	pid = fork();
+	if (!pid)
+		_exit(disable_in_turns(self->ring, NR_RINGS - 1, end));
+	ASSERT_LT(0, pid);
+	ask_at_once(self->sp);
+	*end = true;
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+
+	ring_disable(last);
+	while (ring_next_type(last, self->record, PERF_RECORD_USER_STATE_DEFERRED)) {
+		EXPECT_NE(cookie, cookie_of(self->record));
+		cookie = cookie_of(self->record);
+		nr++;
+	}
+	EXPECT_EQ(CALLS, nr);
+	EXPECT_EQ(missed, unwind_stat("buffers_missed"));
+}
+
+/* Sessions of a CPU that the task leaves inside of the system call that they sample. */
+FIXTURE(long_chains) {
+	struct ring ring[DEEP_RINGS];
+	union record *record;
+	int cpu[2];
+	int old;
+};
+
+FIXTURE_SETUP(long_chains)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
+	if (first_cpus(self->cpu, 2) < 2)
+		SKIP(return, "needs two CPUs");
+	self->record = malloc(sizeof(*self->record));
+	ASSERT_EQ(0, pin_to(self->cpu[0]));
+	self->old = set_sysctl(MAX_STACK, DEEP + 1);
+	ASSERT_LE(0, self->old);
+	for (unsigned int i = 0; i < DEEP_RINGS; i++)
+		ASSERT_EQ(0, ring_open(&self->ring[i], &attr, -1, self->cpu[0], 64));
+}
+
+FIXTURE_TEARDOWN(long_chains)
+{
+	for (unsigned int i = 0; i < DEEP_RINGS; i++)
+		ring_close(&self->ring[i]);
+	if (self->old > 0)
+		set_sysctl(MAX_STACK, self->old);
+	free(self->record);
+}
+
+/* More than are written in one interrupt there. */
+TEST_F(long_chains, of_a_cpu_that_is_left)
+{
+	const unsigned int depth = DEEP - WORKLOAD_NR(0);
+	const struct deferred *deferred = as_deferred(self->record);
+	struct sample sample;
+	cpu_set_t there;
+
+	CPU_ZERO(&there);
+	CPU_SET(self->cpu[1], &there);
+	for (unsigned int i = 0; i < DEEP_RINGS; i++)
+		ring_enable(&self->ring[i]);
+	ASSERT_LE(0, workload_syscall(depth, SYS_sched_setaffinity, 0, sizeof(there),
+				      (long)&there));
+	ASSERT_EQ(self->cpu[1], sched_getcpu());
+	for (unsigned int i = 0; i < DEEP_RINGS; i++) {
+		__u64 cookie = 0;
+
+		ring_disable(&self->ring[i]);
+		while (!cookie && ring_next_type(&self->ring[i], self->record,
+						 PERF_RECORD_SAMPLE)) {
+			parse_sample(self->record, &sample);
+			if (sample.tid == (__u32)gettid())
+				cookie = sample_cookie(&sample);
+		}
+		ASSERT_NE(0, cookie);
+		ASSERT_TRUE(ring_next_type(&self->ring[i], self->record,
+					   PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(cookie, deferred->cookie);
+		EXPECT_EQ(DEEP, deferred->nr);
+		EXPECT_EQ(-1, workload_check_head(deferred->ips, deferred->nr, depth));
+		EXPECT_FALSE(ring_next_type(&self->ring[i], self->record,
+					    PERF_RECORD_CALLCHAIN_DEFERRED));
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -168,17 +168,10 @@ FIXTURE(cpus) {
 FIXTURE_SETUP(cpus)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
-	cpu_set_t all;
-	int nr = 0;
 
 	if (attr.type == ~0U)
 		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
-	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
-	for (int cpu = 0; cpu < CPU_SETSIZE && nr < 2; cpu++) {
-		if (CPU_ISSET(cpu, &all))
-			self->cpu[nr++] = cpu;
-	}
-	if (nr < 2)
+	if (first_cpus(self->cpu, 2) < 2)
 		SKIP(return, "needs two CPUs");
 	self->record = malloc(sizeof(*self->record));
 	ASSERT_EQ(0, pin_to(self->cpu[0]));

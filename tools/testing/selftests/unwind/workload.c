@@ -161,3 +161,17 @@ int pin_to(int cpu)
 	CPU_SET(cpu, &set);
 	return sched_setaffinity(0, sizeof(set), &set);
 }
+
+int first_cpus(int *cpu, int nr)
+{
+	cpu_set_t all;
+	int found = 0;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		return 0;
+	for (int i = 0; i < CPU_SETSIZE && found < nr; i++) {
+		if (CPU_ISSET(i, &all))
+			cpu[found++] = i;
+	}
+	return found;
+}

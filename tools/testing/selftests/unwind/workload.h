@@ -73,4 +73,7 @@ int stop_at_syscall(pid_t child, long nr, struct user_regs_struct *regs);
 /* Run on this CPU only. */
 int pin_to(int cpu);
 
+/* The first @nr CPUs that this task may run on; returns how many there are of these. */
+int first_cpus(int *cpu, int nr);
+
 #endif /* _UNWIND_WORKLOAD_H */

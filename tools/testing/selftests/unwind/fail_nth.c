@@ -18,7 +18,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,6 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "inject.h"
 #include "perf_ring.h"
 #include "tracer.h"
 #include "workload.h"
@@ -40,8 +40,6 @@
 #define MAX_STACK	2000
 /* No operation here has that many places to fail. */
 #define MAX_FAULTS	3000U
-
-#define FAULT_DIR	"/sys/kernel/debug/"
 
 /* Exit codes of a child; a program that was executed has one of its own. */
 enum {
@@ -61,126 +59,6 @@ struct shared {
 	bool	sampled;
 	__u64	nr, ips[DEEP + 100];
 };
-
-/* Failures that could also be real ones, and how they were. */
-static const struct knob {
-	const char	*path, *value;
-} knobs[] = {
-	{ "failslab/ignore-gfp-wait",		"N" },
-	{ "failslab/verbose",			"0" },
-	{ "failslab/task-filter",		"Y" },
-	{ "failslab/times",			"-1" },
-	{ "fail_page_alloc/ignore-gfp-wait",	"N" },
-	{ "fail_page_alloc/ignore-gfp-highmem",	"N" },
-	{ "fail_page_alloc/min-order",		"0" },
-	{ "fail_page_alloc/verbose",		"0" },
-	{ "fail_page_alloc/task-filter",	"Y" },
-	{ "fail_page_alloc/times",		"-1" },
-	{ "fail_usercopy/verbose",		"0" },
-};
-
-#define KNOBS	(sizeof(knobs) / sizeof(*knobs))
-
-/* Write @value and, if @old is not NULL, return what was there; false if that fails. */
-static bool set_knob(const char *path, const char *value, char *old, size_t size)
-{
-	char name[128];
-	ssize_t len;
-	int fd;
-
-	snprintf(name, sizeof(name), FAULT_DIR "%s", path);
-	fd = open(name, O_RDWR);
-	if (fd < 0)
-		return false;
-	if (old) {
-		len = read(fd, old, size - 1);
-		old[len > 0 ? len : 0] = '\0';
-	}
-	/* These files have no position. */
-	len = write(fd, value, strlen(value));
-	close(fd);
-	return len > 0;
-}
-
-static char old_knobs[KNOBS][16];
-
-/* Of these failures, let none happen, nor count, but what this code of the kernel calls. */
-static bool set_filter(const char *dir, unsigned long begin, unsigned long end)
-{
-	char path[64], text[32];
-
-	snprintf(path, sizeof(path), "%s/require-start", dir);
-	snprintf(text, sizeof(text), "%#lx", begin);
-	if (!set_knob(path, text, NULL, 0))
-		return false;
-	snprintf(path, sizeof(path), "%s/require-end", dir);
-	snprintf(text, sizeof(text), "%#lx", end);
-	return set_knob(path, text, NULL, 0);
-}
-
-static bool set_filters(unsigned long begin, unsigned long end)
-{
-	return set_filter("failslab", begin, end) &&
-	       set_filter("fail_page_alloc", begin, end) &&
-	       set_filter("fail_usercopy", begin, end);
-}
-
-/* No allocation fails any more. */
-static bool filter_allocations(void)
-{
-	return set_filter("failslab", 1, 1) && set_filter("fail_page_alloc", 1, 1);
-}
-
-static void clear_filters(void)
-{
-	set_filters(0, -1UL);
-}
-
-/* Let failures hit any allocation of a task that asks for them, without a word. */
-static bool set_knobs(void)
-{
-	/* A test that was killed may have left one. */
-	clear_filters();
-	for (unsigned int i = 0; i < KNOBS; i++) {
-		if (!set_knob(knobs[i].path, knobs[i].value, old_knobs[i],
-			      sizeof(old_knobs[i])))
-			return false;
-	}
-	return true;
-}
-
-static void restore_knobs(void)
-{
-	for (unsigned int i = 0; i < KNOBS; i++)
-		set_knob(knobs[i].path, old_knobs[i], NULL, 0);
-}
-
-#define NEEDS "needs root, debugfs, CONFIG_FAULT_INJECTION_DEBUG_FS, CONFIG_FAILSLAB, " \
-	      "CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_USERCOPY"
-
-static int fail_nth_fd;
-
-/* The @nth failure from here on is injected; none with 0. */
-static void arm(unsigned int nth)
-{
-	char text[16];
-	int len = snprintf(text, sizeof(text), "%u", nth);
-
-	/* What takes a fault back may be what it hits. */
-	while (pwrite(fail_nth_fd, text, len, 0) != len)
-		;
-}
-
-/* Returns whether the failure was not used up. */
-static bool disarm(void)
-{
-	char text[16] = "";
-	/* When reading it fails, this was it. */
-	bool unused = pread(fail_nth_fd, text, sizeof(text) - 1, 0) <= 0 || atoi(text);
-
-	arm(0);
-	return unused;
-}
 
 /* The operations. They run in a child, and fill in @shared. */
 typedef void operation_t(struct shared *shared, unsigned int nth);
@@ -435,7 +313,7 @@ FIXTURE_SETUP(nth)
 	self->attr.sample_max_stack = MAX_STACK;
 	keep_tracepoint(event);
 	if (!set_knobs())
-		SKIP(return, NEEDS);
+		SKIP(return, INJECT_NEEDS);
 	self->old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
 	ASSERT_LT(0, self->old_max);
 	self->record = malloc(sizeof(*self->record));
@@ -450,20 +328,6 @@ FIXTURE_TEARDOWN(nth)
 	clear_filters();
 	restore_knobs();
 	free(self->record);
-}
-
-/* What is left of a dead child's failure. */
-static bool zombie_unused(pid_t pid)
-{
-	char path[32], text[16] = "";
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/fail-nth", pid);
-	fd = open(path, O_RDONLY);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return false;
-	close(fd);
-	return atoi(text);
 }
 
 /* Take the one trace that there has to be for the one sample. */
@@ -511,10 +375,11 @@ static int run(struct __test_metadata *_metadata, struct _test_data_nth *self,
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		fail_nth_fd = open("/proc/thread-self/fail-nth", O_RDWR);
+		if (!arm_init())
+			_exit(CHILD_NO_SETUP);
 		if (variant->operation == clone_pending)
 			have_kernel_stacks();
-		if (fail_nth_fd < 0 || write(ready[1], "r", 1) != 1 || read(go[0], &c, 1) != 1)
+		if (write(ready[1], "r", 1) != 1 || read(go[0], &c, 1) != 1)
 			_exit(CHILD_NO_SETUP);
 		variant->operation(self->shared, nth);
 		_exit(CHILD_GOOD);
@@ -674,7 +539,7 @@ FIXTURE_SETUP(tracer)
 		SKIP(return, "%s", why);
 	close(fd);
 	if (!set_knobs())
-		SKIP(return, NEEDS);
+		SKIP(return, INJECT_NEEDS);
 	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)self->shared);
@@ -692,9 +557,6 @@ FIXTURE_TEARDOWN(tracer)
 TEST(no_memory_to_grow)
 {
 	struct perf_event_attr attr = tracepoint_attr(GETPPID);
-	static const char * const probability[] = {
-		"failslab/probability", "fail_page_alloc/probability",
-	};
 	struct unwind_test_op room = OP_ROOM();
 	union record *record = malloc(sizeof(*record));
 	long call[7] = { SYS_getppid };
@@ -709,7 +571,7 @@ TEST(no_memory_to_grow)
 		SKIP(return, "%s", why);
 	fd = open("/proc/self/make-it-fail", O_RDWR);
 	if (fd < 0 || !set_knobs())
-		SKIP(return, NEEDS);
+		SKIP(return, INJECT_NEEDS);
 	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
 	ASSERT_LT(0, old_max);
 	attr.sample_max_stack = MAX_STACK;
@@ -727,15 +589,13 @@ TEST(no_memory_to_grow)
 	nomem = unwind_stat("nomem");
 	ended_full = unwind_stat("ended_full");
 	ring_drain(&ring);
-	for (int i = 0; i < 2; i++)
-		ASSERT_TRUE(set_knob(probability[i], "100", NULL, 0));
+	ASSERT_TRUE(set_probability("100"));
 
 	if (pwrite(fd, "1", 1, 0) == 1)
 		workload_call_on(stack, DEEP, call);
 	if (pwrite(fd, "0", 1, 0) != 1)
 		abort();
-	for (int i = 0; i < 2; i++)
-		EXPECT_TRUE(set_knob(probability[i], "0", NULL, 0));
+	EXPECT_TRUE(set_probability("0"));
 
 	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
 	EXPECT_EQ(room.ret, as_deferred(record)->nr);
@@ -803,8 +663,7 @@ TEST_F(tracer, each_failure)
 		if (!pid) {
 			int ret;
 
-			fail_nth_fd = open("/proc/thread-self/fail-nth", O_RDWR);
-			if (fail_nth_fd < 0)
+			if (!arm_init())
 				_exit(CHILD_NO_SETUP);
 			ret = tracer_life(nth, &self->shared->unused);
 			/* A life without failures is a good one. */

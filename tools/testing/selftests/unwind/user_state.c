@@ -5,8 +5,6 @@
  * copy in the sample would not be, never those of another place.
  */
 #define _GNU_SOURCE
-#include <asm/perf_regs.h>
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -26,6 +24,7 @@
 #include "exec_child.h"
 #include "hang.h"
 #include "perf_ring.h"
+#include "state_record.h"
 #include "swap.h"
 #include "tracer.h"
 #include "workload.h"
@@ -34,76 +33,7 @@
 #define DEPTH		10
 #define PAGE		4096UL
 #define GETPPID		"syscalls/sys_enter_getppid"
-#define BIT_OF(reg)	(1ULL << (PERF_REG_X86_##reg))
-#define REGS		(BIT_OF(BP) | BIT_OF(SP) | BIT_OF(IP) | BIT_OF(R15))
-#define NR_REGS		4
-#define STACK		2048
 #define VSYSCALL_TIME	0xffffffffff600400UL
-
-/* The numbers that programs were built with. */
-static_assert(PERF_RECORD_USER_STATE_DEFERRED == 63, "record type");
-static_assert(PERF_RECORD_MISC_USER_STATE_CHANGED == 1 << 13, "flag");
-
-/* A record, taken apart. */
-struct state {
-	__u64		cookie, ip, sp, abi;
-	__u64		bp, reg_sp, reg_ip, r15;
-	__u64		size, dyn_size;
-	const __u64	*stack;
-	bool		changed;
-	__u32		tid;
-	/* Bytes that are none of all this: 0. */
-	long		rest;
-};
-
-static void parse_state(const union record *record, struct state *state)
-{
-	const __u64 *at = record->words + 1;
-
-	memset(state, 0, sizeof(*state));
-	state->changed = record->header.misc & PERF_RECORD_MISC_USER_STATE_CHANGED;
-	state->cookie = *at++;
-	state->ip = *at++;
-	state->sp = *at++;
-	state->abi = *at++;
-	if (state->abi) {
-		state->bp = *at++;
-		state->reg_sp = *at++;
-		state->reg_ip = *at++;
-		state->r15 = *at++;
-	}
-	state->size = *at++;
-	if (state->size) {
-		state->stack = at;
-		at += state->size / 8;
-		state->dyn_size = *at++;
-	}
-	/* The sample_id of RING_SAMPLE_TYPE: pid and tid, time, CPU. */
-	state->tid = *at >> 32;
-	state->rest = (const char *)record + record->header.size - (const char *)(at + 3);
-}
-
-/* The part of a sample behind the callchain: 2 words, when it is deferred. */
-static const __u64 *user_part(const union record *record)
-{
-	struct sample sample;
-
-	parse_sample(record, &sample);
-	return sample.ips + sample.nr;
-}
-
-static struct perf_event_attr state_attr(const char *event)
-{
-	struct perf_event_attr attr = tracepoint_attr(event);
-
-	attr.defer_callchain = 0;
-	attr.defer_user_state = 1;
-	attr.exclude_callchain_user = 1;
-	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-	attr.sample_regs_user = REGS;
-	attr.sample_stack_user = STACK;
-	return attr;
-}
 
 FIXTURE(state) {
 	struct perf_event_attr attr;
@@ -136,6 +66,14 @@ FIXTURE_TEARDOWN(state)
 
 #define OPEN(pid)	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pid, -1, 128))
 
+/* Sample one system call. */
+#define SAMPLE_GETPPID() do {							\
+	OPEN(0);								\
+	rings_enable(&self->rings);						\
+	workload_syscall(DEPTH, SYS_getppid);					\
+	rings_disable(&self->rings);						\
+} while (0)
+
 /* The next sample has neither registers nor stack, and this cookie. */
 #define NEXT_SAMPLE(cookie) do {						\
 	struct sample sample_;							\
@@ -158,6 +96,15 @@ FIXTURE_TEARDOWN(state)
 	EXPECT_NE(0, (state).cookie);						\
 } while (0)
 
+/* Both, of the same kernel entry. */
+#define NEXT_PAIR(state) do {							\
+	__u64 cookie_;								\
+										\
+	NEXT_SAMPLE(cookie_);							\
+	NEXT_STATE(state);							\
+	EXPECT_EQ(cookie_, (state).cookie);					\
+} while (0)
+
 #define EXPECT_NO_MORE()							\
 	EXPECT_FALSE(ring_next_type(self->ring, self->record,			\
 				    PERF_RECORD_USER_STATE_DEFERRED))
@@ -171,15 +118,12 @@ static long call_on_stack(FIXTURE_DATA(state) *self, long nr)
 TEST_F(state, record)
 {
 	struct state state;
-	__u64 cookie;
 
 	OPEN(0);
 	rings_enable(&self->rings);
 	call_on_stack(self, SYS_getppid);
 	rings_disable(&self->rings);
-	NEXT_SAMPLE(cookie);
-	NEXT_STATE(state);
-	EXPECT_EQ(cookie, state.cookie);
+	NEXT_PAIR(state);
 	EXPECT_FALSE(state.changed);
 	EXPECT_EQ((__u32)gettid(), state.tid);
 	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, state.abi);
@@ -188,7 +132,7 @@ TEST_F(state, record)
 	EXPECT_EQ(state.sp, state.reg_sp);
 	ASSERT_LE((uintptr_t)self->stack, state.sp);
 	/* Trimmed at the end of the mapping, which is below what was asked for. */
-	EXPECT_GT(STACK, state.size);
+	EXPECT_GT(STATE_STACK, state.size);
 	EXPECT_EQ((uintptr_t)self->stack + 3 * PAGE - state.sp, state.size);
 	EXPECT_EQ(state.size, state.dyn_size);
 	EXPECT_EQ(0, memcmp(state.stack, (void *)state.sp, state.size));
@@ -204,18 +148,12 @@ TEST_F(state, size)
 	static const __u32 sizes[] = { 0, 8, 256, 8192, 65528 };
 	struct state state;
 	char room[80000];
-	__u64 cookie;
 
 	memset(room, 1, sizeof(room));
 	for (unsigned int i = 0; i < ARRAY_SIZE(sizes); i++) {
 		self->attr.sample_stack_user = sizes[i];
-		OPEN(0);
-		rings_enable(&self->rings);
-		workload_syscall(DEPTH, SYS_getppid);
-		rings_disable(&self->rings);
-		NEXT_SAMPLE(cookie);
-		NEXT_STATE(state);
-		EXPECT_EQ(cookie, state.cookie);
+		SAMPLE_GETPPID();
+		NEXT_PAIR(state);
 		if (sizes[i] < 65528) {
 			EXPECT_EQ(sizes[i], state.size);
 		} else {
@@ -264,10 +202,7 @@ TEST_F(state, no_callchain_at_all)
 	__u64 cookie;
 
 	self->attr.exclude_callchain_kernel = 1;
-	OPEN(0);
-	rings_enable(&self->rings);
-	workload_syscall(DEPTH, SYS_getppid);
-	rings_disable(&self->rings);
+	SAMPLE_GETPPID();
 	NEXT_SAMPLE(cookie);
 	parse_sample(self->record, &sample);
 	EXPECT_EQ(2, sample.nr);
@@ -283,10 +218,7 @@ TEST_F(state, with_callchain)
 	__u64 cookie, nr;
 
 	self->attr.exclude_callchain_user = 0;
-	OPEN(0);
-	rings_enable(&self->rings);
-	workload_syscall(DEPTH, SYS_getppid);
-	rings_disable(&self->rings);
+	SAMPLE_GETPPID();
 	NEXT_SAMPLE(cookie);
 	parse_sample(self->record, &sample);
 	EXPECT_LT(0, sample_part(&sample, PERF_CONTEXT_USER, &nr));
@@ -295,10 +227,7 @@ TEST_F(state, with_callchain)
 	rings_close(&self->rings);
 
 	self->attr.defer_callchain = 1;
-	OPEN(0);
-	rings_enable(&self->rings);
-	workload_syscall(DEPTH, SYS_getppid);
-	rings_disable(&self->rings);
+	SAMPLE_GETPPID();
 	NEXT_SAMPLE(cookie);
 	parse_sample(self->record, &sample);
 	EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
@@ -320,10 +249,7 @@ TEST_F(state, parts)
 	for (unsigned int i = 0; i < ARRAY_SIZE(without); i++) {
 		self->attr = state_attr(GETPPID);
 		self->attr.sample_type &= ~without[i];
-		OPEN(0);
-		rings_enable(&self->rings);
-		workload_syscall(DEPTH, SYS_getppid);
-		rings_disable(&self->rings);
+		SAMPLE_GETPPID();
 		ASSERT_TRUE(ring_next_type(self->ring, self->record, PERF_RECORD_SAMPLE));
 		at = user_part(self->record);
 		EXPECT_EQ(0, *at++);
@@ -335,10 +261,10 @@ TEST_F(state, parts)
 		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, *at++);
 		if (without[i] == PERF_SAMPLE_STACK_USER) {
 			/* Header, cookie, ip, sp, abi, registers, size, sample_id. */
-			EXPECT_EQ((1 + 4 + NR_REGS + 1 + 3) * 8, self->record->header.size);
-			EXPECT_EQ(0, at[NR_REGS]);
+			EXPECT_EQ((1 + 4 + STATE_NR_REGS + 1 + 3) * 8, self->record->header.size);
+			EXPECT_EQ(0, at[STATE_NR_REGS]);
 		} else {
-			EXPECT_EQ(STACK, *at);
+			EXPECT_EQ(STATE_STACK, *at);
 		}
 		rings_close(&self->rings);
 	}
@@ -364,10 +290,7 @@ TEST_F(state, unheard)
 	__u64 cookie;
 
 	self->attr.defer_output = 0;
-	OPEN(0);
-	rings_enable(&self->rings);
-	workload_syscall(DEPTH, SYS_getppid);
-	rings_disable(&self->rings);
+	SAMPLE_GETPPID();
 	NEXT_SAMPLE(cookie);
 	EXPECT_NO_MORE();
 	if (unheard < 0)
@@ -380,7 +303,6 @@ TEST_F(state, unheard)
 TEST_F(state, paged_out)
 {
 	struct state state;
-	__u64 cookie;
 	pid_t child;
 	int status;
 
@@ -410,11 +332,9 @@ TEST_F(state, paged_out)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	if (WEXITSTATUS(status) == 3)
 		SKIP(return, "the pages did not go to swap");
-	NEXT_SAMPLE(cookie);
-	NEXT_STATE(state);
-	EXPECT_EQ(cookie, state.cookie);
-	EXPECT_EQ(STACK, state.dyn_size);
-	EXPECT_EQ(0x5a5a5a5a5a5a5a5a, state.stack[STACK / 8 - 1]);
+	NEXT_PAIR(state);
+	EXPECT_EQ(STATE_STACK, state.dyn_size);
+	EXPECT_EQ(0x5a5a5a5a5a5a5a5a, state.stack[STATE_STACK / 8 - 1]);
 }
 
 /* A stack that nobody supplies: the task can be killed. */
@@ -473,7 +393,6 @@ TEST_F(state, moved_by_ptrace)
 	long moved = unwind_stat("states_moved");
 	struct user_regs_struct regs, old;
 	struct state state;
-	__u64 cookie;
 	pid_t child;
 	int status;
 
@@ -502,9 +421,7 @@ TEST_F(state, moved_by_ptrace)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(42, WEXITSTATUS(status));
 
-	NEXT_SAMPLE(cookie);
-	NEXT_STATE(state);
-	EXPECT_EQ(cookie, state.cookie);
+	NEXT_PAIR(state);
 	EXPECT_TRUE(state.changed);
 	EXPECT_EQ(old.rip, state.ip);
 	EXPECT_EQ(old.rsp, state.sp);
@@ -558,7 +475,7 @@ TEST_F(state, of_this_entry)
 	NEXT_SAMPLE(cookie);
 	NEXT_STATE(state);
 	EXPECT_EQ(cookie, state.cookie);
-	EXPECT_EQ(STACK, state.dyn_size);
+	EXPECT_EQ(STATE_STACK, state.dyn_size);
 	for (int moved = 0; moved < 2; moved++) {
 		NEXT_STATE(state);
 		EXPECT_NE(cookie, state.cookie);
@@ -647,7 +564,7 @@ TEST_F(state, exec)
 			parse_state(self->record, &state);
 			EXPECT_FALSE(state.changed);
 			EXPECT_TRUE(workload_is_leaf(state.ip));
-			EXPECT_EQ(STACK, state.dyn_size);
+			EXPECT_EQ(STATE_STACK, state.dyn_size);
 			records++;
 		}
 	}
@@ -716,28 +633,20 @@ asm(
 /* The state at a probed instruction is that before it, where the instruction is. */
 TEST_F(state, uprobe)
 {
-	struct perf_event_attr attr;
 	struct state state;
 	char file[PATH_MAX];
-	__u64 cookie;
 
-	if (uprobe_attr(&attr, state_probed_at, file, sizeof(file)))
+	if (uprobe_attr(&self->attr, state_probed_at, file, sizeof(file)))
 		SKIP(return, "needs CONFIG_UPROBE_EVENTS");
-	attr.defer_callchain = 0;
-	attr.defer_user_state = 1;
-	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-	attr.sample_regs_user = REGS;
-	attr.sample_stack_user = 64;
-	self->attr = attr;
+	defer_state(&self->attr);
+	self->attr.sample_stack_user = 64;
 	OPEN(0);
 	rings_enable(&self->rings);
 	for (int i = 0; i < 3; i++)
 		state_probed();
 	rings_disable(&self->rings);
 	for (int i = 0; i < 3; i++) {
-		NEXT_SAMPLE(cookie);
-		NEXT_STATE(state);
-		EXPECT_EQ(cookie, state.cookie);
+		NEXT_PAIR(state);
 		EXPECT_FALSE(state.changed);
 		EXPECT_EQ((uintptr_t)state_probed_at, state.ip);
 		EXPECT_EQ((uintptr_t)state_probed_at, state.reg_ip);
@@ -795,7 +704,6 @@ TEST_F(state, vsyscall)
 TEST_F(state, exit)
 {
 	struct state state;
-	__u64 cookie;
 	int go[2], status;
 	pid_t child;
 	char c;
@@ -814,11 +722,9 @@ TEST_F(state, exit)
 	ASSERT_EQ(1, write(go[1], "", 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(7, WEXITSTATUS(status));
-	NEXT_SAMPLE(cookie);
-	NEXT_STATE(state);
-	EXPECT_EQ(cookie, state.cookie);
+	NEXT_PAIR(state);
 	EXPECT_TRUE(workload_is_leaf(state.ip));
-	EXPECT_EQ(STACK, state.dyn_size);
+	EXPECT_EQ(STATE_STACK, state.dyn_size);
 }
 
 /* Stack pointers that no stack has. */
@@ -828,7 +734,6 @@ TEST_F(state, hostile_stack_pointers)
 		8, PAGE, 0xffff888000000000, -8UL, 0x7ffffffff000, 1UL << 47, (1UL << 56) - PAGE,
 	};
 	struct state state;
-	__u64 cookie;
 
 	self->attr.sample_stack_user = 8192;
 	for (unsigned int i = 0; i < ARRAY_SIZE(tops); i++) {
@@ -850,9 +755,7 @@ TEST_F(state, hostile_stack_pointers)
 		rings_enable(&self->rings);
 		ASSERT_EQ(1, write(go[1], "", 1));
 		ASSERT_EQ(child, waitpid(child, &status, 0));
-		NEXT_SAMPLE(cookie);
-		NEXT_STATE(state);
-		EXPECT_EQ(cookie, state.cookie);
+		NEXT_PAIR(state);
 		EXPECT_EQ(tops[i], state.sp);
 		EXPECT_EQ(0, state.dyn_size);
 		rings_close(&self->rings);

@@ -9,6 +9,7 @@
 #include <asm/unwind_user.h>
 
 struct pt_regs;
+struct super_block;
 
 #ifdef CONFIG_UNWIND_USER
 
@@ -21,4 +22,11 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
 
 #endif /* CONFIG_UNWIND_USER */
+
+#ifdef CONFIG_UNWIND_USER_SFRAME
+void unwind_user_unmount(const struct super_block *sb);
+#else
+static inline void unwind_user_unmount(const struct super_block *sb) { }
+#endif
+
 #endif /* _LINUX_UNWIND_USER_H */

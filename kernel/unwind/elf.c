@@ -15,8 +15,10 @@
 #include <linux/errno.h>
 #include <linux/fs.h>
 #include <linux/limits.h>
+#include <linux/memcontrol.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
 
@@ -35,6 +37,36 @@
 #define UNWIND_ELF_NOTES	16
 /* How often a read may give less than a page, and not all. */
 #define UNWIND_ELF_SHORT	16
+
+/* The cgroup of what nobody has to pay for. */
+static struct mem_cgroup *unwind_elf_root(void)
+{
+#ifdef CONFIG_MEMCG
+	return root_mem_cgroup;
+#else
+	return NULL;
+#endif
+}
+
+/*
+ * A task that is walked did not ask for its files to be read. Where its cgroup is full, it
+ * is neither to be killed for their pages, nor to wait until others are reclaimed for them:
+ * page cache is charged to the active cgroup, if there is one.
+ */
+static ssize_t unwind_elf_read_file(const struct unwind_elf_source *source, void *buf,
+				    size_t size, loff_t *at)
+{
+	struct mem_cgroup *active;
+	ssize_t got;
+
+	if (source->charge)
+		return __kernel_read(source->file, buf, size, at);
+
+	active = set_active_memcg(unwind_elf_root());
+	got = __kernel_read(source->file, buf, size, at);
+	set_active_memcg(active);
+	return got;
+}
 
 /**
  * unwind_elf_read - read a part of an image
@@ -61,7 +93,7 @@ int unwind_elf_read(const struct unwind_elf_source *source, void *buf, size_t si
 	}
 
 	while (size) {
-		ssize_t got = __kernel_read(source->file, buf, size, &at);
+		ssize_t got = unwind_elf_read_file(source, buf, size, &at);
 
 		/* What file systems say must not be taken for what the file is. */
 		if (got < 0)
@@ -213,7 +245,9 @@ static int unwind_elf_read_shdrs(const struct unwind_elf_source *source,
 	struct elf64_shdr shdrs[UNWIND_ELF_BATCH], strings;
 	int ret;
 
-	if (!nr || ehdr->e_shentsize != sizeof(struct elf64_shdr) || ehdr->e_shstrndx >= nr)
+	/* That of the names is most often the last one, and may be behind all that is looked at. */
+	if (!nr || ehdr->e_shentsize != sizeof(struct elf64_shdr) ||
+	    ehdr->e_shstrndx >= ehdr->e_shnum)
 		return 0;
 	ret = unwind_elf_read(source, &strings, sizeof(strings),
 			      ehdr->e_shoff + ehdr->e_shstrndx * sizeof(strings));

@@ -19,11 +19,13 @@ struct file;
  * @file:	the file, or NULL
  * @bytes:	else, the image in memory
  * @size:	of @bytes
+ * @charge:	current asked for this itself: pages of @file are charged to its cgroup
  */
 struct unwind_elf_source {
 	struct file	*file;
 	const u8	*bytes;
 	u64		size;
+	bool		charge;
 };
 
 /**

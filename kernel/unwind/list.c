@@ -12,6 +12,7 @@
 #include <linux/errno.h>
 #include <linux/init.h>
 #include <linux/seq_file.h>
+#include <linux/string_helpers.h>
 
 #include "object.h"
 
@@ -62,7 +63,8 @@ static void unwind_object_show(const struct unwind_object *object, void *data)
 	else
 		seq_puts(m, "- 0 0");
 	seq_printf(m, " %zu %lu ", object->bytes, atomic_long_read(&object->hits));
-	seq_escape(m, object->path ?: "?", " \t\n\\");
+	/* Names are anybody's, and a terminal may do what they say. */
+	seq_escape_str(m, object->path ?: "?", ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
 	seq_putc(m, '\n');
 }
 
@@ -78,7 +80,8 @@ static int __init unwind_objects_init_debugfs(void)
 {
 	struct dentry *dir = debugfs_lookup("unwind", NULL);
 
-	debugfs_create_file("sframe", 0444, dir, NULL, &unwind_objects_fops);
+	/* Names of files that others cannot see are for nobody but the administrator. */
+	debugfs_create_file("sframe", 0400, dir, NULL, &unwind_objects_fops);
 	/* Not there at all without CONFIG_DEBUG_FS. */
 	if (!IS_ERR(dir))
 		dput(dir);

@@ -9,7 +9,8 @@
  *
  * Invariant: an object in state READY is immutable, but for numbers that are for show. It
  * leaves the hash once, under unwind_objects_lock, and is freed after a grace period. No
- * object holds a file, an inode or a mount: it may outlive all of them.
+ * object holds a file, an inode or a mount: it may outlive all of them, but not the file
+ * system, whose device would be that of another one.
  *
  * No lock is held over I/O. Who needs a file that somebody else reads waits for a moment,
  * and does without it if that takes longer.
@@ -25,9 +26,11 @@
 #include <linux/jiffies.h>
 #include <linux/list_lru.h>
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/random.h>
 #include <linux/rwsem.h>
 #include <linux/sched.h>
+#include <linux/sched/rt.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -39,31 +42,15 @@
 
 #include "object.h"
 #include "side.h"
+#include "test_tracer.h"
 #include "unwind.h"
-
-/* Objects at most, those without a table included; and their share of all memory. */
-#define UNWIND_OBJECTS_MAX	4096
-#define UNWIND_OBJECTS_SHARE	16
 
 /* How long to wait for somebody else who reads the file. */
 #define UNWIND_OBJECT_WAIT	(HZ / 10)
-/* How long after a failure that may pass it is tried again. */
-#define UNWIND_OBJECT_RETRY	HZ
-/* How often files are looked at anew, and after which time objects are unused. */
-#define UNWIND_OBJECT_RECHECK	HZ
-#define UNWIND_OBJECT_UNUSED	(60 * HZ)
-/* How often all of them make room, if none is unused. */
-#define UNWIND_OBJECT_CLEAR	(15 * HZ)
 
 static DEFINE_HASHTABLE(unwind_objects, 10);
-/* Protects the hash, states, and the number of objects. */
+/* Protects the hash, and states. */
 static DEFINE_SPINLOCK(unwind_objects_lock);
-static unsigned int unwind_objects_nr;
-/* All that objects take or are about to, until they are dropped. */
-static atomic_long_t unwind_objects_bytes;
-/* When there was no room, and when all were dropped for it. No partner: it is for speed. */
-static unsigned long unwind_objects_filled;
-static unsigned long unwind_objects_cleared;
 
 static u32 unwind_objects_seed __ro_after_init;
 static struct kmem_cache *unwind_object_cache;
@@ -161,10 +148,8 @@ static bool unwind_object_forget(struct unwind_object *object)
 		/* No partner: who finds it may use it until the end of the RCU section. */
 		WRITE_ONCE(object->state, UNWIND_OBJECT_DROPPED);
 		hash_del_rcu(&object->hash);
-		unwind_objects_nr--;
 	}
-	/* There is room for another one, if a grace period early. */
-	atomic_long_sub(object->bytes, &unwind_objects_bytes);
+	unwind_room_give(object);
 	/* Pairs with unwind_object_look(): who sees this does not find it any more. */
 	atomic_long_inc_return_release(&unwind_objects_epoch);
 	return true;
@@ -178,12 +163,23 @@ static void unwind_object_drop(struct unwind_object *object)
 	call_rcu(&object->rcu, unwind_object_free);
 }
 
-/* Drop what is on a list of objects, unless somebody looked for it less than @age ago. */
+/**
+ * struct unwind_objects_walk - a walk of lists of objects, that drops some
+ * @age:	nobody looked for them for that long, in jiffies
+ * @bytes:	what these took so far
+ */
+struct unwind_objects_walk {
+	unsigned long	age;
+	size_t		bytes;
+};
+
+/* Drop what is on a list of objects, unless somebody looked for it too shortly ago. */
 static enum lru_status unwind_object_isolate(struct list_head *item,
 					     struct list_lru_one *list, spinlock_t *lock,
-					     void *age)
+					     void *data)
 {
 	struct unwind_object *object = container_of(item, struct unwind_object, lru);
+	struct unwind_objects_walk *walk = data;
 	/* No partner: an object more or less is dropped. */
 	unsigned long used = READ_ONCE(object->used);
 
@@ -191,11 +187,12 @@ static enum lru_status unwind_object_isolate(struct list_head *item,
 	if (READ_ONCE(object->state) == UNWIND_OBJECT_LOADING)
 		return LRU_SKIP;
 	/* Where it is stays, so that a walk sees each of them, of all lists, once. */
-	if (time_before(jiffies, used + *(unsigned long *)age))
+	if (time_before(jiffies, used + walk->age))
 		return LRU_SKIP;
 	if (!unwind_object_forget(object))
 		return LRU_SKIP;
 
+	walk->bytes += object->bytes;
 	list_lru_isolate(list, item);
 	call_rcu(&object->rcu, unwind_object_free);
 	return LRU_REMOVED;
@@ -204,9 +201,9 @@ static enum lru_status unwind_object_isolate(struct list_head *item,
 /* The same for the shrinker, which sees a part of one list, and the rest the next time. */
 static enum lru_status unwind_object_shrink(struct list_head *item,
 					    struct list_lru_one *list, spinlock_t *lock,
-					    void *age)
+					    void *data)
 {
-	enum lru_status status = unwind_object_isolate(item, list, lock, age);
+	enum lru_status status = unwind_object_isolate(item, list, lock, data);
 
 	return status == LRU_SKIP ? LRU_ROTATE : status;
 }
@@ -219,7 +216,30 @@ static enum lru_status unwind_object_shrink(struct list_head *item,
  */
 void unwind_objects_drop(unsigned long age)
 {
-	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &age, ULONG_MAX);
+	struct unwind_objects_walk walk = { .age = age };
+
+	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &walk, ULONG_MAX);
+}
+
+/**
+ * unwind_user_unmount - a file system goes
+ * @sb:		it, of which no file is open any more
+ *
+ * Its device, and so all that files are known by, may be that of the next one at once.
+ *
+ * Context: task context.
+ */
+void unwind_user_unmount(const struct super_block *sb)
+{
+	struct unwind_object *object;
+	int bucket;
+
+	guard(rcu)();
+	hash_for_each_rcu(unwind_objects, bucket, object, hash) {
+		/* Who loads one has the file open. */
+		if (object->key.dev == sb->s_dev)
+			unwind_object_drop(object);
+	}
 }
 
 #ifdef CONFIG_UNWIND_TEST_TRACER
@@ -241,18 +261,24 @@ void unwind_objects_older(unsigned long by)
 }
 #endif
 
+/*
+ * The shrinker counts pages, as an object may take one or thousands of them. How many those
+ * of one list take is not known: it is the average of all that is used.
+ */
 static unsigned long unwind_objects_count(struct shrinker *shrinker,
 					  struct shrink_control *sc)
 {
-	return list_lru_shrink_count(&unwind_objects_lru, sc);
+	return list_lru_shrink_count(&unwind_objects_lru, sc) * unwind_room_average();
 }
 
 static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 					 struct shrink_control *sc)
 {
-	unsigned long age = UNWIND_OBJECT_RECHECK;
+	struct unwind_objects_walk walk = { .age = UNWIND_OBJECT_RECHECK };
 
-	return list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &age);
+	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, unwind_room_average());
+	list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &walk);
+	return DIV_ROUND_UP(walk.bytes, PAGE_SIZE);
 }
 
 /*
@@ -278,77 +304,6 @@ static void unwind_objects_ask(void)
 		return;
 	WRITE_ONCE(unwind_objects_asked, true);
 	mod_delayed_work(system_wq, &unwind_objects_work, UNWIND_OBJECT_RECHECK);
-}
-
-static long unwind_objects_max_bytes(void)
-{
-	return totalram_pages() / UNWIND_OBJECTS_SHARE * PAGE_SIZE;
-}
-
-static bool unwind_objects_full(long bytes)
-{
-	/* No partner: a limit that is exceeded by one is none the worse. */
-	return READ_ONCE(unwind_objects_nr) >= UNWIND_OBJECTS_MAX ||
-	       atomic_long_read(&unwind_objects_bytes) + bytes > unwind_objects_max_bytes();
-}
-
-/*
- * Drop what nobody looked for in a while, and if need be what is not in use right now. If
- * all is, somebody may just see to that: from time to time, all of it goes, and those who
- * are first have the room.
- */
-static bool unwind_objects_make_room(long bytes)
-{
-	unsigned long age = UNWIND_OBJECT_UNUSED / 4;
-
-	if (!unwind_objects_full(bytes))
-		return true;
-	if (bytes > unwind_objects_max_bytes() ||
-	    jiffies - READ_ONCE(unwind_objects_filled) < UNWIND_OBJECT_RETRY)
-		return false;
-
-	for (; unwind_objects_full(bytes) && age > UNWIND_OBJECT_RECHECK; age /= 2)
-		unwind_objects_drop(age);
-	if (!unwind_objects_full(bytes))
-		return true;
-	if (jiffies - READ_ONCE(unwind_objects_cleared) > UNWIND_OBJECT_CLEAR) {
-		WRITE_ONCE(unwind_objects_cleared, jiffies);
-		unwind_objects_drop(0);
-		return !unwind_objects_full(bytes);
-	}
-	WRITE_ONCE(unwind_objects_filled, jiffies);
-	return false;
-}
-
-/**
- * unwind_object_reserve - have room for what an object is about to take
- * @object:	an object that is being loaded
- * @bytes:	how much more
- *
- * Context: task context, may sleep.
- * Return: 0, or -ENOSPC.
- */
-int unwind_object_reserve(struct unwind_object *object, long bytes)
-{
-	if (!unwind_objects_make_room(bytes))
-		return -ENOSPC;
-	if (atomic_long_add_return(bytes, &unwind_objects_bytes) > unwind_objects_max_bytes()) {
-		atomic_long_sub(bytes, &unwind_objects_bytes);
-		return -ENOSPC;
-	}
-	object->bytes += bytes;
-	return 0;
-}
-
-/**
- * unwind_object_unreserve - give some of that back
- * @object:	an object that is being loaded
- * @bytes:	how much
- */
-void unwind_object_unreserve(struct unwind_object *object, long bytes)
-{
-	object->bytes -= bytes;
-	atomic_long_sub(bytes, &unwind_objects_bytes);
 }
 
 /*
@@ -448,20 +403,33 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	return 0;
 }
 
-/* Begin an object that nobody has. Returns -EEXIST if somebody has. */
+static struct unwind_object *unwind_object_alloc(void)
+{
+	struct unwind_object *object = NULL;
+
+	if (!unwind_test_fail(UNWIND_TEST_FAIL_OBJECT))
+		object = kmem_cache_alloc_lru(unwind_object_cache, &unwind_objects_lru,
+					      unwind_gfp() | __GFP_ZERO);
+	if (!object)
+		unwind_count(UNWIND_STAT_NOMEM);
+	return object;
+}
+
+/*
+ * Begin an object that nobody has. Returns -EEXIST if somebody has, -EBUSY if the user has
+ * enough of others under way, -ENOSPC or -ENOMEM.
+ */
 static struct unwind_object *
 unwind_object_begin(const struct unwind_object_source *source)
 {
 	struct unwind_object *object;
+	int ret;
 
-	if (!unwind_objects_make_room(0))
+	if (!unwind_room_make(0))
 		return ERR_PTR(-ENOSPC);
-	object = kmem_cache_alloc_lru(unwind_object_cache, &unwind_objects_lru,
-				      unwind_gfp() | __GFP_ZERO);
-	if (!object) {
-		unwind_count(UNWIND_STAT_NOMEM);
+	object = unwind_object_alloc();
+	if (!object)
 		return ERR_PTR(-ENOMEM);
-	}
 
 	INIT_LIST_HEAD(&object->lru);
 	object->key = unwind_object_key(source);
@@ -470,16 +438,18 @@ unwind_object_begin(const struct unwind_object_source *source)
 	object->bytes = sizeof(*object);
 
 	scoped_guard(spinlock, &unwind_objects_lock) {
-		if (!unwind_object_find(&object->key)) {
-			atomic_long_add(object->bytes, &unwind_objects_bytes);
+		ret = unwind_object_find(&object->key) ? -EEXIST : unwind_room_load(object);
+		if (!ret) {
+			unwind_room_take(object);
 			hash_add_rcu(unwind_objects, &object->hash,
 				     unwind_object_hash(&object->key));
-			unwind_objects_nr++;
 			return object;
 		}
 	}
+	if (ret == -EBUSY)
+		unwind_count(UNWIND_STAT_SFRAME_BUSY);
 	kmem_cache_free(unwind_object_cache, object);
-	return ERR_PTR(-EEXIST);
+	return ERR_PTR(ret);
 }
 
 /* The name is for show: where there is no room for it, there is none. */
@@ -493,7 +463,8 @@ static void unwind_object_name(struct unwind_object *object, struct file *file)
 	path = d_path(file_user_path(file), buf, PATH_MAX);
 	if (IS_ERR(path) || unwind_object_reserve(object, strlen(path) + 1))
 		return;
-	object->path = kstrdup(path, unwind_gfp());
+	if (!unwind_test_fail(UNWIND_TEST_FAIL_NAME))
+		object->path = kstrdup(path, unwind_gfp());
 	if (!object->path)
 		unwind_object_unreserve(object, strlen(path) + 1);
 }
@@ -519,6 +490,8 @@ static void unwind_object_publish(struct unwind_object *object)
 {
 	if (unwind_object_may_pass(object->error))
 		object->retry = (jiffies + UNWIND_OBJECT_RETRY) ?: 1;
+	/* However long it took to read, it is needed now. No partner, as in the shrinker. */
+	WRITE_ONCE(object->used, jiffies);
 
 	list_lru_add_obj(&unwind_objects_lru, &object->lru);
 	/* Not dropped meanwhile: nobody drops what is being loaded. */
@@ -542,6 +515,7 @@ static void unwind_object_read(struct unwind_object *object, struct file *file)
 	object->error = unwind_object_load(object, &source);
 	unwind_count(object->table ? UNWIND_STAT_SFRAME_LOADED : UNWIND_STAT_SFRAME_REFUSED);
 
+	unwind_room_loaded(object);
 	/* Who is killed leaves it to others. */
 	if (object->error && fatal_signal_pending(current))
 		unwind_object_drop(object);
@@ -584,9 +558,11 @@ static void unwind_object_wait(const struct unwind_object_source *source)
 }
 
 /*
- * A program that asks for the stack may be called with the inode locked, or from inside of
- * a file system or of reclaim, which might wait for themselves. What can be read of a file
- * that is open for direct I/O depends on the file system.
+ * One rule for all who load, as where a walk runs is not known here. A program that asks for
+ * the stack may be called with the inode locked, or from inside of a file system or of
+ * reclaim, which might wait for themselves. Who finds the inode locked by somebody else can
+ * wait for another walk. What can be read of a file that is open for direct I/O depends on
+ * the file system.
  */
 static bool unwind_object_may_read(const struct file *file)
 {
@@ -597,12 +573,22 @@ static bool unwind_object_may_read(const struct file *file)
 	       !(current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO));
 }
 
+/*
+ * Who is a real-time task, or locked the code in memory, must not wait for a disk where it
+ * returns to user mode. It has what others had read.
+ */
+static bool unwind_object_may_wait(const struct unwind_object_place *place)
+{
+	return !place->locked && !rt_or_dl_task_policy(current);
+}
+
 /**
  * unwind_object_can_be - can a file have a section that is read?
  * @file:	the file
  *
  * Devices might make who reads them wait for ever. A mapped file can be read, but some
- * have no way to do so in the kernel.
+ * have no way to do so in the kernel. Pages that are never given back, as those of a
+ * ramfs, must not come to be by a read that charges them to nobody.
  *
  * Context: any.
  * Return: true if so.
@@ -610,19 +596,22 @@ static bool unwind_object_may_read(const struct file *file)
 bool unwind_object_can_be(const struct file *file)
 {
 	return S_ISREG(file_inode(file)->i_mode) && (file->f_mode & FMODE_READ) &&
-	       (file->f_mode & FMODE_CAN_READ) && file->f_op->read_iter && !file->f_op->read;
+	       (file->f_mode & FMODE_CAN_READ) && file->f_op->read_iter && !file->f_op->read &&
+	       !mapping_unevictable(file->f_mapping);
 }
 
 /*
  * Read what is not known, or wait for who does; @why is what unwind_object_look() said.
- * Returns 0 to look again, -EAGAIN, -ENOSPC or -ENOMEM.
+ * Returns 0 to look again, -EAGAIN, or what unwind_object_begin() does.
  */
 static int unwind_object_fetch(const struct unwind_object_source *source, int why)
 {
 	struct unwind_object *object;
 
-	if (!unwind_object_may_read(source->file))
+	if (!unwind_object_may_read(source->file)) {
+		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
 		return -EAGAIN;
+	}
 	object = why == -ENOENT ? unwind_object_begin(source) : ERR_PTR(-EEXIST);
 	if (!IS_ERR(object))
 		unwind_object_read(object, source->file);
@@ -658,6 +647,11 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 
 	unwind_objects_ask();
 	ret = unwind_object_look(&own, place, ref, &side);
+	if (ret && may_load && !unwind_object_may_wait(place)) {
+		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
+		/* As it would not be read by the next walk. */
+		return 0;
+	}
 	if (ret && may_load && !side)
 		ret = unwind_object_fetch(&own, ret) ?:
 		      unwind_object_look(&own, place, ref, &side);
@@ -666,7 +660,7 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 		ret = unwind_object_fetch(unwind_side_source(side), ret) ?:
 		      unwind_object_look(&own, place, ref, &side);
 	/* Each walk would try in vain: it has none until it is time to look again. */
-	if (ret == -ENOSPC || ret == -ENOMEM)
+	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EBUSY)
 		return 0;
 	return ret ? -EAGAIN : 0;
 }
@@ -768,6 +762,10 @@ static void __init unwind_vdso_init(void)
 
 static int __init unwind_objects_init(void)
 {
+	int ret = unwind_side_init();
+
+	if (ret)
+		return ret;
 	unwind_objects_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
 						 "unwind-objects");
 	if (!unwind_objects_shrinker)

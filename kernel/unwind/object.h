@@ -12,6 +12,7 @@
 #include <linux/sizes.h>
 #include <linux/time64.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
 #include <linux/unwind_user_types.h>
 
 #include "elf.h"
@@ -48,7 +49,9 @@ struct unwind_object_source {
  * @section:	what of it
  *
  * Inode numbers are not enough: subvolumes of a file system have the same ones. Nor is
- * the inode, whose memory may have become that of another one.
+ * the inode, whose memory may have become that of another one. All of that is true of one
+ * file system: with it go the objects, see unwind_user_unmount(), and the device may be
+ * that of another one.
  */
 struct unwind_object_key {
 	const struct inode	*inode;
@@ -88,11 +91,13 @@ enum unwind_object_state {
 /**
  * struct unwind_object - a file or section, and its table if it has one
  * @hash:	entry of the table of objects
- * @lru:	entry of the list of objects that may be dropped
+ * @lru:	entry of the list of objects that may be dropped; while it is being loaded, of
+ *		those that are
  * @rcu:	to free it
  * @state:	&enum unwind_object_state
  * @key:	the file
  * @stamp:	as of when it was read
+ * @user:	who answers for it while it is being loaded
  * @slow:	somebody waited for it in vain while it was being read
  * @error:	why there is no table: an errno, or 0
  * @used:	when somebody looked for it, in jiffies
@@ -110,6 +115,7 @@ struct unwind_object {
 	enum unwind_object_state	state;
 	struct unwind_object_key	key;
 	struct unwind_object_stamp	stamp;
+	kuid_t				user;
 	bool				slow;
 	int				error;
 	unsigned long			used;
@@ -126,15 +132,23 @@ struct unwind_object {
  * @start:	first address
  * @end:	the address behind it
  * @offset:	of @start in the file, in bytes
+ * @locked:	it is locked in memory
  */
 struct unwind_object_place {
 	unsigned long	start;
 	unsigned long	end;
 	u64		offset;
+	bool		locked;
 };
 
 /* Bytes of a section at most: many times what the largest libraries have. */
 #define UNWIND_SECTION_MAX	SZ_64M
+
+/* How long after a failure that may pass it is tried again. */
+#define UNWIND_OBJECT_RETRY	HZ
+/* How often files are looked at anew, and after which time objects are unused. */
+#define UNWIND_OBJECT_RECHECK	HZ
+#define UNWIND_OBJECT_UNUSED	(60 * HZ)
 
 /* Counts objects that were dropped: who found one before, any, must not use it any more. */
 extern atomic_long_t unwind_objects_epoch;
@@ -166,10 +180,16 @@ bool unwind_object_get_vdso(const struct unwind_object_place *place,
 			    struct unwind_object_ref *ref);
 void unwind_object_hit(const struct unwind_object_ref *ref, unsigned long hits);
 
+void unwind_objects_drop(unsigned long age);
 /* For tests. */
 void unwind_objects_older(unsigned long by);
-void unwind_objects_drop(unsigned long age);
 
+bool unwind_room_make(long bytes);
+int unwind_room_load(struct unwind_object *object);
+void unwind_room_loaded(struct unwind_object *object);
+unsigned long unwind_room_average(void);
+void unwind_room_take(const struct unwind_object *object);
+void unwind_room_give(const struct unwind_object *object);
 int unwind_object_reserve(struct unwind_object *object, long bytes);
 void unwind_object_unreserve(struct unwind_object *object, long bytes);
 int unwind_object_load(struct unwind_object *object,

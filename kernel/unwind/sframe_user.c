@@ -50,6 +50,7 @@ static struct file *unwind_sframe_place(const struct vm_area_struct *vma,
 		.start	= vma->vm_start,
 		.end	= vma->vm_end,
 		.offset	= (u64)vma->vm_pgoff << PAGE_SHIFT,
+		.locked	= vma->vm_flags & VM_LOCKED,
 	};
 	return vma->vm_file ? get_file(vma->vm_file) : NULL;
 }

@@ -28,6 +28,8 @@
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/pid_namespace.h>
+#include <linux/printk.h>
 #include <linux/refcount.h>
 #include <linux/rhashtable.h>
 #include <linux/sched/coredump.h>
@@ -61,11 +63,13 @@ struct unwind_side_user {
 /**
  * struct unwind_side_file - the device, opened
  * @user:	by whom
+ * @pid_ns:	where from, with a reference
  * @trusted:	their sections are used for all tasks
  * @sides:	what was registered
  */
 struct unwind_side_file {
 	struct unwind_side_user	*user;
+	struct pid_namespace	*pid_ns;
 	bool			trusted;
 	struct list_head	sides;
 };
@@ -90,7 +94,8 @@ struct unwind_side_key {
  * @owner:	the device
  * @key:	what it is for
  * @source:	the section
- * @cred:	whose it is
+ * @cred:	whose it is, with a reference
+ * @pid_ns:	of these who opened the device, with a reference: the tasks that they see
  */
 struct unwind_side {
 	refcount_t			refs;
@@ -101,6 +106,7 @@ struct unwind_side {
 	struct unwind_side_key		key;
 	struct unwind_object_source	source;
 	const struct cred		*cred;
+	struct pid_namespace		*pid_ns;
 };
 
 static const struct rhashtable_params unwind_side_params = {
@@ -112,21 +118,24 @@ static const struct rhashtable_params unwind_side_params = {
 
 static struct rhltable unwind_sides;
 static DEFINE_HASHTABLE(unwind_side_users, 6);
-/* Protects all of the above, and the lists of registrations. */
+/* Protects all of the above, and lists of registrations until the device is released. */
 static DEFINE_MUTEX(unwind_side_lock);
 
 /*
  * Could its owner ptrace current? The same conditions as there, but with no exception for
- * capabilities, which those who have them do not need here.
+ * capabilities, which those who have them do not need here. So current has to have a number
+ * where the device was opened, and it is its own credentials that count, and not those that
+ * it acts with for a moment.
  */
 static bool unwind_side_may_use(const struct unwind_side *side)
 {
-	const struct cred *owner = side->cred, *cred = current_cred();
+	const struct cred *owner = side->cred, *cred = current_real_cred();
 
 	return uid_eq(owner->uid, cred->euid) && uid_eq(owner->uid, cred->suid) &&
 	       uid_eq(owner->uid, cred->uid) && gid_eq(owner->gid, cred->egid) &&
 	       gid_eq(owner->gid, cred->sgid) && gid_eq(owner->gid, cred->gid) &&
 	       owner->user_ns == cred->user_ns &&
+	       task_pid_nr_ns(current, side->pid_ns) &&
 	       cap_issubset(cred->cap_permitted, owner->cap_permitted) &&
 	       get_dumpable(current->mm) == SUID_DUMP_USER;
 }
@@ -161,7 +170,8 @@ struct unwind_side *unwind_side_get(const struct unwind_build_id *id)
 	if (!id->size)
 		return NULL;
 	guard(rcu)();
-	side = unwind_side_lookup(id, INVALID_UID) ?: unwind_side_lookup(id, current_uid());
+	side = unwind_side_lookup(id, INVALID_UID) ?:
+	       unwind_side_lookup(id, current_real_cred()->uid);
 	/* Who closes the device makes all look again. */
 	return side && refcount_inc_not_zero(&side->refs) ? side : NULL;
 }
@@ -176,8 +186,9 @@ void unwind_side_put(struct unwind_side *side)
 {
 	if (!side || !refcount_dec_and_test(&side->refs))
 		return;
-	/* This is freed after a grace period, too. */
+	/* These are freed after a grace period, too. */
 	put_cred(side->cred);
+	put_pid_ns(side->pid_ns);
 	fput(side->source.file);
 	kfree_rcu(side, rcu);
 }
@@ -259,7 +270,7 @@ static int unwind_side_check(const struct unwind_sframe_section *req)
 /* What can be said about the section without reading all of it. */
 static int unwind_side_check_file(const struct unwind_object_source *source)
 {
-	const struct unwind_elf_source elf = { .file = source->file };
+	const struct unwind_elf_source elf = { .file = source->file, .charge = true };
 	const struct unwind_section *section = &source->section;
 	struct file *file = source->file;
 	struct sframe_header header;
@@ -293,6 +304,7 @@ static struct unwind_side *unwind_side_new(struct file *device, struct file *fil
 		.offset = req->offset, .addr = req->addr, .size = req->size,
 	};
 	side->cred = get_cred(device->f_cred);
+	side->pid_ns = get_pid_ns(owner->pid_ns);
 	side->owner = owner;
 	side->key.uid = owner->trusted ? INVALID_UID : owner->user->uid;
 	side->key.id.size = req->build_id_size;
@@ -381,6 +393,7 @@ static int unwind_side_open(struct inode *inode, struct file *file)
 		owner->user = unwind_side_user_get(file->f_cred->uid);
 	if (!owner->user)
 		return -ENOMEM;
+	owner->pid_ns = get_pid_ns(task_active_pid_ns(current));
 	file->private_data = no_free_ptr(owner);
 	return nonseekable_open(inode, file);
 }
@@ -390,17 +403,23 @@ static int unwind_side_release(struct inode *inode, struct file *file)
 	struct unwind_side_file *owner = file->private_data;
 	struct unwind_side *side, *next;
 
-	scoped_guard(mutex, &unwind_side_lock) {
-		list_for_each_entry(side, &owner->sides, list) {
+	/* There may be many, and nobody waits for all of them. */
+	list_for_each_entry(side, &owner->sides, list) {
+		scoped_guard(mutex, &unwind_side_lock) {
 			rhltable_remove(&unwind_sides, &side->hash, unwind_side_params);
 			owner->user->sides -= !owner->trusted;
 		}
-		unwind_side_user_put(owner->user);
+		cond_resched();
 	}
+	scoped_guard(mutex, &unwind_side_lock)
+		unwind_side_user_put(owner->user);
 	if (!list_empty(&owner->sides))
 		unwind_side_tell(owner);
-	list_for_each_entry_safe(side, next, &owner->sides, list)
+	list_for_each_entry_safe(side, next, &owner->sides, list) {
 		unwind_side_put(side);
+		cond_resched();
+	}
+	put_pid_ns(owner->pid_ns);
 	kfree(owner);
 	return 0;
 }
@@ -431,13 +450,21 @@ static struct ctl_table unwind_side_sysctls[] = {
 	},
 };
 
-static int __init unwind_side_init(void)
+/**
+ * unwind_side_init - have registrations, and the device to make them
+ *
+ * Context: once, before anybody may call unwind_side_get().
+ * Return: 0, or why nobody must call that. Without a device there is nothing to be found.
+ */
+int __init unwind_side_init(void)
 {
 	int ret = rhltable_init(&unwind_sides, &unwind_side_params);
 
 	if (ret)
 		return ret;
 	register_sysctl("kernel", unwind_side_sysctls);
-	return misc_register(&unwind_side_device);
+	ret = misc_register(&unwind_side_device);
+	if (ret)
+		pr_err("unwind: no /dev/%s: %d\n", unwind_side_device.name, ret);
+	return 0;
 }
-late_initcall_sync(unwind_side_init);

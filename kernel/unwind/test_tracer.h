@@ -68,6 +68,9 @@ enum unwind_test_where {
 enum unwind_test_fail {
 	UNWIND_TEST_FAIL_TASK_WORK,
 	UNWIND_TEST_FAIL_CACHE,
+	/* An object of a file, and what its name takes. */
+	UNWIND_TEST_FAIL_OBJECT,
+	UNWIND_TEST_FAIL_NAME,
 	UNWIND_TEST_NR_FAILS,
 };
 

@@ -331,6 +331,27 @@ TEST_F(files, name_with_spaces)
 	EXPECT_EQ(count + 1, object_count());
 }
 
+/* Nor what a terminal would take for a command. */
+TEST_F(files, name_with_controls)
+{
+	static const char list[] = "/sys/kernel/debug/unwind/sframe";
+	struct stat st;
+	FILE *file;
+	int c;
+
+	ASSERT_TRUE(mapped_write(&self->b, "%s/\a\b\r\033[31m\177\303\244\233", self->dir));
+	EXPECT_CHAIN(&self->b);
+	EXPECT_STATE(self->b.path, "ok");
+	ASSERT_EQ(0, stat(list, &st));
+	EXPECT_EQ(0400, st.st_mode & 0777);
+	file = fopen(list, "r");
+	ASSERT_NE(NULL, file);
+	while ((c = fgetc(file)) != EOF)
+		ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~'))
+			TH_LOG("%#x", c);
+	fclose(file);
+}
+
 /* The same file by two names, on two mounts. */
 TEST_F(files, bind_mount)
 {
@@ -501,6 +522,48 @@ TEST_F(files, rewritten_as_another)
 		EXPECT_CHAIN(&self->a);
 	}
 	EXPECT_LOADED(5);
+}
+
+/* Pages of a ramfs are never given back: a file there is not read, and its holes stay. */
+TEST_F(files, of_ramfs)
+{
+	struct object object;
+	struct mapped file;
+	char dir[64];
+
+	snprintf(dir, sizeof(dir), "%s/fs", self->dir);
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	ASSERT_EQ(0, mount("unwind", dir, "ramfs", 0, NULL));
+	ASSERT_TRUE(mapped_init(&file, &spec_a, "%s/file", dir));
+	EXPECT_FRAMES(&file, 1);
+	EXPECT_EQ(0, object_find(file.path, &object));
+	mapped_exit(&file);
+	EXPECT_EQ(0, umount(dir));
+}
+
+/* More sections than are looked at, of which the last one has the names. */
+TEST_F(files, many_sections)
+{
+	enum { SECTIONS = 2000 };
+	struct image *image = &self->b.image;
+	Elf64_Ehdr *ehdr;
+
+	image_free(image);
+	image_init(image, &(struct image_spec) { .code = &chain_b, .how = BY_NAME });
+	ehdr = image->ehdr;
+	ehdr->e_shoff = (image->size + 7) / 8 * 8;
+	ehdr->e_shnum = SECTIONS;
+	ehdr->e_shstrndx = SECTIONS - 1;
+	ASSERT_TRUE(mapped_write(&self->b, "%s/b", self->dir));
+	ASSERT_EQ(0, ftruncate(self->b.fd, ehdr->e_shoff + SECTIONS * sizeof(Elf64_Shdr)));
+	ASSERT_EQ(IMAGE_SH_NAMES * sizeof(Elf64_Shdr),
+		  pwrite(self->b.fd, image->shdrs, IMAGE_SH_NAMES * sizeof(Elf64_Shdr),
+			 ehdr->e_shoff));
+	ASSERT_EQ(sizeof(Elf64_Shdr),
+		  pwrite(self->b.fd, &image->shdrs[IMAGE_SH_NAMES], sizeof(Elf64_Shdr),
+			 ehdr->e_shoff + (SECTIONS - 1) * sizeof(Elf64_Shdr)));
+	EXPECT_CHAIN(&self->b);
+	EXPECT_STATE(self->b.path, "ok");
 }
 
 /* Code that is no ELF file's. */

@@ -348,12 +348,8 @@ static void *walks_main(void *data)
 {
 	struct walks *walks = data;
 	struct walker walker;
-	const char *why;
 
-	if (walker_init(&walker, &why)) {
-		printf("# %s\n", why);
-		exit(1);
-	}
+	walker_thread_init(&walker);
 	for (unsigned int i = 0; i % 16 || unwind_stat("sframe_loaded") < walks->loaded; i++) {
 		const struct mapped *file = &walks->files[i % walks->nr];
 		struct trace right = trace_of_mapped(file, ALL_FRAMES);
@@ -435,23 +431,6 @@ FIXTURE_TEARDOWN(cgroup)
 	walker_exit(&self->walker);
 }
 
-/* A number in a file of a cgroup; -1 if it is not there. */
-static long cgroup_number(const char *cgroup, const char *file, const char *key)
-{
-	char path[128], text[8192], *line;
-
-	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
-	if (file_get(path, text, sizeof(text)))
-		return -1;
-	if (!key)
-		return atol(text);
-	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ' ')
-			return atol(line + strlen(key));
-	}
-	return -1;
-}
-
 /* A process in a cgroup, which walks whenever it is told so. */
 struct member {
 	pid_t	pid;
@@ -519,8 +498,8 @@ TEST_F(cgroup, charged)
 
 	START_MEMBER(&first, self->cgroup);
 	START_MEMBER(&second, self->other);
-	before = cgroup_number(self->cgroup, "memory.stat", "kernel");
-	other = cgroup_number(self->other, "memory.current", NULL);
+	before = file_number(self->cgroup, "memory.stat", "kernel");
+	other = file_number(self->other, "memory.current", NULL);
 	ASSERT_LE(0, before);
 	EXPECT_EQ(WITH_TABLE, member_walk(&first));
 	EXPECT_EQ(WITH_TABLE, member_walk(&second));
@@ -529,16 +508,16 @@ TEST_F(cgroup, charged)
 	object_find(self->large.path, &object);
 	/* These numbers are late. */
 	EXPECT_LE(object.bytes / 2,
-		  cgroup_number(self->cgroup, "memory.stat", "kernel") - before);
+		  file_number(self->cgroup, "memory.stat", "kernel") - before);
 	/* The copy of the section is gone; what is left is no more than what is told. */
-	while (cgroup_number(self->cgroup, "memory.stat", "kernel") - before >
+	while (file_number(self->cgroup, "memory.stat", "kernel") - before >
 	       object.bytes + object.bytes / 8)
 		;
-	EXPECT_GT(object.bytes / 4, cgroup_number(self->other, "memory.current", NULL) - other);
+	EXPECT_GT(object.bytes / 4, file_number(self->other, "memory.current", NULL) - other);
 
 	/* Also when he is gone. What is charged to others stays. */
 	EXPECT_EQ(0, member_end(&first));
-	EXPECT_LE(object.bytes, cgroup_number(self->cgroup, "memory.current", NULL));
+	EXPECT_LE(object.bytes, file_number(self->cgroup, "memory.current", NULL));
 	do {
 		file_print(self->cgroup, "memory.reclaim", "16M");
 	} while (object_find(self->large.path, &object));
@@ -601,13 +580,13 @@ TEST_F(cgroup, too_small)
 
 	START_MEMBER(&member, self->cgroup);
 	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "%ld",
-				cgroup_number(self->cgroup, "memory.current", NULL) + (512 << 10)));
+				file_number(self->cgroup, "memory.current", NULL) + (512 << 10)));
 	for (int i = 0; i < 20; i++)
 		EXPECT_EQ(WITHOUT_TABLE, member_walk(&member));
 	EXPECT_STATE(self->large.path, "no-memory");
-	EXPECT_EQ(0, cgroup_number(self->cgroup, "memory.events", "oom"));
-	EXPECT_EQ(0, cgroup_number(self->cgroup, "memory.events", "oom_kill"));
-	EXPECT_LT(0, cgroup_number(self->cgroup, "memory.events", "max"));
+	EXPECT_EQ(0, file_number(self->cgroup, "memory.events", "oom"));
+	EXPECT_EQ(0, file_number(self->cgroup, "memory.events", "oom_kill"));
+	EXPECT_LT(0, file_number(self->cgroup, "memory.events", "max"));
 
 	/* Once there is some, it is tried again. */
 	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "max"));
@@ -667,8 +646,8 @@ TEST_F(cgroup, crowded)
 		EXPECT_EQ(0, status);
 	}
 	STOP_READER(&reader);
-	EXPECT_EQ(0, cgroup_number(self->cgroup, "memory.events", "oom_kill"));
-	EXPECT_LT(0, cgroup_number(self->cgroup, "memory.events", "max"));
+	EXPECT_EQ(0, file_number(self->cgroup, "memory.events", "oom_kill"));
+	EXPECT_LT(0, file_number(self->cgroup, "memory.events", "max"));
 }
 
 TEST_HARNESS_MAIN

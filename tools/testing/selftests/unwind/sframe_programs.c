@@ -244,6 +244,13 @@ static bool traces_of_rounds(struct sampling *s, const char *last, __u64 outermo
 	return true;
 }
 
+/* All that the ring got. */
+#define EXPECT_ROUNDS(last, outermost) do {					\
+	EXPECT_TRUE(traces_of_rounds(&self->s, last, outermost));		\
+	EXPECT_SAMPLE();							\
+	ring_close(&self->s.ring);						\
+} while (0)
+
 FIXTURE(programs) {
 	struct walker walker;
 	char dir[32];
@@ -282,9 +289,7 @@ TEST_F(programs, executed)
 	}
 	OPEN_RING(child.pid);
 	ASSERT_EQ(0, child_run(&child));
-	EXPECT_TRUE(traces_of_rounds(&self->s, "_start", 0));
-	EXPECT_SAMPLE();
-	ring_close(&self->s.ring);
+	EXPECT_ROUNDS("_start", 0);
 }
 
 /* Of the size that the walker's is. */
@@ -331,9 +336,7 @@ TEST_F(libraries, opened)
 	OPEN_RING(0);
 	call_top(dlsym(lib, "top"));
 	ring_disable(&self->s.ring);
-	EXPECT_TRUE(traces_of_rounds(&self->s, "top", (uintptr_t)chain_outermost));
-	EXPECT_SAMPLE();
-	ring_close(&self->s.ring);
+	EXPECT_ROUNDS("top", (uintptr_t)chain_outermost);
 }
 
 /* A library that was there from the start: this program is that one, too, see main(). */
@@ -354,9 +357,7 @@ TEST_F(libraries, preloaded)
 	OPEN_RING(child.pid);
 	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(sizeof(outermost), read(report[0], &outermost, sizeof(outermost)));
-	EXPECT_TRUE(traces_of_rounds(&self->s, "top", outermost));
-	EXPECT_SAMPLE();
-	ring_close(&self->s.ring);
+	EXPECT_ROUNDS("top", outermost);
 }
 
 /* Instructions of a PLT: of its start, and of an entry. */
@@ -474,6 +475,42 @@ TEST_F(others, attached)
 	kill(child, SIGKILL);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_STATE(self->file.path, "ok");
+}
+
+/*
+ * The last stack of a task, which is walked when nothing could end a wait any more: a file
+ * that nobody knows is not read, and what is known is used.
+ */
+TEST_F(others, exiting)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_exit_group");
+	const struct chain_args args = { .nr = SYS_exit_group, .arg = { 7 } };
+	struct trace right = trace_of_mapped(&self->file, ALL_FRAMES);
+	const struct deferred *trace = as_deferred(self->record);
+	struct object object;
+
+	if (attr.type == ~0U)
+		SKIP(return, "no CONFIG_FTRACE_SYSCALLS");
+	for (int known = 0; known < 2; known++) {
+		long loaded = unwind_stat("sframe_loaded");
+		struct child child;
+
+		if (FORK_CHILD(&child))
+			chain_call(stack + sizeof(stack), self->file.map + chain_a.top, &args);
+		ASSERT_EQ(0, ring_open(&self->ring, &attr, child.pid, -1, 64));
+		ring_enable(&self->ring);
+		ASSERT_EQ(7 << 8, child_run(&child));
+		ASSERT_TRUE(ring_next_type(&self->ring, self->record,
+					   PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(known ? right.nr : 1, trace->nr);
+		EXPECT_EQ(0, memcmp(right.ips, trace->ips, trace->nr * sizeof(right.ips[0])));
+		EXPECT_EQ(known, object_find(self->file.path, &object));
+		EXPECT_EQ(0, unwind_stat("sframe_loaded") - loaded);
+		ring_close(&self->ring);
+
+		/* Now it is. */
+		EXPECT_CHAIN(&self->file);
+	}
 }
 
 /*

@@ -70,12 +70,8 @@ static void *first_walks(void *data)
 {
 	struct crowd *crowd = data;
 	struct walker walker;
-	const char *why;
 
-	if (walker_init(&walker, &why)) {
-		printf("# %s\n", why);
-		exit(1);
-	}
+	walker_thread_init(&walker);
 	for (unsigned int i = 0; i < crowd->rounds; i++) {
 		struct trace right;
 
@@ -125,12 +121,8 @@ static void *walks_of_changing(void *data)
 	struct crowd *crowd = data;
 	struct trace right = trace_of_mapped(crowd->file, ALL_FRAMES);
 	struct walker walker;
-	const char *why;
 
-	if (walker_init(&walker, &why)) {
-		printf("# %s\n", why);
-		exit(1);
-	}
+	walker_thread_init(&walker);
 	while (reads() < crowd->reads) {
 		for (int i = 0; i < 16; i++) {
 			crowd->wrong += !walk_mapped(&walker, crowd->file) ||
@@ -234,6 +226,107 @@ TEST_F(reads, without_memory)
 		TH_LOG("%ld walks", walks);
 }
 
+/* No memory for an object: the file is not known then, and tried again when others are. */
+TEST_F(reads, without_object)
+{
+	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_OBJECT, 1);
+	const struct image_spec spec = { .code = &chain_a };
+	struct object object;
+	long before;
+
+	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
+	before = unwind_stat("nomem");
+	ASSERT_EQ(0, tracer_op(self->walker.fd, op));
+	EXPECT_FRAMES(&self->file, 1);
+	EXPECT_EQ(0, object_find(self->file.path, &object));
+	EXPECT_EQ(1, unwind_stat("nomem") - before);
+	walk_anew();
+	EXPECT_CHAIN(&self->file);
+	EXPECT_STATE(self->file.path, "ok");
+}
+
+/* None for its name: it does without. What it takes is counted without it, too. */
+TEST_F(reads, without_name)
+{
+	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_NAME, 1);
+	const struct image_spec spec = { .code = &chain_a };
+	struct object unnamed, named;
+
+	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
+	ASSERT_EQ(0, tracer_op(self->walker.fd, op));
+	EXPECT_CHAIN(&self->file);
+	ASSERT_EQ(1, object_find("?", &unnamed));
+	EXPECT_STREQ("ok", unnamed.state);
+	sframe_drop();
+	walk_anew();
+	EXPECT_CHAIN(&self->file);
+	ASSERT_EQ(1, object_find(self->file.path, &named));
+	EXPECT_EQ(unnamed.bytes + strlen(self->file.path) + 1, named.bytes);
+	EXPECT_EQ(0, object_find("?", &unnamed));
+}
+
+/* Not known, and this walk did not change that. */
+#define EXPECT_NOT_READ(mapped) do {						\
+	long _before = unwind_stat("sframe_not_read");				\
+	struct object _none;							\
+										\
+	EXPECT_FRAMES(mapped, 1);						\
+	EXPECT_EQ(0, object_find((mapped)->path, &_none));			\
+	EXPECT_LT(_before, unwind_stat("sframe_not_read"));			\
+} while (0)
+
+/* Nobody waits for a disk who must not, but has what others had read. */
+TEST_F(reads, for_real_time)
+{
+	const struct sched_param fifo = { .sched_priority = 1 }, other = {};
+	struct image_spec spec = { .code = &chain_a };
+
+	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
+	EXPECT_NOT_READ(&self->file);
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_OTHER, &other));
+	walk_anew();
+	EXPECT_CHAIN(&self->file);
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
+	walk_anew();
+	EXPECT_CHAIN(&self->file);
+}
+
+TEST_F(reads, for_locked_memory)
+{
+	struct image_spec spec = { .code = &chain_a };
+
+	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
+	ASSERT_EQ(0, mlockall(MCL_CURRENT));
+	EXPECT_NOT_READ(&self->file);
+	ASSERT_EQ(0, munlockall());
+	walk_anew();
+	EXPECT_CHAIN(&self->file);
+	ASSERT_EQ(0, mlockall(MCL_CURRENT));
+	walk_anew();
+	EXPECT_CHAIN(&self->file);
+}
+
+/* What is open for direct I/O is not read, but it is what others read in another way. */
+TEST_F(reads, of_direct_io)
+{
+	struct image_spec spec = { .code = &chain_a };
+	struct mapped direct;
+
+	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
+	direct = self->file;
+	direct.fd = open(direct.path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (direct.fd < 0 && errno == EINVAL)
+		SKIP(return, "needs a tmpfs that has direct I/O");
+	ASSERT_LE(0, direct.fd);
+	direct.map = image_map(&direct.image, direct.fd);
+	ASSERT_NE(NULL, direct.map);
+	EXPECT_NOT_READ(&direct);
+	EXPECT_CHAIN(&self->file);
+	walk_anew();
+	EXPECT_CHAIN(&direct);
+}
+
 /* How the walk of a process was, as its exit status. */
 enum { WITH_TABLE, WITHOUT_TABLE, WRONG };
 
@@ -292,7 +385,21 @@ static int walk_page(struct walker *walker, const void *map)
 	return trace_is(walker, &with) ? WITH_TABLE : WRONG;
 }
 
-/* A process that has mapped the page, and then walks through it. */
+/**
+ * struct orders - what a process does that has mapped the page
+ * @uid:	as whom, if not 0
+ * @inner:	as whom in a user namespace that @uid makes, if not 0
+ * @until_found: walk through it until there is a table, and not only once
+ * @write_to:	write it to that file instead, if not 0
+ */
+struct orders {
+	uid_t	uid;
+	uid_t	inner;
+	bool	until_found;
+	int	write_to;
+};
+
+/* Such a process. */
 struct child {
 	pid_t	pid;
 	int	pidfd;
@@ -300,32 +407,41 @@ struct child {
 	int	go[2];
 };
 
-/* Once, or until the table is found. */
-static int child_main(struct child *child, const char *path, bool until_found)
+static int child_main(struct child *child, const char *path, const struct orders *orders)
 {
+	uid_t uid = orders->uid, inner = orders->inner;
 	struct walker walker;
 	const char *why;
 	void *map;
 	char c;
 	int how;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (walker_init(&walker, &why))
 		return WRONG;
 	map = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
 		   open(path, O_RDONLY | O_CLOEXEC), 0);
+	if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+		return WRONG;
+	if (inner && unshare(CLONE_NEWUSER))
+		return WRONG;
 	if (map == MAP_FAILED || write(child->ready[1], "", 1) != 1 ||
 	    read(child->go[0], &c, 1) != 1)
 		return WRONG;
+	if (inner && setresuid(inner, inner, inner))
+		return WRONG;
+	/* Who becomes somebody else loses that. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (orders->write_to)
+		return pwrite(orders->write_to, map, SFRAME_PAGE, 0) != SFRAME_PAGE;
 	do {
 		walk_anew();
 		how = walk_page(&walker, map);
-	} while (how == WITHOUT_TABLE && until_found);
+	} while (how == WITHOUT_TABLE && orders->until_found);
 	return how;
 }
 
 /* This process serves the file system, so nobody may wait for it here. */
-static bool child_start(struct child *child, struct fuse *fuse, bool until_found)
+static bool child_start_to(struct child *child, struct fuse *fuse, const struct orders *orders)
 {
 	if (pipe(child->ready) || pipe(child->go))
 		return false;
@@ -333,10 +449,27 @@ static bool child_start(struct child *child, struct fuse *fuse, bool until_found
 	if (!child->pid) {
 		/* The server is gone when its last descriptor is. */
 		close(fuse->fd);
-		_exit(child_main(child, fuse->file, until_found));
+		_exit(child_main(child, fuse->file, orders));
 	}
 	child->pidfd = syscall(SYS_pidfd_open, child->pid, 0);
 	return child->pidfd >= 0 && !fuse_wait_for_fault(fuse, child->ready[0]);
+}
+
+/* Ids that are nobody's. */
+#define INNER_IDS	1000000
+
+/* It has that many in its user namespace. */
+static int child_map_ids(const struct child *child, unsigned int nr)
+{
+	char dir[32];
+
+	snprintf(dir, sizeof(dir), "/proc/%d", child->pid);
+	return file_print(dir, "uid_map", "0 %u %u", INNER_IDS, nr);
+}
+
+static bool child_start(struct child *child, struct fuse *fuse, bool until_found)
+{
+	return child_start_to(child, fuse, &(struct orders) { .until_found = until_found });
 }
 
 static void child_go(struct child *child)
@@ -403,6 +536,29 @@ TEST_F(slow, never)
 	EXPECT_EQ(4, reads() - before);
 }
 
+/*
+ * Who writes to a file keeps its inode locked for as long as the server takes to give him
+ * what he writes. Nobody reads the file meanwhile, and nobody waits.
+ */
+TEST_F(slow, inode_locked)
+{
+	/* What it has there is headers, that the page is written over. */
+	const struct orders orders = { .write_to = self->file.fd };
+	struct child writer;
+
+	memcpy(self->page, self->file.image.bytes, sizeof(self->page));
+	ASSERT_TRUE(child_start_to(&writer, &self->fuse, &orders));
+	child_go(&writer);
+	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, writer.pidfd));
+	EXPECT_NOT_READ(&self->file);
+	EXPECT_NOT_READ(&self->file);
+	fuse_resolve(&self->fuse, self->page);
+	EXPECT_EQ(0, child_end(&writer, &self->fuse, self->page));
+	/* The next walk looks again, with no change of mappings. */
+	EXPECT_CHAIN(&self->file);
+	EXPECT_STATE(self->file.path, "ok");
+}
+
 TEST_F(slow, server_dies)
 {
 	struct child child;
@@ -413,6 +569,73 @@ TEST_F(slow, server_dies)
 	fuse_die(&self->fuse);
 	EXPECT_EQ(EXITED(WITHOUT_TABLE), child_end(&child, &self->fuse, NULL));
 	EXPECT_STATE(self->fuse.file, "unreadable");
+	EXPECT_CHAIN(&self->file);
+}
+
+/* What a read brings into the page cache is nothing that the task has to pay for. */
+TEST_F(slow, page_cache)
+{
+	static const char root[] = "/sys/fs/cgroup";
+	struct child child, keeper;
+	char cgroup[64];
+	pid_t owner;
+
+	if (file_print(root, "cgroup.subtree_control", "+memory"))
+		SKIP(return, "needs root and the memory controller of cgroup2 on %s", root);
+	snprintf(cgroup, sizeof(cgroup), "%s/unwind-reads-%d", root, getpid());
+	ASSERT_EQ(0, mkdir(cgroup, 0755));
+	/* What it takes to run a child is in memory then. */
+	ASSERT_TRUE(child_start(&child, &self->fuse, false));
+	child_go(&child);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
+	sframe_drop();
+
+	ASSERT_TRUE(child_start(&child, &self->fuse, false));
+	/* Pages are there for as long as somebody has mapped the file. */
+	ASSERT_TRUE(child_start(&keeper, &self->fuse, false));
+	EXPECT_EQ(0, file_print(cgroup, "cgroup.procs", "%d", child.pid));
+	EXPECT_EQ(0, file_number(cgroup, "memory.stat", "file"));
+	child_go(&child);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
+	EXPECT_STATE(self->fuse.file, "ok");
+	/* The figure is some seconds late: when it has this page, it has all before. */
+	owner = page_owner(cgroup);
+	ASSERT_LT(0, owner);
+	while (!file_number(cgroup, "memory.stat", "file"))
+		ASSERT_EQ(0, waitpid(owner, NULL, WNOHANG));
+	EXPECT_EQ(SFRAME_PAGE, file_number(cgroup, "memory.stat", "file"));
+	EXPECT_EQ(0, file_number(cgroup, "memory.events", "oom"));
+	kill(owner, SIGKILL);
+	waitpid(owner, NULL, 0);
+
+	child_go(&keeper);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&keeper, &self->fuse, self->page));
+	EXPECT_EQ(0, rmdir(cgroup));
+}
+
+/*
+ * The next file system has the same device, unless somebody else is faster; its file the
+ * same number, generation, times and size, and as like as not the inode's memory.
+ */
+TEST_F(slow, unmounted)
+{
+	static const char nothing[SFRAME_PAGE];
+	struct object object;
+	struct child child;
+
+	for (int i = 0; i < 20; i++) {
+		const void *page = i % 2 ? nothing : self->page;
+
+		ASSERT_TRUE(child_start(&child, &self->fuse, false));
+		child_go(&child);
+		EXPECT_EQ(EXITED(i % 2 ? WITHOUT_TABLE : WITH_TABLE),
+			  child_end(&child, &self->fuse, page));
+		EXPECT_STATE(self->fuse.file, i % 2 ? "no-elf" : "ok");
+		fuse_unmount(&self->fuse);
+		EXPECT_EQ(0, object_find(self->fuse.file, &object));
+		ASSERT_EQ(0, fuse_mount(&self->fuse, false));
+	}
+	/* Others are still known. */
 	EXPECT_CHAIN(&self->file);
 }
 
@@ -459,6 +682,105 @@ TEST_F(slow, errors)
 	fuse_resolve(&self->fuse, self->page);
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
 	EXPECT_STATE(self->fuse.file, "ok");
+}
+
+/* Two users without privileges. */
+#define SOMEBODY	12345
+#define ELSE		12346
+
+/* Files that one user may have under way at once, where there are not more CPUs than that. */
+#define LOADS_USER	16
+
+FIXTURE(stuck) {
+	struct walker walker;
+	char dir[32];
+	struct mapped file;
+	struct fuse fuse[LOADS_USER + 2];
+	struct child children[LOADS_USER + 2];
+	char page[SFRAME_PAGE];
+};
+
+/* Whoever makes a user namespace may have many ids there, and is one user all the same. */
+FIXTURE_VARIANT(stuck) {
+	bool many_ids;
+};
+
+FIXTURE_VARIANT_ADD(stuck, one_user) {};
+FIXTURE_VARIANT_ADD(stuck, many_ids) { .many_ids = true };
+
+FIXTURE_SETUP(stuck)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) > LOADS_USER)
+		SKIP(return, "needs no more than %d CPUs", LOADS_USER);
+	SETUP_WALKER();
+	image_page(self->page);
+	ASSERT_TRUE(mapped_init(&self->file, &(struct image_spec) { .code = &chain_a }, "%s/file",
+				self->dir));
+	for (int i = 0; i < ARRAY_SIZE(self->fuse); i++) {
+		int err = fuse_mount(&self->fuse[i], false);
+
+		if (err == -ENODEV)
+			SKIP(return, "no /dev/fuse");
+		ASSERT_EQ(0, err);
+	}
+}
+
+FIXTURE_TEARDOWN(stuck)
+{
+	for (int i = 0; i < ARRAY_SIZE(self->fuse); i++)
+		fuse_unmount(&self->fuse[i]);
+	private_unmount(self->dir);
+	walker_exit(&self->walker);
+}
+
+/* Whose files are stuck keeps nobody but himself from having others read. */
+TEST_F(stuck, keeps_only_his_own)
+{
+	struct child *own = &self->children[LOADS_USER], *others = own + 1;
+	struct fuse *own_fuse = &self->fuse[LOADS_USER], *others_fuse = own_fuse + 1;
+	const struct orders as_somebody = { .uid = SOMEBODY }, as_else = { .uid = ELSE };
+	long busy = unwind_stat("sframe_busy");
+	struct child again;
+
+	for (int i = 0; i < LOADS_USER; i++) {
+		const struct orders orders = {
+			.uid = SOMEBODY, .inner = variant->many_ids ? i + 1 : 0,
+		};
+
+		ASSERT_TRUE(child_start_to(&self->children[i], &self->fuse[i], &orders));
+		if (orders.inner)
+			ASSERT_EQ(0, child_map_ids(&self->children[i], LOADS_USER + 1));
+	}
+	ASSERT_TRUE(child_start_to(own, own_fuse, &as_somebody));
+	ASSERT_TRUE(child_start_to(&again, own_fuse, &as_somebody));
+	ASSERT_TRUE(child_start_to(others, others_fuse, &as_else));
+	for (int i = 0; i < LOADS_USER; i++) {
+		child_go(&self->children[i]);
+		ASSERT_TRUE(fuse_wait_for_fault(&self->fuse[i], self->children[i].pidfd));
+	}
+	EXPECT_EQ(0, unwind_stat("sframe_busy") - busy);
+
+	/* Nobody reads this one. */
+	child_go(own);
+	EXPECT_EQ(EXITED(WITHOUT_TABLE), child_end(own, own_fuse, NULL));
+	EXPECT_EQ(0, own_fuse->reads);
+	EXPECT_LT(0, unwind_stat("sframe_busy") - busy);
+
+	child_go(others);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(others, others_fuse, self->page));
+	EXPECT_CHAIN(&self->file);
+	EXPECT_STATE(self->file.path, "ok");
+
+	/* There is room again when one of them is read, or nobody wants it any more. */
+	ASSERT_EQ(0, kill(self->children[0].pid, SIGKILL));
+	EXPECT_EQ(SIGKILL, child_end(&self->children[0], &self->fuse[0], NULL));
+	child_go(&again);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&again, own_fuse, self->page));
+	for (int i = 1; i < LOADS_USER; i++) {
+		fuse_resolve(&self->fuse[i], self->page);
+		EXPECT_EQ(EXITED(WITH_TABLE), child_end(&self->children[i], &self->fuse[i],
+							self->page));
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -591,6 +591,35 @@ TEST_F(side, of_somebody)
 	EXPECT_CHAIN(&self->a);
 }
 
+/* They could not ptrace what they do not see, though the user id is the same. */
+TEST_F(side, of_another_pid_namespace)
+{
+	int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), status, error, go;
+	pid_t child;
+
+	if (own < 0 || unshare(CLONE_NEWPID))
+		SKIP(return, "needs CONFIG_PID_NS");
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	ASSERT_EQ(0, setns(own, CLONE_NEWPID));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, WITHOUT_TABLE));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+
+	/* From outside they can. */
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_EQ(0, error);
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	ASSERT_EQ(0, setns(own, CLONE_NEWPID));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	close(own);
+}
+
 /* A capability that somebody has not is one more thing to be careful with. */
 static bool walks_with_capability(struct walker *walker, const struct mapped *mapped,
 				  unsigned int frames)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -52,6 +54,16 @@ int walker_init(struct walker *walker, const char **why)
 		return -1;
 	}
 	return 0;
+}
+
+void walker_thread_init(struct walker *walker)
+{
+	const char *why;
+
+	if (!walker_init(walker, &why))
+		return;
+	printf("# %s\n", why);
+	exit(1);
 }
 
 void walker_exit(struct walker *walker)
@@ -320,8 +332,8 @@ static bool is_state(const char *state)
 static void escape(char *to, const char *path)
 {
 	for (; *path; path++) {
-		if (strchr(" \t\n\\", *path))
-			to += sprintf(to, "\\%03o", *path);
+		if (*path <= ' ' || *path > '~' || *path == '\\')
+			to += sprintf(to, "\\%03o", (unsigned char)*path);
 		else
 			*to++ = *path;
 	}
@@ -418,4 +430,35 @@ int file_print(const char *dir, const char *name, const char *format, ...)
 	va_end(args);
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	return file_put(path, text);
+}
+
+long file_number(const char *dir, const char *name, const char *key)
+{
+	char path[512], text[8192], *line;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (file_get(path, text, sizeof(text)))
+		return -1;
+	if (!key)
+		return atol(text);
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ' ')
+			return atol(line + strlen(key));
+	}
+	return -1;
+}
+
+pid_t page_owner(const char *cgroup)
+{
+	pid_t pid = fork();
+	int fd;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fd = memfd_create("page", 0);
+	if (file_print(cgroup, "cgroup.procs", "0") || write(fd, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
 }

@@ -27,6 +27,8 @@ struct walker {
 
 /* 0, or -1 with the reason in @why. */
 int walker_init(struct walker *walker, const char **why);
+/* Of a thread, which cannot do without: this ends the process. */
+void walker_thread_init(struct walker *walker);
 void walker_exit(struct walker *walker);
 
 /*
@@ -146,6 +148,10 @@ int file_get(const char *path, char *text, size_t size);
 int file_put(const char *path, const char *text);
 /* A file of @dir with the printed @text. */
 int file_print(const char *dir, const char *name, const char *format, ...);
+/* The number in a file of @dir, in its line @key if that is not NULL; -1 if there is none. */
+long file_number(const char *dir, const char *name, const char *key);
+/* A process in @cgroup that has one page of a file. */
+pid_t page_owner(const char *cgroup);
 
 /* For FIXTURE_SETUP() of a fixture with @walker and @dir. */
 #define SETUP_WALKER() do {							\

@@ -105,7 +105,8 @@ static void read_shdrs(const struct image *image, struct plain_elf *plain)
 	struct unwind_elf *elf = &plain->elf;
 	unsigned int left = MAX_NAMES;
 
-	if (image_get(image, 58, 2) != SHDR_SIZE || image_get(image, 62, 2) >= nr ||
+	if (image_get(image, 58, 2) != SHDR_SIZE ||
+	    image_get(image, 62, 2) >= image_get(image, 60, 2) ||
 	    !has(image, strings, SHDR_SIZE))
 		return;
 	plain->cut = !has(image, at, nr * SHDR_SIZE);

@@ -273,6 +273,7 @@ static inline size_t copy_from_user(void *dst, const void *src, size_t size)
 #define VM_WRITE			2UL
 #define VM_EXEC				4UL
 #define VM_SHARED			8UL
+#define VM_LOCKED			0x2000UL
 
 struct vm_area_struct {
 	unsigned long		vm_start;
@@ -346,6 +347,7 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 struct list_head { struct list_head *next, *prev; };
 struct rcu_head { void *unused; };
 struct timespec64 { s64 tv_sec; long tv_nsec; };
+#define kuid_t				u32
 
 #define atomic_long_read(v)		sim_epoch(&(v)->counter)
 #define atomic_read(v)			READ_ONCE((v)->counter)

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Room for objects: how many there may be, what they may take, and how much of that one
+ * user may keep from all others by files that take for ever to be read.
+ *
+ * Contexts: task context that may sleep, but for functions that say otherwise.
+ *
+ * Invariant: what is counted is what an object has or is about to have, from when it is in
+ * the hash until it leaves that. So is the room that a section takes while it is read.
+ *
+ * Nobody can drop an object while it is being loaded. So each user has a budget of these.
+ */
+#include <linux/atomic.h>
+#include <linux/cleanup.h>
+#include <linux/cpumask.h>
+#include <linux/cred.h>
+#include <linux/errno.h>
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/spinlock.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
+
+#include "object.h"
+
+/* Objects at most, those without a table included; and their share of all memory. */
+#define UNWIND_OBJECTS_MAX	4096
+#define UNWIND_OBJECTS_SHARE	16
+
+/* How often all of them make room, if none is unused. */
+#define UNWIND_OBJECT_CLEAR	(15 * HZ)
+
+/*
+ * Objects that a user may have under way at once, or as many as there are CPUs, and the
+ * share of what there is for all of them; a single one may be as large as one can be.
+ */
+#define UNWIND_LOADS_USER	16U
+#define UNWIND_LOADS_SHARE	2
+
+/**
+ * struct unwind_loads - what a user has under way
+ * @nr:		objects
+ * @bytes:	memory that these take or are about to
+ */
+struct unwind_loads {
+	unsigned int	nr;
+	long		bytes;
+};
+
+/* The objects that are being loaded. */
+static LIST_HEAD(unwind_loads);
+/* Protects that list, and the bytes of what is on it. Inside of unwind_objects_lock. */
+static DEFINE_SPINLOCK(unwind_loads_lock);
+
+static atomic_t unwind_objects_nr;
+/* All that objects take or are about to, until they are dropped. */
+static atomic_long_t unwind_objects_bytes;
+/* When there was no room, and when all were dropped for it. No partner: it is for speed. */
+static unsigned long unwind_objects_filled;
+static unsigned long unwind_objects_cleared;
+
+static long unwind_room_max(void)
+{
+	return totalram_pages() / UNWIND_OBJECTS_SHARE * PAGE_SIZE;
+}
+
+static bool unwind_room_full(long bytes)
+{
+	/* A limit that is exceeded by one is none the worse. */
+	return atomic_read(&unwind_objects_nr) >= UNWIND_OBJECTS_MAX ||
+	       atomic_long_read(&unwind_objects_bytes) + bytes > unwind_room_max();
+}
+
+/**
+ * unwind_room_make - have room for one more object
+ * @bytes:	how much it is about to take
+ *
+ * Drop what nobody looked for in a while, and if need be what is not in use right now. If
+ * all is, somebody may just see to that: from time to time, all of it goes, and those who
+ * are first have the room.
+ *
+ * Context: task context, may sleep.
+ * Return: true if there is room now.
+ */
+bool unwind_room_make(long bytes)
+{
+	unsigned long age = UNWIND_OBJECT_UNUSED / 4;
+
+	if (!unwind_room_full(bytes))
+		return true;
+	if (bytes > unwind_room_max() ||
+	    jiffies - READ_ONCE(unwind_objects_filled) < UNWIND_OBJECT_RETRY)
+		return false;
+
+	for (; unwind_room_full(bytes) && age > UNWIND_OBJECT_RECHECK; age /= 2)
+		unwind_objects_drop(age);
+	if (!unwind_room_full(bytes))
+		return true;
+	if (jiffies - READ_ONCE(unwind_objects_cleared) > UNWIND_OBJECT_CLEAR) {
+		WRITE_ONCE(unwind_objects_cleared, jiffies);
+		unwind_objects_drop(0);
+		return !unwind_room_full(bytes);
+	}
+	WRITE_ONCE(unwind_objects_filled, jiffies);
+	return false;
+}
+
+/**
+ * unwind_room_average - what an object takes
+ *
+ * Context: any.
+ * Return: pages, on average of all objects, and at least one.
+ */
+unsigned long unwind_room_average(void)
+{
+	unsigned long bytes = atomic_long_read(&unwind_objects_bytes);
+	unsigned int nr = atomic_read(&unwind_objects_nr);
+
+	return DIV_ROUND_UP(bytes / max(nr, 1), PAGE_SIZE) ?: 1;
+}
+
+/**
+ * unwind_room_take - count an object
+ * @object:	it, with what it takes so far
+ *
+ * Context: any.
+ */
+void unwind_room_take(const struct unwind_object *object)
+{
+	atomic_inc(&unwind_objects_nr);
+	atomic_long_add(object->bytes, &unwind_objects_bytes);
+}
+
+/**
+ * unwind_room_give - count an object no longer
+ * @object:	it, which nobody finds any more
+ *
+ * There is room for another one, if a grace period early.
+ *
+ * Context: any.
+ */
+void unwind_room_give(const struct unwind_object *object)
+{
+	atomic_dec(&unwind_objects_nr);
+	atomic_long_sub(object->bytes, &unwind_objects_bytes);
+}
+
+/*
+ * Who answers for what current loads. Who is in a user namespace may have as many user ids
+ * as he likes: it is who made the outermost one, or its root, if that was the system.
+ */
+static kuid_t unwind_loads_user(void)
+{
+	const struct cred *cred = current_real_cred();
+	struct user_namespace *ns = cred->user_ns;
+
+	if (ns == &init_user_ns)
+		return cred->uid;
+	while (ns->parent != &init_user_ns)
+		ns = ns->parent;
+	return uid_eq(ns->owner, GLOBAL_ROOT_UID) ? make_kuid(ns, 0) : ns->owner;
+}
+
+static struct unwind_loads unwind_loads_of(kuid_t user)
+{
+	const struct unwind_object *object;
+	struct unwind_loads loads = {};
+
+	lockdep_assert_held(&unwind_loads_lock);
+	list_for_each_entry(object, &unwind_loads, lru) {
+		if (!uid_eq(object->user, user))
+			continue;
+		loads.nr++;
+		loads.bytes += object->bytes;
+	}
+	return loads;
+}
+
+/**
+ * unwind_room_load - begin to load an object
+ * @object:	it, of which nobody knows yet
+ *
+ * Context: task context, any locks but those of this file.
+ * Return: 0; or -EBUSY if the user who answers for current has enough of them under way.
+ */
+int unwind_room_load(struct unwind_object *object)
+{
+	object->user = unwind_loads_user();
+	scoped_guard(spinlock, &unwind_loads_lock) {
+		if (unwind_loads_of(object->user).nr >=
+		    max(UNWIND_LOADS_USER, num_online_cpus()))
+			return -EBUSY;
+		list_add(&object->lru, &unwind_loads);
+	}
+	return 0;
+}
+
+/**
+ * unwind_room_loaded - an object is not being loaded any more
+ * @object:	it, of which the entry of lists is free from then on
+ *
+ * Context: task context, any locks but those of this file.
+ */
+void unwind_room_loaded(struct unwind_object *object)
+{
+	scoped_guard(spinlock, &unwind_loads_lock)
+		list_del_init(&object->lru);
+}
+
+/* More bytes for an object; false if its user has too much under way. */
+static bool unwind_loads_add(struct unwind_object *object, long bytes)
+{
+	const long max = unwind_room_max() / UNWIND_LOADS_SHARE;
+
+	scoped_guard(spinlock, &unwind_loads_lock) {
+		const struct unwind_loads loads = unwind_loads_of(object->user);
+
+		if (loads.nr > 1 && loads.bytes + bytes > max)
+			return false;
+		object->bytes += bytes;
+	}
+	return true;
+}
+
+/**
+ * unwind_object_reserve - have room for what an object is about to take
+ * @object:	an object that is being loaded
+ * @bytes:	how much more
+ *
+ * Context: task context, may sleep.
+ * Return: 0; or -ENOSPC if there is no room, or none for the user who loads it.
+ */
+int unwind_object_reserve(struct unwind_object *object, long bytes)
+{
+	if (!unwind_room_make(bytes))
+		return -ENOSPC;
+	if (atomic_long_add_return(bytes, &unwind_objects_bytes) > unwind_room_max() ||
+	    !unwind_loads_add(object, bytes)) {
+		atomic_long_sub(bytes, &unwind_objects_bytes);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/**
+ * unwind_object_unreserve - give some of that back
+ * @object:	an object that is being loaded
+ * @bytes:	how much
+ *
+ * Context: any.
+ */
+void unwind_object_unreserve(struct unwind_object *object, long bytes)
+{
+	scoped_guard(spinlock, &unwind_loads_lock)
+		object->bytes -= bytes;
+	atomic_long_sub(bytes, &unwind_objects_bytes);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of the room for objects: how many a user may have under way, and how much of
+ * what there is for all of them.
+ *
+ * The objects are none that anybody can find: all that the room knows of them is what it is
+ * told. Whoever runs this is the user, and is expected to have nothing else under way.
+ */
+#include <kunit/test.h>
+#include <linux/cpumask.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+
+#include "object.h"
+
+/* What one user may have under way at once, and all that there is for objects. */
+#define LOADS		max(16U, num_online_cpus())
+#define ROOM		((long)(totalram_pages() / 16 * PAGE_SIZE))
+
+static struct unwind_object *room_objects(struct kunit *test, unsigned int nr)
+{
+	struct unwind_object *objects = kunit_kcalloc(test, nr, sizeof(*objects), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, objects);
+	for (unsigned int i = 0; i < nr; i++)
+		INIT_LIST_HEAD(&objects[i].lru);
+	return objects;
+}
+
+/* So many at once, and another one for each that is there. */
+static void room_loads_test(struct kunit *test)
+{
+	const unsigned int loads = LOADS;
+	struct unwind_object *objects = room_objects(test, loads + 1), *last = &objects[loads];
+
+	for (unsigned int i = 0; i < loads; i++)
+		KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[i]));
+	for (unsigned int i = 0; i < loads; i++) {
+		KUNIT_EXPECT_EQ(test, -EBUSY, unwind_room_load(last));
+		KUNIT_EXPECT_TRUE(test, list_empty(&last->lru));
+		unwind_room_loaded(&objects[i]);
+		/* It is on a list of objects that may be dropped from then on. */
+		KUNIT_EXPECT_TRUE(test, list_empty(&objects[i].lru));
+		KUNIT_EXPECT_EQ(test, 0, unwind_room_load(last));
+		unwind_room_loaded(last);
+		KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[i]));
+	}
+	for (unsigned int i = 0; i < loads; i++)
+		unwind_room_loaded(&objects[i]);
+}
+
+/* Several have no more than half of it, and a single one may have more. */
+static void room_bytes_test(struct kunit *test)
+{
+	struct unwind_object *objects = room_objects(test, 2);
+	const long part = ROOM / 8;
+
+	KUNIT_ASSERT_EQ(test, 0, unwind_room_load(&objects[0]));
+	KUNIT_ASSERT_EQ(test, 0, unwind_room_load(&objects[1]));
+	for (int i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ(test, 0, unwind_object_reserve(&objects[i % 2], part));
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, -ENOSPC, unwind_object_reserve(&objects[i], part));
+		KUNIT_EXPECT_EQ(test, 2 * part, objects[i].bytes);
+	}
+
+	unwind_object_unreserve(&objects[1], part);
+	KUNIT_EXPECT_EQ(test, 0, unwind_object_reserve(&objects[0], part));
+	unwind_object_unreserve(&objects[1], part);
+	unwind_room_loaded(&objects[1]);
+	KUNIT_EXPECT_EQ(test, 0, unwind_object_reserve(&objects[0], 3 * part));
+	KUNIT_EXPECT_EQ(test, 6 * part, objects[0].bytes);
+	unwind_object_unreserve(&objects[0], 6 * part);
+	unwind_room_loaded(&objects[0]);
+}
+
+/* However few there are, the shrinker is told of something. */
+static void room_average_test(struct kunit *test)
+{
+	struct unwind_object *object = room_objects(test, 1);
+	unsigned long before = unwind_room_average();
+
+	KUNIT_EXPECT_LE(test, 1UL, before);
+	KUNIT_ASSERT_EQ(test, 0, unwind_room_load(object));
+	unwind_room_take(object);
+	KUNIT_EXPECT_EQ(test, 0, unwind_object_reserve(object, ROOM / 8));
+	KUNIT_EXPECT_LT(test, before, unwind_room_average());
+	unwind_room_loaded(object);
+	unwind_room_give(object);
+}
+
+static struct kunit_case unwind_room_cases[] = {
+	KUNIT_CASE(room_loads_test),
+	KUNIT_CASE(room_bytes_test),
+	KUNIT_CASE(room_average_test),
+	{}
+};
+
+static struct kunit_suite unwind_room_suite = {
+	.name		= "unwind_room",
+	.test_cases	= unwind_room_cases,
+};
+
+kunit_test_suite(unwind_room_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the room for objects");
+MODULE_LICENSE("GPL");

@@ -47,7 +47,7 @@ void unwind_text_forget(struct unwind_text *text)
 	for (int i = 0; i < UNWIND_TEXT_CODES; i++)
 		unwind_sframe_count(&text->code[i]);
 	unwind_sframe_forget(text);
-	memset(text, 0, offsetofend(struct unwind_text, look));
+	memset(text, 0, offsetofend(struct unwind_text, no_caller));
 }
 
 /**
@@ -151,7 +151,7 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 	/* ... and these. */
 	flags = data_race(vma->vm_flags);
 	copy->code = flags & VM_EXEC;
-	copy->rewritable = flags & (VM_WRITE | VM_SHARED);
+	copy->rewritable = flags & (VM_WRITE | VM_MAYSHARE);
 }
 
 #ifdef CONFIG_PER_VMA_LOCK

@@ -216,7 +216,7 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 		return ra;
 	if (!unwind_text(state, ra))
 		return 0;
-	if (arch_unwind_user_after_call(ra)) {
+	if (arch_unwind_user_after_call(ra) > 0) {
 		*step = UNWIND_STEP_FP;
 		return ra;
 	}
@@ -252,6 +252,32 @@ static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned lon
 }
 
 /*
+ * What a frame down the stack returns to; 0 if that is no address after a call. Libraries
+ * use the frame pointer for something else, and then each walk may end at the same word:
+ * what is none is remembered, by the rules of unwind_text_look_at().
+ */
+static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
+					       unsigned long addr)
+{
+	struct unwind_text *text = state->text;
+	unsigned long ra;
+	int called;
+
+	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
+		return 0;
+	if (text && ra == text->no_caller)
+		return 0;
+	if (!unwind_uretprobe_address(state, &ra, addr) && !unwind_text(state, ra))
+		return 0;
+
+	called = arch_unwind_user_after_call(ra);
+	if (!called && text && !pagefault_disabled() && unwind_text_in(&state->code->range, ra) &&
+	    !state->code->rewritable)
+		text->no_caller = ra;
+	return called > 0 ? ra : 0;
+}
+
+/*
  * A frame pointer that leads down the stack. It may lead to another one: coroutines have
  * theirs wherever they were allocated, and their runtimes call from them to the stack of
  * the thread. What else is there is a return address seldom enough.
@@ -260,7 +286,6 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 {
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(state->ws) };
 	unsigned long cfa = state->fp + frame.cfa_off, ra, fp;
-	enum unwind_user_step step;
 
 	state->step = UNWIND_STEP_DONE;
 	/* Most walks end at 0: that is not read, which would be a page fault of the task. */
@@ -268,9 +293,8 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 		goto bad_frame;
 	if (state->fp >= state->sp || cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
 		goto bad_frame;
-	ra = unwind_user_real_caller(state, cfa + frame.ra_off, &step);
-	if (!ra || (step != UNWIND_STEP_FP && !arch_unwind_user_after_call(ra)) ||
-	    !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
+	ra = unwind_user_switch_caller(state, cfa + frame.ra_off);
+	if (!ra || !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
 		goto bad_frame;
 
 	state->switches++;

@@ -387,6 +387,66 @@ static void walk_text_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 3);
 }
 
+/*
+ * Where a frame down the stack leads to no caller, that is remembered, and so it is looked
+ * at once; but not of code that may change or could not be read.
+ */
+static void walk_switch_test(struct kunit *test)
+{
+	unsigned long base = walk_map(test, 0), entry, code, was = 0;
+	struct unwind_user_state state, start;
+	struct unwind_text *text;
+
+	text = kunit_kzalloc(test, sizeof(*text), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	/* Zeros, which are no call. */
+	code = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_FALSE(test, !code || IS_ERR_VALUE(code));
+	start = (struct unwind_user_state) {
+		.sp = base + 64, .fp = base + 16, .ws = 8, .step = UNWIND_STEP_FP,
+		.code = &text->code[0], .text = text, .syscall = -1,
+	};
+	walk_write(test, base + 16, 0, 8);
+	/* It can be read without a fault, too. */
+	KUNIT_ASSERT_EQ(test, 0, get_user(was, (unsigned long __user *)code));
+	KUNIT_ASSERT_EQ(test, 0, was);
+
+	struct {
+		unsigned long	ra;
+		bool		no_faults;
+		bool		remembered;
+	} cases[] = {
+		{ .ra = base + 0x800 },
+		{ .ra = code },
+		{ .ra = code + 0x800, .no_faults = true },
+		{ .ra = code + 0x900, .remembered = true },
+		{ .ra = code + 0xa00, .remembered = true },
+		{ .ra = base + 0x800 },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
+		walk_write(test, base + 24, cases[i].ra, 8);
+		state = start;
+		if (cases[i].no_faults)
+			pagefault_disable();
+		KUNIT_EXPECT_EQ(test, 0, unwind_user_walk(&state, &entry, 1));
+		if (cases[i].no_faults)
+			pagefault_enable();
+		if (cases[i].remembered)
+			was = cases[i].ra;
+		KUNIT_EXPECT_EQ_MSG(test, was, text->no_caller, "case %d", i);
+	}
+
+	KUNIT_ASSERT_EQ(test, 0, put_user(0xe8, (u8 __user *)base + CALLER(1) - 5));
+	walk_write(test, base + 24, base + CALLER(1), 8);
+	state = start;
+	KUNIT_EXPECT_EQ(test, 1, unwind_user_walk(&state, &entry, 1));
+	text->no_caller = base + CALLER(1);
+	state = start;
+	KUNIT_EXPECT_EQ(test, 0, unwind_user_walk(&state, &entry, 1));
+}
+
 #ifdef CONFIG_X86_64
 static void start_test(struct kunit *test)
 {
@@ -445,6 +505,7 @@ static struct kunit_case unwind_user_cases[] = {
 	KUNIT_CASE(walk_resume_test),
 	KUNIT_CASE(walk_fault_test),
 	KUNIT_CASE(walk_text_test),
+	KUNIT_CASE(walk_switch_test),
 #ifdef CONFIG_X86_64
 	KUNIT_CASE(start_test),
 #endif

@@ -582,12 +582,13 @@ static noinline bool ends_in_indirect_call(u64 word)
 }
 
 /* nop; call; nop: Go lets the first function of a goroutine return after the first nop. */
-static noinline bool is_goexit(unsigned long addr)
+static noinline int is_goexit(unsigned long addr)
 {
 	u8 code[6];
 
-	return read_text(code, addr, sizeof(code)) == sizeof(code) &&
-	       code[0] == 0xe8 && code[5] == 0x90;
+	if (read_text(code, addr, sizeof(code)) != sizeof(code))
+		return -EFAULT;
+	return code[0] == 0xe8 && code[5] == 0x90;
 }
 
 /**
@@ -595,30 +596,33 @@ static noinline bool is_goexit(unsigned long addr)
  * @addr:	a return address, perhaps
  *
  * Context: as the walk; page faults are allowed or disabled.
- * Return: true if so, or if the outermost function of a goroutine returns there; false
- * also if the code cannot be read.
+ * Return: 1 if so, or if the outermost function of a goroutine returns there; 0 if not;
+ * -EFAULT if the code cannot be read.
  */
-bool arch_unwind_user_after_call(unsigned long addr)
+int arch_unwind_user_after_call(unsigned long addr)
 {
 	u64 word;
 	u8 byte;
 
 	if (addr < sizeof(word))
-		return false;
-	if (get_user(word, (u64 __user *)(addr - sizeof(word))))
+		return 0;
+	if (get_user(word, (u64 __user *)(addr - sizeof(word)))) {
 		word = read_first_code(addr);
+		if (!word)
+			return -EFAULT;
+	}
 
 	/* call rel32 */
 	byte = word >> 24;
 	if (byte == 0xe8 || is_probed(byte))
-		return true;
+		return 1;
 	/* By a register: most of the others. */
 	if ((word >> 48 & 0xf8ff) == 0xd0ff)
-		return true;
-	if (word >> 56 == 0x90 && is_goexit(addr))
-		return true;
+		return 1;
+	if (ends_in_indirect_call(word))
+		return 1;
 
-	return ends_in_indirect_call(word);
+	return word >> 56 == 0x90 ? is_goexit(addr) : 0;
 }
 
 #ifdef CONFIG_IA32_EMULATION

@@ -292,17 +292,17 @@ static void goexit_test(struct kunit *test)
 	unsigned long base = frame_map(test), addr = base + CODE;
 
 	put_code(test, addr - 1, goexit, sizeof(goexit));
-	KUNIT_EXPECT_TRUE(test, arch_unwind_user_after_call(addr));
+	KUNIT_EXPECT_EQ(test, 1, arch_unwind_user_after_call(addr));
 	for (int i = 0; i < sizeof(goexit); i += i ? 5 : 1) {
 		put_word(test, addr - 1 + i, 1, 0x91);
-		KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(addr));
+		KUNIT_EXPECT_EQ(test, 0, arch_unwind_user_after_call(addr));
 		put_word(test, addr - 1 + i, 1, goexit[i]);
 	}
 
 	/* The call is cut off by the end of the mapping. */
 	addr = base + MAP_SIZE - 5;
 	put_code(test, addr - 1, goexit, sizeof(goexit) - 1);
-	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(addr));
+	KUNIT_EXPECT_EQ(test, -EFAULT, arch_unwind_user_after_call(addr));
 }
 
 /* The first bytes of an address space, and of a mapping, have nothing before them. */
@@ -310,10 +310,10 @@ static void call_edge_test(struct kunit *test)
 {
 	unsigned long base = frame_map(test);
 
-	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(0));
-	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(3));
+	KUNIT_EXPECT_EQ(test, 0, arch_unwind_user_after_call(0));
+	KUNIT_EXPECT_EQ(test, 0, arch_unwind_user_after_call(3));
 	KUNIT_ASSERT_EQ(test, 0, vm_munmap(base, PAGE_SIZE));
-	KUNIT_EXPECT_FALSE(test, arch_unwind_user_after_call(base + PAGE_SIZE + 1));
+	KUNIT_EXPECT_EQ(test, -EFAULT, arch_unwind_user_after_call(base + PAGE_SIZE + 1));
 }
 
 enum signal_abi { ABI_64, ABI_X32, ABI_IA32, ABI_IA32_RT };

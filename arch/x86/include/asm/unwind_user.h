@@ -101,7 +101,7 @@ void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs 
 enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
 					    bool follow);
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);
-bool arch_unwind_user_after_call(unsigned long addr);
+int arch_unwind_user_after_call(unsigned long addr);
 bool arch_unwind_user_uses_drap(unsigned long ip);
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
 

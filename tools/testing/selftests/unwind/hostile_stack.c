@@ -6,7 +6,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -298,6 +300,69 @@ TEST_F(stack, rewritten_code)
 				   PERF_RECORD_CALLCHAIN_DEFERRED));
 	EXPECT_EQ((unsigned long)code + 6, deferred->ips[0]);
 	EXPECT_EQ(ra, deferred->ips[1]);
+}
+
+/*
+ * Code that a lower stack returns to, which becomes a call in place, or while it cannot
+ * run. That it was none may be remembered in between.
+ */
+TEST_F(stack, rewritten_caller)
+{
+	__u8 *code = (__u8 *)&self->map[3 * PAGE / 8];
+	unsigned long ra = (unsigned long)code + 5;
+	unsigned long fp = frame(self->map, 2, 0, ra);
+
+	for (int i = 0; i < 4; i++) {
+		bool in_place = i % 2;
+
+		memset(code, 0x90, 5);
+		if (!in_place)
+			ASSERT_EQ(0, mprotect(code, PAGE, PROT_READ | PROT_EXEC));
+		EXPECT_ENDS_AT_ONCE(fp);
+		EXPECT_ENDS_AT_ONCE(fp);
+
+		if (!in_place)
+			ASSERT_EQ(0, mprotect(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
+		/* call */
+		code[0] = 0xe8;
+		if (!in_place)
+			ASSERT_EQ(0, mprotect(code, PAGE, PROT_READ | PROT_EXEC));
+		WALK(fp);
+		ASSERT_EQ(2, self->nr);
+		EXPECT_EQ(ra, self->ips[1]);
+		ASSERT_EQ(0, mprotect(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
+	}
+}
+
+/* The same by a descriptor of the file, of which the mapping is a shared one. */
+TEST_F(stack, rewritten_file)
+{
+	unsigned long ra, fp;
+	char path[32];
+	__u8 *code;
+	int fd, ro;
+
+	fd = memfd_create("code", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ro = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, ro);
+	code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, ro, 0);
+	ASSERT_NE(MAP_FAILED, code);
+	ra = (unsigned long)code + 13;
+	fp = frame(self->map, 2, 0, ra);
+	EXPECT_ENDS_AT_ONCE(fp);
+	EXPECT_ENDS_AT_ONCE(fp);
+
+	/* call */
+	ASSERT_EQ(1, pwrite(fd, "\xe8", 1, 8));
+	WALK(fp);
+	ASSERT_EQ(2, self->nr);
+	EXPECT_EQ(ra, self->ips[1]);
+	munmap(code, PAGE);
+	close(ro);
+	close(fd);
 }
 
 /* Criterion: a resident frame pointer stack gives the frames of the in-place walk. */

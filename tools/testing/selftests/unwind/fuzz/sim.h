@@ -272,7 +272,7 @@ static inline size_t copy_from_user(void *dst, const void *src, size_t size)
 #define VM_READ				1UL
 #define VM_WRITE			2UL
 #define VM_EXEC				4UL
-#define VM_SHARED			8UL
+#define VM_MAYSHARE			0x80UL
 #define VM_LOCKED			0x2000UL
 
 struct vm_area_struct {

@@ -236,8 +236,13 @@ void unwind_user_unmount(const struct super_block *sb)
 
 	guard(rcu)();
 	hash_for_each_rcu(unwind_objects, bucket, object, hash) {
-		/* Who loads one has the file open. */
-		if (object->key.dev == sb->s_dev)
+		if (object->key.dev != sb->s_dev)
+			continue;
+		/*
+		 * A file that is being read is open, and so of another file system: an MTD and
+		 * a block device may have one number. Pairs with unwind_object_publish().
+		 */
+		if (smp_load_acquire(&object->state) != UNWIND_OBJECT_LOADING)
 			unwind_object_drop(object);
 	}
 }
@@ -275,8 +280,11 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 					 struct shrink_control *sc)
 {
 	struct unwind_objects_walk walk = { .age = UNWIND_OBJECT_RECHECK };
+	unsigned long average = unwind_room_average();
 
-	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, unwind_room_average());
+	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, average);
+	/* One object may be more than what was asked for. */
+	sc->nr_scanned = sc->nr_to_scan * average;
 	list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &walk);
 	return DIV_ROUND_UP(walk.bytes, PAGE_SIZE);
 }

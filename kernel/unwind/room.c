@@ -35,7 +35,7 @@
 
 /*
  * Objects that a user may have under way at once, or as many as there are CPUs, and the
- * share of what there is for all of them; a single one may be as large as one can be.
+ * share of what there is for all of them. What is left is for others, however few there are.
  */
 #define UNWIND_LOADS_USER	16U
 #define UNWIND_LOADS_SHARE	2
@@ -149,19 +149,24 @@ void unwind_room_give(const struct unwind_object *object)
 }
 
 /*
- * Who answers for what current loads. Who is in a user namespace may have as many user ids
- * as he likes: it is who made the outermost one, or its root, if that was the system.
+ * The user that answers for what current loads. In a user namespace, a user may have as many
+ * ids as they like: the user that made the outermost one answers. If that was the system, it
+ * is the root of that namespace, and where it has none, each of the ids that the system gave.
  */
 static kuid_t unwind_loads_user(void)
 {
 	const struct cred *cred = current_real_cred();
 	struct user_namespace *ns = cred->user_ns;
+	kuid_t root;
 
 	if (ns == &init_user_ns)
 		return cred->uid;
 	while (ns->parent != &init_user_ns)
 		ns = ns->parent;
-	return uid_eq(ns->owner, GLOBAL_ROOT_UID) ? make_kuid(ns, 0) : ns->owner;
+	if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+		return ns->owner;
+	root = make_kuid(ns, 0);
+	return uid_valid(root) ? root : cred->uid;
 }
 
 static struct unwind_loads unwind_loads_of(kuid_t user)
@@ -216,9 +221,7 @@ static bool unwind_loads_add(struct unwind_object *object, long bytes)
 	const long max = unwind_room_max() / UNWIND_LOADS_SHARE;
 
 	scoped_guard(spinlock, &unwind_loads_lock) {
-		const struct unwind_loads loads = unwind_loads_of(object->user);
-
-		if (loads.nr > 1 && loads.bytes + bytes > max)
+		if (unwind_loads_of(object->user).bytes + bytes > max)
 			return false;
 		object->bytes += bytes;
 	}

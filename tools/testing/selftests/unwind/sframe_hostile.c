@@ -306,18 +306,19 @@ TEST_F(hostile, very_large)
 }
 
 /*
- * No more than a share of all memory is for tables, and for sections that are read: there
- * is room for this section, but none for a table of it.
+ * No more than a share of all memory is for tables, and for sections that are read, and no
+ * user has more than half of that: there is room for this section, but none for a table of
+ * it.
  */
 TEST_F(hostile, larger_than_its_share)
 {
 	size_t share = sysconf(_SC_PHYS_PAGES) * SFRAME_PAGE / 16;
-	size_t size = share * 3 / 4 < LARGEST ? share * 3 / 4 : LARGEST;
+	size_t size = share * 3 / 8 < LARGEST ? share * 3 / 8 : LARGEST;
 	struct image *image = &self->file.image;
 	struct mapped other;
 
-	if (2 * size <= share)
-		SKIP(return, "needs less than 2 GiB of memory");
+	if (4 * size <= share)
+		SKIP(return, "needs less than 4 GiB of memory");
 	INIT();
 	image->phdrs[IMAGE_PH_SFRAME].p_filesz = size;
 	image->sframe->rows_size = size - sizeof(*image->sframe) - image->sframe->rows;

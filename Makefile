@@ -129,10 +129,10 @@ endif
 test: tree
 	@$(call CHECK,test,$(KERNEL),'$(T)')
 
-# $(call CHECK,TIER,KERNELS,WHAT)
+# $(call CHECK,TIER,KERNELS,WHAT); it becomes the script, to which make passes signals on.
 CHECK = for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; \
 		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done; \
-	BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
+	exec env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 		LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(VM)/check.sh $(1) $(2) $(3)
 
 demo: kernel perf

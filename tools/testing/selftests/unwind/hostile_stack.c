@@ -270,11 +270,13 @@ static __attribute__((noinline)) unsigned long call_code(const void *entry)
 	long nr = SYS_getppid;
 	unsigned long ra;
 
+	/* Below the red zone, in which the compiler may have variables. */
 	asm volatile("lea	1f(%%rip), %[ra]\n"
+		     "	add	$-128, %%rsp\n"
 		     "	call	*%[entry]\n"
-		     "1:"
+		     "1:	sub	$-128, %%rsp"
 		     : "+a" (nr), [ra] "=&r" (ra) : [entry] "r" (entry)
-		     : "rcx", "r11", "memory");
+		     : "rcx", "r11", "memory", "cc");
 	return ra;
 }
 

@@ -3,8 +3,8 @@
  * Read the SFrame section of a file, and make a table of it.
  *
  * Contexts: task context, may sleep for as long as the file system wants; no locks are
- * held. The memory of an object is charged to who is current, and rather not had than at
- * the price of killing somebody; pages of files that are brought in, to nobody.
+ * held. The memory of an object is charged to the task that is walked, and rather not had
+ * than at the price of killing somebody; pages of files that are brought in, to nobody.
  *
  * Invariant: a section is copied before it is checked, and nothing is read twice.
  */

@@ -13,7 +13,7 @@
  * system, whose device would be that of another one.
  *
  * No lock is held over I/O. Who needs a file that somebody else reads waits for a moment,
- * and does without it if that takes longer.
+ * unless it must not, and does without it if that takes longer.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -26,11 +26,8 @@
 #include <linux/jiffies.h>
 #include <linux/list_lru.h>
 #include <linux/mm.h>
-#include <linux/pagemap.h>
 #include <linux/random.h>
-#include <linux/rwsem.h>
 #include <linux/sched.h>
-#include <linux/sched/rt.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -283,7 +280,10 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 	unsigned long average = unwind_room_average();
 
 	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, average);
-	/* One object may be more than what was asked for. */
+	/*
+	 * One object may be more than what was asked for. Where a list has fewer, it is not
+	 * less: the caller would ask for the rest again, for ever.
+	 */
 	sc->nr_scanned = sc->nr_to_scan * average;
 	list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &walk);
 	return DIV_ROUND_UP(walk.bytes, PAGE_SIZE);
@@ -423,12 +423,17 @@ static struct unwind_object *unwind_object_alloc(void)
 	return object;
 }
 
-/*
- * Begin an object that nobody has. Returns -EEXIST if somebody has, -EBUSY if the user has
- * enough of others under way, -ENOSPC or -ENOMEM.
+/**
+ * unwind_object_begin - begin an object that nobody has
+ * @source:	what it is about to be read from
+ * @by_worker:	current does not read it itself
+ *
+ * Context: task context, may sleep.
+ * Return: the object, for unwind_object_read(); or an ERR_PTR(): -EEXIST if there is one,
+ * -EBUSY if the user has enough of others under way, -ENOSPC or -ENOMEM.
  */
-static struct unwind_object *
-unwind_object_begin(const struct unwind_object_source *source)
+struct unwind_object *unwind_object_begin(const struct unwind_object_source *source,
+					  bool by_worker)
 {
 	struct unwind_object *object;
 	int ret;
@@ -442,6 +447,7 @@ unwind_object_begin(const struct unwind_object_source *source)
 	INIT_LIST_HEAD(&object->lru);
 	object->key = unwind_object_key(source);
 	object->stamp = unwind_object_stamp(source->file);
+	object->by_worker = by_worker;
 	object->used = jiffies;
 	object->bytes = sizeof(*object);
 
@@ -514,13 +520,24 @@ static void *unwind_object_waitq(const struct unwind_object_key *key)
 	return &unwind_objects[hash_min(unwind_object_hash(key), HASH_BITS(unwind_objects))];
 }
 
-static void unwind_object_read(struct unwind_object *object, struct file *file)
+/**
+ * unwind_object_read - read the file of an object, and show it to everybody
+ * @object:	it, from unwind_object_begin()
+ * @file:	the file
+ *
+ * Context: task context, may sleep for as long as the file system wants.
+ */
+void unwind_object_read(struct unwind_object *object, struct file *file)
 {
 	const struct unwind_elf_source source = { .file = file };
 	void *waitq = unwind_object_waitq(&object->key);
 
-	unwind_object_name(object, file);
-	object->error = unwind_object_load(object, &source);
+	object->error = -ECANCELED;
+	/* No partner: it is dropped below in any case. */
+	if (READ_ONCE(unwind_sframe_enabled)) {
+		unwind_object_name(object, file);
+		object->error = unwind_object_load(object, &source);
+	}
 	unwind_count(object->table ? UNWIND_STAT_SFRAME_LOADED : UNWIND_STAT_SFRAME_REFUSED);
 
 	unwind_room_loaded(object);
@@ -555,7 +572,13 @@ static bool unwind_object_is_loading(const struct unwind_object_key *key, bool s
 	return !READ_ONCE(object->slow);
 }
 
-static void unwind_object_wait(const struct unwind_object_source *source)
+/**
+ * unwind_object_wait - wait for somebody else who reads a file, for a moment
+ * @source:	the file
+ *
+ * Context: task context, may sleep.
+ */
+void unwind_object_wait(const struct unwind_object_source *source)
 {
 	struct unwind_object_key key = unwind_object_key(source);
 
@@ -563,71 +586,6 @@ static void unwind_object_wait(const struct unwind_object_source *source)
 				    !unwind_object_is_loading(&key, false),
 				    UNWIND_OBJECT_WAIT))
 		unwind_object_is_loading(&key, true);
-}
-
-/*
- * One rule for all who load, as where a walk runs is not known here. A program that asks for
- * the stack may be called with the inode locked, or from inside of a file system or of
- * reclaim, which might wait for themselves. Who finds the inode locked by somebody else can
- * wait for another walk. What can be read of a file that is open for direct I/O depends on
- * the file system.
- */
-static bool unwind_object_may_read(const struct file *file)
-{
-	struct inode *inode = file_inode(file);
-
-	return !(file->f_flags & O_DIRECT) && !rwsem_is_locked(&inode->i_rwsem) &&
-	       !current->journal_info &&
-	       !(current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO));
-}
-
-/*
- * Who is a real-time task, or locked the code in memory, must not wait for a disk where it
- * returns to user mode. It has what others had read.
- */
-static bool unwind_object_may_wait(const struct unwind_object_place *place)
-{
-	return !place->locked && !rt_or_dl_task_policy(current);
-}
-
-/**
- * unwind_object_can_be - can a file have a section that is read?
- * @file:	the file
- *
- * Devices might make who reads them wait for ever. A mapped file can be read, but some
- * have no way to do so in the kernel. Pages that are never given back, as those of a
- * ramfs, must not come to be by a read that charges them to nobody.
- *
- * Context: any.
- * Return: true if so.
- */
-bool unwind_object_can_be(const struct file *file)
-{
-	return S_ISREG(file_inode(file)->i_mode) && (file->f_mode & FMODE_READ) &&
-	       (file->f_mode & FMODE_CAN_READ) && file->f_op->read_iter && !file->f_op->read &&
-	       !mapping_unevictable(file->f_mapping);
-}
-
-/*
- * Read what is not known, or wait for who does; @why is what unwind_object_look() said.
- * Returns 0 to look again, -EAGAIN, or what unwind_object_begin() does.
- */
-static int unwind_object_fetch(const struct unwind_object_source *source, int why)
-{
-	struct unwind_object *object;
-
-	if (!unwind_object_may_read(source->file)) {
-		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
-		return -EAGAIN;
-	}
-	object = why == -ENOENT ? unwind_object_begin(source) : ERR_PTR(-EEXIST);
-	if (!IS_ERR(object))
-		unwind_object_read(object, source->file);
-	else if (PTR_ERR(object) == -EEXIST)
-		unwind_object_wait(source);
-	else
-		return PTR_ERR(object);
-	return 0;
 }
 
 /**
@@ -655,20 +613,16 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 
 	unwind_objects_ask();
 	ret = unwind_object_look(&own, place, ref, &side);
-	if (ret && may_load && !unwind_object_may_wait(place)) {
-		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
-		/* As it would not be read by the next walk. */
-		return 0;
-	}
 	if (ret && may_load && !side)
-		ret = unwind_object_fetch(&own, ret) ?:
+		ret = unwind_object_fetch(&own, place, ret) ?:
 		      unwind_object_look(&own, place, ref, &side);
 	/* The file is known to have no table, and what was handed in for it is not known. */
 	if (ret && may_load && side)
-		ret = unwind_object_fetch(unwind_side_source(side), ret) ?:
+		ret = unwind_object_fetch(unwind_side_source(side), place, ret) ?:
 		      unwind_object_look(&own, place, ref, &side);
 	/* Each walk would try in vain: it has none until it is time to look again. */
-	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EBUSY)
+	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EBUSY ||
+	    ret == -EALREADY)
 		return 0;
 	return ret ? -EAGAIN : 0;
 }
@@ -770,7 +724,7 @@ static void __init unwind_vdso_init(void)
 
 static int __init unwind_objects_init(void)
 {
-	int ret = unwind_side_init();
+	int ret = unwind_fetch_init() ?: unwind_side_init();
 
 	if (ret)
 		return ret;

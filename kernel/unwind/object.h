@@ -98,6 +98,7 @@ enum unwind_object_state {
  * @key:	the file
  * @stamp:	as of when it was read
  * @user:	who answers for it while it is being loaded
+ * @by_worker:	a worker reads it
  * @slow:	somebody waited for it in vain while it was being read
  * @error:	why there is no table: an errno, or 0
  * @used:	when somebody looked for it, in jiffies
@@ -116,6 +117,7 @@ struct unwind_object {
 	struct unwind_object_key	key;
 	struct unwind_object_stamp	stamp;
 	kuid_t				user;
+	bool				by_worker;
 	bool				slow;
 	int				error;
 	unsigned long			used;
@@ -194,7 +196,16 @@ int unwind_object_reserve(struct unwind_object *object, long bytes);
 void unwind_object_unreserve(struct unwind_object *object, long bytes);
 int unwind_object_load(struct unwind_object *object,
 		       const struct unwind_elf_source *source);
+
+struct unwind_object *unwind_object_begin(const struct unwind_object_source *source,
+					  bool by_worker);
+void unwind_object_read(struct unwind_object *object, struct file *file);
+void unwind_object_wait(const struct unwind_object_source *source);
 bool unwind_object_can_be(const struct file *file);
+int unwind_object_fetch(const struct unwind_object_source *source,
+			const struct unwind_object_place *place, int why);
+int unwind_fetch_init(void);
+
 void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void *data),
 			  void *data);
 

@@ -38,15 +38,19 @@
  * share of what there is for all of them. What is left is for others, however few there are.
  */
 #define UNWIND_LOADS_USER	16U
+/* Of these, how many workers may read: who waits for none of them has less to lose. */
+#define UNWIND_LOADS_WORKER	2U
 #define UNWIND_LOADS_SHARE	2
 
 /**
  * struct unwind_loads - what a user has under way
  * @nr:		objects
+ * @by_worker:	how many of these are read by workers
  * @bytes:	memory that these take or are about to
  */
 struct unwind_loads {
 	unsigned int	nr;
+	unsigned int	by_worker;
 	long		bytes;
 };
 
@@ -179,6 +183,7 @@ static struct unwind_loads unwind_loads_of(kuid_t user)
 		if (!uid_eq(object->user, user))
 			continue;
 		loads.nr++;
+		loads.by_worker += object->by_worker;
 		loads.bytes += object->bytes;
 	}
 	return loads;
@@ -195,8 +200,10 @@ int unwind_room_load(struct unwind_object *object)
 {
 	object->user = unwind_loads_user();
 	scoped_guard(spinlock, &unwind_loads_lock) {
-		if (unwind_loads_of(object->user).nr >=
-		    max(UNWIND_LOADS_USER, num_online_cpus()))
+		const struct unwind_loads loads = unwind_loads_of(object->user);
+
+		if (loads.nr >= max(UNWIND_LOADS_USER, num_online_cpus()) ||
+		    (object->by_worker && loads.by_worker >= UNWIND_LOADS_WORKER))
 			return -EBUSY;
 		list_add(&object->lru, &unwind_loads);
 	}
@@ -216,10 +223,8 @@ void unwind_room_loaded(struct unwind_object *object)
 }
 
 /* More bytes for an object; false if its user has too much under way. */
-static bool unwind_loads_add(struct unwind_object *object, long bytes)
+static bool unwind_loads_add(struct unwind_object *object, long bytes, long max)
 {
-	const long max = unwind_room_max() / UNWIND_LOADS_SHARE;
-
 	scoped_guard(spinlock, &unwind_loads_lock) {
 		if (unwind_loads_of(object->user).bytes + bytes > max)
 			return false;
@@ -234,14 +239,20 @@ static bool unwind_loads_add(struct unwind_object *object, long bytes)
  * @bytes:	how much more
  *
  * Context: task context, may sleep.
- * Return: 0; or -ENOSPC if there is no room, or none for the user who loads it.
+ * Return: 0; -EFBIG if no user may have that much under way; or -ENOSPC if there is no
+ * room now, or none for the user who loads it.
  */
 int unwind_object_reserve(struct unwind_object *object, long bytes)
 {
+	const long max = unwind_room_max() / UNWIND_LOADS_SHARE;
+
+	/* Nobody else changes what an object takes while it is being loaded. */
+	if (object->bytes + bytes > max)
+		return -EFBIG;
 	if (!unwind_room_make(bytes))
 		return -ENOSPC;
 	if (atomic_long_add_return(bytes, &unwind_objects_bytes) > unwind_room_max() ||
-	    !unwind_loads_add(object, bytes)) {
+	    !unwind_loads_add(object, bytes, max)) {
 		atomic_long_sub(bytes, &unwind_objects_bytes);
 		return -ENOSPC;
 	}

@@ -80,8 +80,24 @@ static void room_bytes_test(struct kunit *test)
 	unwind_object_unreserve(&objects[1], part);
 	unwind_room_loaded(&objects[1]);
 	KUNIT_EXPECT_EQ(test, 0, unwind_object_reserve(&objects[0], part));
-	KUNIT_EXPECT_EQ(test, -ENOSPC, unwind_object_reserve(&objects[0], part));
+	/* Not even if there is nothing else. */
+	KUNIT_EXPECT_EQ(test, -EFBIG, unwind_object_reserve(&objects[0], part));
 	KUNIT_EXPECT_EQ(test, 4 * part, objects[0].bytes);
+}
+
+/* Workers read fewer of them, and these are no reason to read none oneself. */
+static void room_workers_test(struct kunit *test)
+{
+	struct unwind_object *objects = room_objects(test, 4);
+
+	for (int i = 0; i < 3; i++)
+		objects[i].by_worker = true;
+	KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[0]));
+	KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[1]));
+	KUNIT_EXPECT_EQ(test, -EBUSY, unwind_room_load(&objects[2]));
+	KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[3]));
+	unwind_room_loaded(&objects[1]);
+	KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[2]));
 }
 
 /* However few there are, the shrinker is told of something. */
@@ -103,6 +119,7 @@ static void room_average_test(struct kunit *test)
 static struct kunit_case unwind_room_cases[] = {
 	KUNIT_CASE(room_loads_test),
 	KUNIT_CASE(room_bytes_test),
+	KUNIT_CASE(room_workers_test),
 	KUNIT_CASE(room_average_test),
 	{}
 };

@@ -128,6 +128,7 @@ static void serve(struct fuse *fuse)
 	case FUSE_READ:
 		fuse->held = in->unique;
 		fuse->reads++;
+		fuse->uid = in->uid;
 		break;
 	case FUSE_RELEASE:
 	case FUSE_FLUSH:

@@ -19,6 +19,7 @@
  * @file:	the path of its file
  * @held:	the request for the page that was not answered yet, or 0
  * @reads:	such requests so far
+ * @uid:	as whom the latest was made
  * @sync:	who reads waits for the answer, and not for the page: it cannot be killed
  */
 struct fuse {
@@ -27,6 +28,7 @@ struct fuse {
 	char		file[40];
 	__u64		held;
 	unsigned int	reads;
+	uid_t		uid;
 	bool		sync;
 };
 

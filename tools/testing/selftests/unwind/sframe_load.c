@@ -60,9 +60,6 @@ static bool large_init(struct mapped *large, unsigned int nr, unsigned int versi
 	return done;
 }
 
-/* What became of a walk through functions that a table is needed for. */
-enum { WITH_TABLE, WITHOUT_TABLE, WRONG };
-
 static int walk_returns(struct walker *walker, const void *const *returns, unsigned int nr)
 {
 	const void *words[UNWIND_TEST_ENTRIES] = { (void *)1 };

@@ -27,6 +27,7 @@
 
 #include "fuse.h"
 #include "random.h"
+#include "sframe_child.h"
 #include "sframe_walk.h"
 #include "harness.h"
 
@@ -275,21 +276,28 @@ TEST_F(reads, without_name)
 	EXPECT_LT(_before, unwind_stat("sframe_not_read"));			\
 } while (0)
 
-/* Nobody waits for a disk who must not, but has what others had read. */
+static void wait_until_read(const char *path)
+{
+	struct object object;
+
+	while (!object_find(path, &object))
+		sched_yield();
+}
+
+/* A task that must not wait goes without a table while somebody else reads it. */
 TEST_F(reads, for_real_time)
 {
-	const struct sched_param fifo = { .sched_priority = 1 }, other = {};
 	struct image_spec spec = { .code = &chain_a };
 
 	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
-	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
-	EXPECT_NOT_READ(&self->file);
-	ASSERT_EQ(0, sched_setscheduler(0, SCHED_OTHER, &other));
+	ASSERT_EQ(0, set_policy(SCHED_FIFO));
+	EXPECT_FRAMES(&self->file, 1);
+	ASSERT_EQ(0, set_policy(SCHED_OTHER));
+	wait_until_read(self->file.path);
+	ASSERT_EQ(0, set_policy(SCHED_FIFO));
 	walk_anew();
 	EXPECT_CHAIN(&self->file);
-	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
-	walk_anew();
-	EXPECT_CHAIN(&self->file);
+	EXPECT_STATE(self->file.path, "ok");
 }
 
 TEST_F(reads, for_locked_memory)
@@ -298,13 +306,11 @@ TEST_F(reads, for_locked_memory)
 
 	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
 	ASSERT_EQ(0, mlockall(MCL_CURRENT));
-	EXPECT_NOT_READ(&self->file);
-	ASSERT_EQ(0, munlockall());
+	EXPECT_FRAMES(&self->file, 1);
+	wait_until_read(self->file.path);
 	walk_anew();
 	EXPECT_CHAIN(&self->file);
-	ASSERT_EQ(0, mlockall(MCL_CURRENT));
-	walk_anew();
-	EXPECT_CHAIN(&self->file);
+	EXPECT_STATE(self->file.path, "ok");
 }
 
 /* What is open for direct I/O is not read, but it is what others read in another way. */
@@ -327,8 +333,9 @@ TEST_F(reads, of_direct_io)
 	EXPECT_CHAIN(&direct);
 }
 
-/* How the walk of a process was, as its exit status. */
-enum { WITH_TABLE, WITHOUT_TABLE, WRONG };
+/* Two users without privileges. */
+#define SOMEBODY	12345
+#define ELSE		12346
 
 FIXTURE(slow) {
 	struct walker walker;
@@ -359,140 +366,6 @@ FIXTURE_TEARDOWN(slow)
 	walker_exit(&self->walker);
 }
 
-/*
- * A stack that frame pointers can walk without the code, and that a table knows better:
- * it finds two more callers.
- */
-static int walk_page(struct walker *walker, const void *map)
-{
-	const void **at = walker_words(walker);
-	const void *words[] = {
-		at + 5, map + 100, map + 200, chain_outermost, NULL, NULL, chain_outermost + 1,
-	};
-	struct trace with = {}, without = {};
-
-	if (!walk_words(walker, words, ARRAY_SIZE(words)))
-		return WRONG;
-	trace_add_words(&without);
-	trace_add(&without, words[1]);
-	with = without;
-	trace_add(&with, words[2]);
-	trace_add(&with, words[3]);
-	trace_add(&with, words[6]);
-	trace_add(&without, words[6]);
-	if (walker->event.nr == without.nr)
-		return trace_is(walker, &without) ? WITHOUT_TABLE : WRONG;
-	return trace_is(walker, &with) ? WITH_TABLE : WRONG;
-}
-
-/**
- * struct orders - what a process does that has mapped the page
- * @uid:	as whom, if not 0
- * @inner:	as whom in a user namespace that @uid makes, if not 0
- * @until_found: walk through it until there is a table, and not only once
- * @write_to:	write it to that file instead, if not 0
- */
-struct orders {
-	uid_t	uid;
-	uid_t	inner;
-	bool	until_found;
-	int	write_to;
-};
-
-/* Such a process. */
-struct child {
-	pid_t	pid;
-	int	pidfd;
-	int	ready[2];
-	int	go[2];
-};
-
-static int child_main(struct child *child, const char *path, const struct orders *orders)
-{
-	uid_t uid = orders->uid, inner = orders->inner;
-	struct walker walker;
-	const char *why;
-	void *map;
-	char c;
-	int how;
-
-	if (walker_init(&walker, &why))
-		return WRONG;
-	map = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
-		   open(path, O_RDONLY | O_CLOEXEC), 0);
-	if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
-		return WRONG;
-	if (inner && unshare(CLONE_NEWUSER))
-		return WRONG;
-	if (map == MAP_FAILED || write(child->ready[1], "", 1) != 1 ||
-	    read(child->go[0], &c, 1) != 1)
-		return WRONG;
-	if (inner && setresuid(inner, inner, inner))
-		return WRONG;
-	/* Who becomes somebody else loses that. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (orders->write_to)
-		return pwrite(orders->write_to, map, SFRAME_PAGE, 0) != SFRAME_PAGE;
-	do {
-		walk_anew();
-		how = walk_page(&walker, map);
-	} while (how == WITHOUT_TABLE && orders->until_found);
-	return how;
-}
-
-/* This process serves the file system, so nobody may wait for it here. */
-static bool child_start_to(struct child *child, struct fuse *fuse, const struct orders *orders)
-{
-	if (pipe(child->ready) || pipe(child->go))
-		return false;
-	child->pid = fork();
-	if (!child->pid) {
-		/* The server is gone when its last descriptor is. */
-		close(fuse->fd);
-		_exit(child_main(child, fuse->file, orders));
-	}
-	child->pidfd = syscall(SYS_pidfd_open, child->pid, 0);
-	return child->pidfd >= 0 && !fuse_wait_for_fault(fuse, child->ready[0]);
-}
-
-/* Ids that are nobody's. */
-#define INNER_IDS	1000000
-
-/* It has that many in its user namespace. */
-static int child_map_ids(const struct child *child, unsigned int nr)
-{
-	char dir[32];
-
-	snprintf(dir, sizeof(dir), "/proc/%d", child->pid);
-	return file_print(dir, "uid_map", "0 %u %u", INNER_IDS, nr);
-}
-
-static bool child_start(struct child *child, struct fuse *fuse, bool until_found)
-{
-	return child_start_to(child, fuse, &(struct orders) { .until_found = until_found });
-}
-
-static void child_go(struct child *child)
-{
-	if (write(child->go[1], "", 1) != 1)
-		exit(1);
-}
-
-/* Its exit status; @page is what the server gives to those who read, or NULL. */
-static int child_end(struct child *child, struct fuse *fuse, const void *page)
-{
-	int status;
-
-	while (fuse->fd >= 0 && fuse_wait_for_fault(fuse, child->pidfd)) {
-		if (!page)
-			return -1;
-		fuse_resolve(fuse, page);
-	}
-	return waitpid(child->pid, &status, 0) == child->pid ? status : -1;
-}
-
-#define EXITED(how)	((how) << 8)
-
 TEST_F(slow, in_the_end)
 {
 	struct child child;
@@ -503,6 +376,38 @@ TEST_F(slow, in_the_end)
 	fuse_resolve(&self->fuse, self->page);
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
 	EXPECT_STATE(self->fuse.file, "ok");
+}
+
+/*
+ * However long it takes, a real-time task does not wait, and all have the table then. It is
+ * read as if the task did so.
+ */
+TEST_F(slow, for_real_time)
+{
+	const struct orders orders = { .uid = SOMEBODY, .real_time = true };
+	struct child child, second;
+	unsigned int reads = 0;
+	struct object object;
+	int status;
+
+	ASSERT_TRUE(child_start_to(&child, &self->fuse, &orders));
+	ASSERT_TRUE(child_start(&second, &self->fuse, false));
+	child_go(&child);
+	/* It may end before the read begins. */
+	while (fuse_wait_for_fault(&self->fuse, child.pidfd))
+		reads++;
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
+	EXPECT_EQ(EXITED(WITHOUT_TABLE), status);
+	EXPECT_EQ(0, object_find(self->fuse.file, &object));
+
+	if (!reads)
+		ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, second.pidfd));
+	EXPECT_EQ(SOMEBODY, self->fuse.uid);
+	fuse_resolve(&self->fuse, self->page);
+	wait_until_read(self->fuse.file);
+	EXPECT_STATE(self->fuse.file, "ok");
+	child_go(&second);
+	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&second, &self->fuse, self->page));
 }
 
 /* Nobody else waits for long, and who does wait can be killed. */
@@ -683,10 +588,6 @@ TEST_F(slow, errors)
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
 	EXPECT_STATE(self->fuse.file, "ok");
 }
-
-/* Two users without privileges. */
-#define SOMEBODY	12345
-#define ELSE		12346
 
 /* Files that one user may have under way at once, where there are not more CPUs than that. */
 #define LOADS_USER	16

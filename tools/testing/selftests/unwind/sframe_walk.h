@@ -136,6 +136,10 @@ struct object {
 
 /* How many lines there are for a path, and the last one of these; -1 if it is not a list. */
 int object_find(const char *path, struct object *object);
+
+/* What became of a walk through functions that a table is needed for. */
+enum { WITH_TABLE, WITHOUT_TABLE, WRONG };
+
 /* How many files there are; -1 if it is not a list. */
 int object_count(void);
 

@@ -49,8 +49,8 @@ union unwind_task_id {
  *			most @stack_want; set before the callbacks are run
  * @asked_cpu:		CPU plus one whose tracer asked first, for itself rather than for
  *			this task; 0 if none did
- * @delivered_to:	programs that could ask and were loaded when BPF got this entry's
- *			trace; BPF's own, of no meaning before that
+ * @delivered_to:	programs that could ask and were loaded when the first one of BPF asked,
+ *			or when BPF got this entry's trace; BPF's own, of no meaning before
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
  *			some instructions of signal delivery, sigreturn and emulated

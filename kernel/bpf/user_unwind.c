@@ -44,13 +44,20 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 /* Sleepable programs may wait for user memory; it is never freed. */
 static struct unwind_work bpf_user_unwind_work = { .may_wait = true };
 
+/* The programs that are loaded now get what is to be delivered of this kernel entry. */
+static void bpf_user_unwind_note_loaded(void)
+{
+	/* Pairs with bpf_user_unwind_again() on top of this, and with bpf_user_unwind_get(). */
+	WRITE_ONCE(current->unwind_info.delivered_to, READ_ONCE(bpf_user_unwind_loaded));
+}
+
 /*
  * Programs asked before in this kernel entry. If they have the stack already, and another
  * one came since that can ask, it is delivered again: to all of them.
  */
 static void bpf_user_unwind_again(void)
 {
-	/* Pairs with bpf_user_unwind_callback() below this, and with bpf_user_unwind_get(). */
+	/* Pairs with bpf_user_unwind_note_loaded() below this, and with bpf_user_unwind_get(). */
 	if (READ_ONCE(current->unwind_info.delivered_to) != READ_ONCE(bpf_user_unwind_loaded))
 		unwind_deferred_again(&bpf_user_unwind_work);
 }
@@ -60,7 +67,13 @@ static int bpf_user_unwind_ask(bool complete, u64 *cookie)
 {
 	int ret = unwind_deferred_request_regs(&bpf_user_unwind_work, complete, cookie);
 
-	if (ret > 0)
+	/*
+	 * Who asks when the delivery has just begun must not find what an older one noted. If
+	 * a program was loaded since this, it may be that all have the stack twice.
+	 */
+	if (!ret)
+		bpf_user_unwind_note_loaded();
+	else if (ret > 0)
 		bpf_user_unwind_again();
 	return ret;
 }
@@ -120,8 +133,8 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 	/* Nothing could end an exiting task's wait for user memory. */
 	const bool exiting = current->flags & PF_EXITING;
 
-	/* Before, so that a program is not missed; pairs with bpf_user_unwind_again(). */
-	WRITE_ONCE(current->unwind_info.delivered_to, READ_ONCE(bpf_user_unwind_loaded));
+	/* Before, so that a program is not missed. */
+	bpf_user_unwind_note_loaded();
 	if (exiting)
 		pagefault_disable();
 	bpf_user_unwind_deliver(cookie, trace);
@@ -145,7 +158,7 @@ static int bpf_user_unwind_get(struct bpf_prog *prog)
 			return ret;
 	}
 	bpf_user_unwind_progs++;
-	/* Pairs with bpf_user_unwind_again() and bpf_user_unwind_callback(). */
+	/* Pairs with bpf_user_unwind_again() and bpf_user_unwind_note_loaded(). */
 	WRITE_ONCE(bpf_user_unwind_loaded, bpf_user_unwind_loaded + 1);
 	prog->has_user_unwind = true;
 	return 0;

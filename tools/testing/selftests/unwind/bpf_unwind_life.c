@@ -292,6 +292,32 @@ TEST(exec_before_delivery)
 }
 
 /*
+ * A program that asks when the delivery has begun, as one in NMI may: it has the trace with
+ * all others, and nobody has it twice.
+ */
+TEST(asked_at_delivery)
+{
+	struct bpf_run run;
+	__u64 cookie;
+
+	SKIP_WITHOUT_BPF();
+	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry_s", "ask_fentry_s",
+				   "ask_fentry@bpf_user_unwind_callback"));
+	run.shared->tid = gettid();
+	for (unsigned int i = 0; i < 3; i++) {
+		workload_syscall(DEPTH, SYS_getpgid);
+		ASSERT_EQ(2 * (i + 1), bpf_run_count(&run, BPF_UNWIND_ASK, 0));
+		cookie = bpf_run_note(&run, BPF_UNWIND_ASK, 2 * i)->cookie;
+		EXPECT_EQ(0, bpf_run_note(&run, BPF_UNWIND_ASK, 2 * i)->ret);
+		EXPECT_EQ(1, bpf_run_note(&run, BPF_UNWIND_ASK, 2 * i + 1)->ret);
+		EXPECT_EQ(cookie, bpf_run_note(&run, BPF_UNWIND_ASK, 2 * i + 1)->cookie);
+		EXPECT_EQ(1, bpf_run_count(&run, BPF_UNWIND_FENTRY_S, cookie));
+	}
+	run.shared->tid = BPF_RUN_NOBODY;
+	bpf_run_close(&run);
+}
+
+/*
  * A program that is loaded while a task waits, in an entry that was delivered already: it
  * has the same trace once more.
  */

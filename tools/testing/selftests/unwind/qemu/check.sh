@@ -85,10 +85,6 @@ build_stackprof() {
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
 
-# What the gate leaves out on both: in nmi.self, one of 81 entries was not what it should
-# be, once, and why is not known.
-left_out=" bpf_unwind_nmi "
-
 # programs KIND...: those of parts of the kselftests. The parts take about as long as each
 # other; more of them would cost more boots, and on the debug kernel searches for leaks.
 programs() {
@@ -193,10 +189,10 @@ each() {
 # What each tier has of a kernel; the long parts first, so that quick ones fill the CPUs at
 # the end.
 gate() {
-	local without=$left_out with=() kind
+	local without with=() kind
 	case $1 in
 	debug)
-		without+=$slow
+		without=$slow
 		with=(duration=10 nmi=5000)
 		for kind in core "tasks faults" sframe bpf; do
 			# shellcheck disable=SC2086	# its words

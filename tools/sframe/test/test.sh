@@ -307,6 +307,30 @@ library() {
 	diff declared names && grep -qx sframe_convert_fd names
 }
 
+# make_install GOAL VARIABLE...: what the makefile installs, in the directory "dest"
+make_install() {
+	rm -rf dest
+	MAKEFLAGS='' make -C "$here/.." OUTPUT="$bin/" DESTDIR="$work/dest" prefix=/opt/x "$@"
+}
+
+# The program, and its page, if that can be made; otherwise nothing.
+make_installs() {
+	local rst2man
+	for rst2man in rst2man rst2man.py cat; do
+		"$rst2man" --version && break
+	done
+	make_install install-bin && cmp "$bin/sframe" dest/opt/x/bin/sframe &&
+		[ "$(stat -c %a dest/opt/x/bin/sframe)" = 755 ] &&
+		[ "$(find dest -type f | wc -l)" = 1 ] || return 1
+	rm -f "$bin/sframe.1"
+	! make_install install RST2MAN=false && [ ! -e dest ] && [ ! -e "$bin/sframe.1" ] ||
+		fail "installed without a page" || return 1
+	# The word is in the source of the page as well, which stands in for it.
+	make_install install RST2MAN="$rst2man" && cmp "$bin/sframe" dest/opt/x/bin/sframe &&
+		grep -q 'PT_GNU_SFRAME' dest/opt/x/share/man/man1/sframe.1 &&
+		[ "$(find dest -type f | wc -l)" = 2 ]
+}
+
 # plt NAME BLOCKS FLAG...: a program with so many functions for blocks; all PLTs are said
 plt() {
 	local name=$1 blocks=$2
@@ -483,6 +507,7 @@ check "rows of all kinds" all_rows
 check "wrong sections" wrong_sections
 check "address of the section" address
 check "library" library
+check "make install" make_installs
 for file in "$samples"/*.base64; do
 	name=${file##*/}
 	name=${name%.gz.base64}

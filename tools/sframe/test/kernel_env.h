@@ -28,6 +28,14 @@ typedef __s64 s64;
 #define CONFIG_UNWIND_USER_SFRAME
 #define arch_unwind_user_load arch_unwind_user_load
 
+/* Also of it, and called by nobody here: segments. */
+#define __USER32_CS		0x23
+#define __USER_DS		0x2b
+#define SEGMENT_TI_MASK		4
+#define GDT_ENTRY_TLS_MIN	12
+#define GDT_ENTRY_TLS_MAX	14
+#define guard(lock)		guard_##lock
+
 #define __packed		__attribute__((packed))
 #undef __always_inline
 #define __always_inline		inline __attribute__((always_inline))
@@ -45,6 +53,10 @@ typedef __s64 s64;
 #define sort(base, nr, size, compare, swap) qsort(base, nr, size, compare)
 #define cond_resched()		do { } while (0)
 #define fatal_signal_pending(task) false
+
+static inline void guard_irqsave(void)
+{
+}
 
 static inline u64 get_unaligned(const void *p, unsigned int size)
 {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "format.h"
 #include "sframe.h"
@@ -325,6 +326,31 @@ void machine_run_row(const struct machine *machine, const struct row *row,
 bool cfi_needs_addr(Dwarf_Frame *frame);
 int install_image(struct image *image, const u8 *file, size_t size,
 		  unsigned int version, struct sframe_output *out);
+
+/* write.c: files that are written */
+
+/* Of the name of a file that is not complete. */
+#define TEMP_SIZE	32
+
+/**
+ * struct new_file - a file that is to be written
+ * @bytes:	what it has
+ * @size:	of that
+ * @mode:	who may do what with it, if it is not the new one of another
+ * @former:	the file that it is the new one of, open; -1 if it is of none
+ * @read:	what that was when it was read
+ */
+struct new_file {
+	const u8	*bytes;
+	size_t		size;
+	mode_t		mode;
+	int		former;
+	struct stat	read;
+};
+
+int temp_create(int dir, const char *prefix, char *name);
+int file_sync(int fd);
+const char *write_file(const char *name, const struct new_file *file);
 
 /* main.c, run.c: the command line */
 

@@ -90,23 +90,22 @@ void help(void)
 	fputs(usage, stdout);
 }
 
-/* All of a file that is open. */
-static int read_fd(int fd, u8 **bytes, size_t *size)
+/* All of a file that is open, and what the file was before that. */
+static int read_fd(int fd, u8 **bytes, size_t *size, struct stat *st)
 {
-	struct stat st;
 	ssize_t got;
 
-	if (fstat(fd, &st))
+	if (fstat(fd, st))
 		return -errno;
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st->st_mode))
 		return -EINVAL;
-	if ((u64)st.st_size > FILE_SIZE_MAX)
+	if ((u64)st->st_size > FILE_SIZE_MAX)
 		return -EFBIG;
-	*bytes = malloc(st.st_size + 1);
+	*bytes = malloc(st->st_size + 1);
 	if (!*bytes)
 		return -ENOMEM;
-	for (*size = 0; *size < (size_t)st.st_size; *size += got) {
-		got = read(fd, *bytes + *size, st.st_size - *size);
+	for (*size = 0; *size < (size_t)st->st_size; *size += got) {
+		got = read(fd, *bytes + *size, st->st_size - *size);
 		if (got < 0) {
 			got = errno;
 			free(*bytes);
@@ -118,120 +117,30 @@ static int read_fd(int fd, u8 **bytes, size_t *size)
 	return 0;
 }
 
-static int read_file(const char *name, u8 **bytes, size_t *size)
+/* Returns 0, with a file to be closed, or 1 after a message. */
+static int read_open(const char *name, int *fd, u8 **bytes, size_t *size, struct stat *st)
 {
-	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ret;
-
-	if (fd < 0)
-		return fail(1, "%s: cannot be opened: %s", name, strerror(errno));
-	ret = read_fd(fd, bytes, size);
-	close(fd);
-	if (ret == -EINVAL)
-		return fail(1, "%s: is not a regular file", name);
-	return ret ? fail(1, "%s: cannot be read: %s", name, strerror(-ret)) : 0;
-}
-
-static int write_fd(int fd, const u8 *bytes, size_t size)
-{
-	while (size) {
-		ssize_t done = write(fd, bytes, size);
-
-		if (done < 0)
-			return -errno;
-		bytes += done;
-		size -= done;
-	}
-	return 0;
-}
-
-/*
- * Whose a file is, and who may do what with it, is as it was, or as for any new file. What
- * root may be by running it is not for files of others.
- */
-static int set_mode(int fd, mode_t mode, const struct stat *former)
-{
-	if (former) {
-		mode = former->st_mode & 07777;
-		if (fchown(fd, former->st_uid, former->st_gid))
-			mode &= 0777;
-	} else {
-		mode_t mask = umask(0);
-
-		umask(mask);
-		mode &= 0777 & ~mask;
-	}
-	return fchmod(fd, mode) ? -errno : 0;
-}
-
-/* A new file beside the one that it is going to be, of which @temp is the name. */
-static int write_temp(char *temp, mode_t mode, const struct stat *former, const u8 *bytes,
-		      size_t size)
-{
-	int fd = mkstemp(temp), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = write_fd(fd, bytes, size);
-	if (!ret)
-		ret = set_mode(fd, mode, former);
-	if (close(fd) && !ret)
-		ret = -errno;
-	if (ret)
-		unlink(temp);
-	return ret;
-}
-
-/*
- * Files that others may have open, or mapped, are replaced, and not written to. Links to
- * files stay links.
- */
-static int replace_file(const char *name, mode_t mode, const struct stat *former,
-			const u8 *bytes, size_t size)
-{
-	char *real = realpath(name, NULL), *temp;
 	int ret;
 
-	if (asprintf(&temp, "%s.XXXXXX", real ?: name) < 0) {
-		free(real);
-		return -ENOMEM;
-	}
-	ret = write_temp(temp, mode, former, bytes, size);
-	if (!ret && rename(temp, real ?: name)) {
-		ret = -errno;
-		unlink(temp);
-	}
-	free(temp);
-	free(real);
-	return ret;
+	*fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (*fd < 0)
+		return fail(1, "%s: cannot be opened: %s", name, strerror(errno));
+	ret = read_fd(*fd, bytes, size, st);
+	if (!ret)
+		return 0;
+	close(*fd);
+	return ret == -EINVAL ? fail(1, "%s: is not a regular file", name) :
+				fail(1, "%s: cannot be read: %s", name, strerror(-ret));
 }
 
-/**
- * write_file - write a file
- * @name:	of it; - is standard output, and what is no file, like a pipe, is written to
- * @mode:	of a new file
- * @former:	what the file is that this is the new one of, or NULL
- * @bytes:	what it has
- * @size:	of that
- *
- * Return: 0, or 1 after a message.
- */
-static int write_file(const char *name, mode_t mode, const struct stat *former,
-		      const u8 *bytes, size_t size)
+static int read_file(const char *name, u8 **bytes, size_t *size)
 {
 	struct stat st;
-	int fd = STDOUT_FILENO, ret;
+	int fd, ret = read_open(name, &fd, bytes, size, &st);
 
-	if (!strcmp(name, "-")) {
-		ret = write_fd(fd, bytes, size);
-	} else if (!stat(name, &st) && !S_ISREG(st.st_mode)) {
-		fd = open(name, O_WRONLY | O_CLOEXEC);
-		ret = fd < 0 ? -errno : write_fd(fd, bytes, size);
-		if (fd >= 0 && close(fd) && !ret)
-			ret = -errno;
-	} else {
-		ret = replace_file(name, mode, former, bytes, size);
-	}
-	return ret ? fail(1, "%s: cannot be written: %s", name, strerror(-ret)) : 0;
+	if (!ret)
+		close(fd);
+	return ret;
 }
 
 static void say_stats(const struct command *command, const struct sframe_output *out)
@@ -251,8 +160,16 @@ static void say_stats(const struct command *command, const struct sframe_output 
 	fputc('\n', stderr);
 }
 
+static int write_out(const char *name, const struct new_file *file)
+{
+	const char *why = write_file(name, file);
+
+	return why ? fail(1, "%s: cannot be written: %s", name, why) : 0;
+}
+
 static int do_convert(const struct command *command)
 {
+	struct new_file file = { .mode = 0644, .former = -1 };
 	struct sframe_output out;
 	char *name = NULL;
 	int ret;
@@ -263,7 +180,9 @@ static int do_convert(const struct command *command)
 		sframe_free(&out);
 		return fail(1, "there is no memory");
 	}
-	ret = write_file(command->output ?: name, 0644, NULL, out.bytes, out.size);
+	file.bytes = out.bytes;
+	file.size = out.size;
+	ret = write_out(command->output ?: name, &file);
 	if (!ret)
 		say_stats(command, &out);
 	free(name);
@@ -378,37 +297,46 @@ static int do_check(const struct command *command)
 	return ret;
 }
 
-static int do_install(const struct command *command)
+/* The file is open until it is replaced: another one of that name is not. */
+static int install_file(const struct command *command, struct new_file *file,
+			const u8 *bytes, size_t size)
 {
 	struct sframe_output out = {};
 	char message[SFRAME_MESSAGE];
 	struct image image;
-	struct stat st;
-	u8 *bytes;
-	size_t size;
 	int ret;
 
-	ret = read_file(command->file, &bytes, &size);
-	if (ret)
-		return ret;
-	if (stat(command->file, &st)) {
-		free(bytes);
-		return fail(1, "%s: cannot be read: %s", command->file, strerror(errno));
-	}
 	ret = image_open_memory(&image, bytes, size, message);
 	if (!ret) {
 		ret = install_image(&image, bytes, size, command->options.version, &out);
 		image_close(&image);
 	}
 	if (ret)
-		ret = fail(1, "%s: %s", command->file, message);
-	else
-		ret = write_file(command->output ?: command->file, st.st_mode,
-				 command->output ? NULL : &st, out.bytes, out.size);
+		return fail(1, "%s: %s", command->file, message);
+	file->bytes = out.bytes;
+	file->size = out.size;
+	ret = write_out(command->output ?: command->file, file);
 	if (!ret)
 		say_stats(command, &out);
 	sframe_free(&out);
+	return ret;
+}
+
+static int do_install(const struct command *command)
+{
+	struct new_file file;
+	size_t size;
+	int fd, ret;
+	u8 *bytes;
+
+	ret = read_open(command->file, &fd, &bytes, &size, &file.read);
+	if (ret)
+		return ret;
+	file.former = command->output ? -1 : fd;
+	file.mode = file.read.st_mode;
+	ret = install_file(command, &file, bytes, size);
 	free(bytes);
+	close(fd);
 	return ret;
 }
 

@@ -156,7 +156,11 @@ unwritable() {
 	refuse 1 "cannot be written: Is a directory" convert -o / p || return 1
 	refuse 1 "cannot be written: No space left" convert -o /dev/full p || return 1
 	refuse 1 "cannot be written: No such file" install -o /nonsense/file p || return 1
-	program q
+	mkdir -p dir && : > file || return 1
+	refuse 1 'nodir/: cannot be written: there is no such directory' install -o nodir/ p &&
+		refuse 1 'dir/: cannot be written: Is a directory' install -o dir/ p &&
+		refuse 1 'file/: cannot be written: Not a directory' install -o file/ p &&
+		[ ! -e nodir ] && [ ! -s file ] || return 1
 	"$sframe" install p && "$sframe" dump p > dumped || return 1
 	! "$sframe" dump p > /dev/full 2> err && grep -q 'cannot be written' err
 }
@@ -460,7 +464,81 @@ in_place() {
 	ln -sf p link
 	"$sframe" install link && clean p && [ "$(./p)" = 41 ] && [ -L link ] || return 1
 	[ "$(stat -c %i p)" != "$before" ] && [ "$(stat -c %a p)" = 4751 ] &&
-		! readelf -SW former | grep -q sframe && [ "$(find . -name 'p.*' | wc -l)" = 0 ]
+		! readelf -SW former | grep -q sframe && no_rest
+}
+
+# Nothing is left of files that were not complete.
+no_rest() {
+	[ -z "$(find . -name 'p.*' -o -name '.sframe.*')" ] || { ls -la; fail "a file is left"; }
+}
+
+# meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
+# or write(), of a file, this was done
+meanwhile() {
+	local call=$1 command=$2
+	shift 2
+	cat > hook.c <<-'END'
+		#include <stdlib.h>
+		#include <sys/syscall.h>
+		#include <unistd.h>
+		static void hook(const char *call, int fd)
+		{
+			const char *command = getenv(call);
+			unsetenv("LD_PRELOAD");
+			if (fd <= 2 || !command)
+				return;
+			if (system(command))
+				_exit(99);
+			unsetenv(call);
+		}
+		ssize_t read(int fd, void *to, size_t size)
+		{
+			hook("HOOK_read", fd);
+			return syscall(SYS_read, fd, to, size);
+		}
+		ssize_t write(int fd, const void *from, size_t size)
+		{
+			hook("HOOK_write", fd);
+			return syscall(SYS_write, fd, from, size);
+		}
+	END
+	[ -e hook.so ] || gcc -O2 -shared -fPIC -o hook.so hook.c || return 1
+	env "HOOK_$call=$command" LD_PRELOAD="$work/hook.so" "$sframe" "$@"
+}
+
+# What others do to the file meanwhile is kept, and nothing else is replaced.
+in_place_races() {
+	local wrong=0
+	program p && cp p other && chmod 755 other && cp p q && chmod 4755 q || return 1
+	cp -p q p && meanwhile write 'chmod 700 p' install p && clean p &&
+		[ "$(stat -c %a p)" = 700 ] || { fail "a mode is reverted"; wrong=1; }
+	cp -p q p && ln p open && meanwhile write 'echo more >> p' install p 2> err && wrong=1
+	grep -q '^sframe: p: .* changed meanwhile$' err && [ p -ef open ] ||
+		{ cat err; fail "a change is lost"; wrong=1; }
+	cp -p q p && meanwhile read 'echo more >> p' install p 2> err && wrong=1
+	grep -q '^sframe: p: ' err && tail -n 1 p | grep -q '^more$' ||
+		{ cat err; fail "a change is lost while it is read"; wrong=1; }
+	rm -f p && cp -p q p && ln -f other open &&
+		meanwhile read 'mv open p' install p 2> err && wrong=1
+	grep -q '^sframe: p: .* replaced meanwhile$' err && [ p -ef other ] && cmp p q ||
+		{ cat err; fail "another file is replaced"; wrong=1; }
+	rm -f p && cp -p q p && mkdir -p dir1 dir2 && cp -p q dir1/p && cp -p other dir2/p &&
+		meanwhile read 'rm p; ln -s dir2/p p' install p 2> err && wrong=1
+	grep -q '^sframe: p: .* replaced meanwhile$' err && cmp dir2/p q ||
+		{ cat err; fail "a link to another file is followed"; wrong=1; }
+	no_rest && return $wrong
+}
+
+# A link that the shell may not write through, sframe may not, either.
+others_links() {
+	program p && rm -rf shared && mkdir -m 1777 shared && echo precious > precious || return 1
+	ln -s "$work/precious" shared/link && chown -h 12345 shared/link || return 1
+	if (: >> shared/link) 2> err; then
+		"$sframe" convert -o shared/link p && [ -L shared/link ] && "$sframe" dump precious > out
+	else
+		refuse 1 'cannot be written: Permission denied' convert -o shared/link p &&
+			[ "$(cat precious)" = precious ]
+	fi
 }
 
 no_install() {
@@ -557,6 +635,12 @@ check "install: python3" runs "$(elf python3)" 'works 3' \
 check "install: libraries" libraries
 check "install: dynamic linker" linker
 check "install: in place" in_place
+check "install: what others do meanwhile" in_place_races
+if [ "$(id -u)" = 0 ]; then
+	check "install: links of others" others_links
+else
+	skip "install: links of others" "only root makes them"
+fi
 check "install: refused" no_install
 check "fuzz" fuzz
 check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files that are written: a new one, in the same directory, takes the place of the former
+ * one when all of it is on the disk.
+ *
+ * Others may change names meanwhile. What is replaced is the file that was looked at, in the
+ * directory where it was found, or nothing is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define TEMP_PREFIX	".sframe."
+
+/**
+ * struct place - where a file is going to be
+ * @path:	the directory, and @name behind it; freed with the place
+ * @name:	its name there
+ * @dir:	the directory
+ */
+struct place {
+	char		*path;
+	const char	*name;
+	int		dir;
+};
+
+/**
+ * temp_create - create a file of a name that nobody knows
+ * @dir:	where
+ * @prefix:	what the name begins with
+ * @name:	gets it, of TEMP_SIZE bytes
+ *
+ * Return: the file, which is ours alone, to be written; or an error of errno.h, negative.
+ */
+int temp_create(int dir, const char *prefix, char *name)
+{
+	u64 number;
+	int fd;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return -errno;
+	snprintf(name, TEMP_SIZE, "%s%016" PRIx64, prefix, (uint64_t)number);
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/**
+ * file_sync - have a file on the disk
+ * @fd:		the file
+ *
+ * Return: 0, or an error of errno.h, negative. That the file system has no disk is none.
+ */
+int file_sync(int fd)
+{
+	return fsync(fd) && errno != EINVAL && errno != ENOSYS ? -errno : 0;
+}
+
+static int write_all(int fd, const u8 *bytes, size_t size)
+{
+	while (size) {
+		ssize_t done = write(fd, bytes, size);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -errno;
+		bytes += done;
+		size -= done;
+	}
+	return 0;
+}
+
+/* Of a file that is there already, the name that it has behind all links. */
+static int place_open(struct place *place, const char *name, bool exists)
+{
+	char *slash;
+	int ret;
+
+	place->path = exists ? realpath(name, NULL) : strdup(name);
+	if (!place->path)
+		return -errno;
+	slash = strrchr(place->path, '/');
+	place->name = slash ? slash + 1 : place->path;
+	if (slash)
+		*slash = '\0';
+	place->dir = open(!slash ? "." : slash == place->path ? "/" : place->path,
+			  O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place->dir >= 0)
+		return 0;
+	ret = -errno;
+	free(place->path);
+	return ret;
+}
+
+static void place_close(struct place *place)
+{
+	close(place->dir);
+	free(place->path);
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/*
+ * Whose a file is, and who may do what with it, is as it was, or as for any new file. What
+ * root may be by running it is not for files of others.
+ */
+static int set_mode(int fd, mode_t mode, const struct stat *former)
+{
+	if (former) {
+		mode = former->st_mode & 07777;
+		if (fchown(fd, former->st_uid, former->st_gid))
+			mode &= 0777;
+	} else {
+		mode_t mask = umask(0);
+
+		umask(mask);
+		mode &= 0777 & ~mask;
+	}
+	return fchmod(fd, mode) ? -errno : 0;
+}
+
+/*
+ * Owner and mode may have been changed since the file was read, and those of now count. Its
+ * bytes, too: then what was made of them is out of date.
+ */
+static const char *look_again(int fd, const struct new_file *file)
+{
+	struct stat now;
+	int ret;
+
+	if (fstat(file->former, &now))
+		return strerror(errno);
+	if (now.st_size != file->read.st_size ||
+	    memcmp(&now.st_mtim, &file->read.st_mtim, sizeof(now.st_mtim)))
+		return "it was changed meanwhile";
+	if (now.st_mode == file->read.st_mode && now.st_uid == file->read.st_uid &&
+	    now.st_gid == file->read.st_gid)
+		return NULL;
+	ret = set_mode(fd, 0, &now);
+	return ret ? strerror(-ret) : NULL;
+}
+
+static int fill(int fd, const struct new_file *file)
+{
+	int ret = write_all(fd, file->bytes, file->size);
+
+	if (!ret)
+		ret = set_mode(fd, file->mode, file->former >= 0 ? &file->read : NULL);
+	return ret ?: file_sync(fd);
+}
+
+/* Of @former, the file to be replaced, only the identity counts; NULL if there is none. */
+static const char *replace(const struct place *place, const struct stat *former,
+			   const struct new_file *file)
+{
+	char temp[TEMP_SIZE];
+	int fd = temp_create(place->dir, TEMP_PREFIX, temp), ret;
+	const char *why = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		return strerror(-fd);
+	ret = fill(fd, file);
+	if (ret)
+		why = strerror(-ret);
+	else if (file->former >= 0)
+		why = look_again(fd, file);
+	if (close(fd) && !why)
+		why = strerror(errno);
+	if (!why && former && (fstatat(place->dir, place->name, &st, AT_SYMLINK_NOFOLLOW) ||
+			       !is_same(former, &st)))
+		why = "it was replaced meanwhile";
+	if (!why && renameat(place->dir, temp, place->dir, place->name))
+		why = strerror(errno);
+	if (why)
+		unlinkat(place->dir, temp, 0);
+	return why;
+}
+
+/* A pipe or a device is written to, if it still is what @st says. */
+static const char *write_special(const char *name, const struct stat *st,
+				 const struct new_file *file)
+{
+	int fd = open(name, O_WRONLY | O_NOCTTY | O_CLOEXEC), ret = 0;
+	const char *why = NULL;
+	struct stat now;
+
+	if (fd < 0)
+		return strerror(errno);
+	if (fstat(fd, &now) || !is_same(st, &now))
+		why = "it was replaced meanwhile";
+	else
+		ret = write_all(fd, file->bytes, file->size);
+	if (close(fd) && !ret)
+		ret = -errno;
+	return why ?: ret ? strerror(-ret) : NULL;
+}
+
+/* A new file, or one in the place of @fd, which is -1 if there is none of that name. */
+static const char *write_regular(const char *name, int fd, const struct stat *st,
+				 const struct new_file *file)
+{
+	struct place place = {};
+	const char *why;
+	int ret;
+
+	ret = place_open(&place, name, fd >= 0);
+	if (ret)
+		return strerror(-ret);
+	why = replace(&place, fd < 0 ? NULL : st, file);
+	place_close(&place);
+	return why;
+}
+
+/**
+ * write_file - write a file
+ * @name:	of it; - is standard output, and what is no file, like a pipe, is written to
+ * @file:	what becomes of it
+ *
+ * Files that others may have open, or mapped, are replaced, and not written to. Links to
+ * files stay links.
+ *
+ * Return: NULL, or what is wrong.
+ */
+const char *write_file(const char *name, const struct new_file *file)
+{
+	const char *why;
+	struct stat st;
+	int fd, ret;
+
+	if (!strcmp(name, "-")) {
+		ret = write_all(STDOUT_FILENO, file->bytes, file->size);
+		return ret ? strerror(-ret) : NULL;
+	}
+	/* The kernel knows which links are not to be followed, such as others' in /tmp. */
+	fd = file->former >= 0 ? dup(file->former) : open(name, O_PATH | O_CLOEXEC);
+	if (fd < 0 && errno != ENOENT)
+		return strerror(errno);
+	if (fd < 0 && *name && name[strlen(name) - 1] == '/')
+		return "there is no such directory";
+	if (fd >= 0 && fstat(fd, &st))
+		why = strerror(errno);
+	else if (fd >= 0 && !S_ISREG(st.st_mode))
+		why = write_special(name, &st, file);
+	else
+		why = write_regular(name, fd, &st, file);
+	/* It is open until here, so that no other file has its number meanwhile. */
+	if (fd >= 0)
+		close(fd);
+	return why;
+}

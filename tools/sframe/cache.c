@@ -4,7 +4,7 @@
  * cache that perf has for files.
  *
  * The number is raised when sections of files that are the same become better ones. A
- * file is believed only if nobody else could have written it.
+ * file is believed only if nobody else could have written it, and all of it is there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -117,12 +117,78 @@ static int cache_open_file(int dir, const char *name)
 	return -1;
 }
 
+/* All of it, from a file that may be cut off meanwhile. */
+static int read_section(int fd, u8 *bytes, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t got = pread(fd, bytes + done, size - done, done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got ? -errno : -EBADMSG;
+		done += got;
+	}
+	return 0;
+}
+
+/* Returns 0 if all of a section is there; -EBADMSG if not; another error if nobody knows. */
+static int check_file(int fd)
+{
+	struct stat st;
+	u8 *bytes;
+	int ret;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (st.st_size > SFRAME_SECTION_MAX)
+		return -EBADMSG;
+	bytes = malloc(st.st_size + 1);
+	if (!bytes)
+		return -ENOMEM;
+	ret = read_section(fd, bytes, st.st_size);
+	if (!ret && !section_is_whole(bytes, st.st_size))
+		ret = -EBADMSG;
+	free(bytes);
+	return ret;
+}
+
+/* Unless it has been replaced by now. */
+static void remove_damaged(int dir, const char *name, int fd)
+{
+	struct stat st, now;
+
+	if (!fstat(fd, &st) && !fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW) &&
+	    st.st_dev == now.st_dev && st.st_ino == now.st_ino)
+		unlinkat(dir, name, 0);
+}
+
+/*
+ * All of a section. A file of which the end was not written before the system went down is
+ * removed; one that cannot be read now may be good.
+ */
+static int cache_open_whole(int dir, const char *name)
+{
+	int fd = cache_open_file(dir, name), ret;
+
+	if (fd < 0)
+		return -1;
+	ret = check_file(fd);
+	if (!ret)
+		return fd;
+	if (ret == -EBADMSG)
+		remove_damaged(dir, name, fd);
+	close(fd);
+	errno = -ret;
+	return -1;
+}
+
 /**
  * cache_find - find the section of a file
  * @cache:	the cache
  * @id:		the file's build-id
  *
- * Return: the section, a file that is open for reading; -1 if there is none.
+ * Return: the section, a file that is open for reading, and all there; -1 if there is none.
  */
 int cache_find(int cache, const struct build_id *id)
 {
@@ -132,7 +198,7 @@ int cache_find(int cache, const struct build_id *id)
 	cache_name(id, name);
 	name[2] = '\0';
 	dir = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_file(dir, file) : -1;
+	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_whole(dir, file) : -1;
 	if (dir >= 0)
 		close(dir);
 	return fd;
@@ -175,14 +241,13 @@ int copy_file(int to, int from)
  * @id:		the build-id of the file that it is for
  * @from:	a file that holds it, and nothing else
  *
- * Who reads the cache meanwhile finds all of it, or nothing.
+ * Who reads the cache meanwhile, or after the system went down, finds all of it, or nothing.
  *
  * Return: 0, or an error of errno.h, negative.
  */
 int cache_save(int cache, const struct build_id *id, int from)
 {
-	char name[NAME_SIZE], temp[32], *file = name + 3;
-	struct timespec now;
+	char name[NAME_SIZE], temp[TEMP_SIZE], *file = name + 3;
 	int dir, fd, ret;
 
 	if (id->size < BUILD_ID_MIN)
@@ -192,17 +257,16 @@ int cache_save(int cache, const struct build_id *id, int from)
 	dir = open_dir(cache, name, O_NOFOLLOW, true);
 	if (dir < 0)
 		return -errno;
-	clock_gettime(CLOCK_REALTIME, &now);
-	snprintf(temp, sizeof(temp), TEMP "%d.%ld", getpid(), now.tv_nsec);
-	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = temp_create(dir, TEMP, temp);
 	if (fd < 0) {
-		ret = -errno;
 		close(dir);
-		return ret;
+		return fd;
 	}
 	ret = copy_file(fd, from);
 	if (!ret && fchmod(fd, 0644))
 		ret = -errno;
+	if (!ret)
+		ret = file_sync(fd);
 	if (close(fd) && !ret)
 		ret = -errno;
 	if (!ret && renameat(dir, temp, dir, file))
@@ -238,7 +302,7 @@ static int cache_each_of(int cache, const char *dir,
 	}
 	while (!ret && (file = readdir(files))) {
 		int fd = cache_parse(dir, file->d_name, &id) ?
-				cache_open_file(at, file->d_name) : -1;
+				cache_open_whole(at, file->d_name) : -1;
 
 		if (fd < 0) {
 			remove_stale(at, file->d_name);

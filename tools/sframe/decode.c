@@ -288,3 +288,58 @@ const char *section_row(const struct section *section, const struct fde *fde, si
 	return fde->type == SFRAME_FDE_FLEX ? flex_row(&words, row, padded) :
 					      plain_row(&words, info, row);
 }
+
+/* The rows of an FDE begin at @at, which is set to where they end; returns how many. */
+static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t *at)
+{
+	size_t attr = section->version == 3 ? SFRAME_ATTR_SIZE : 0;
+	u64 from = 0;
+	struct fde fde;
+	struct row row;
+	bool padded;
+
+	if (section_fde(section, index, &fde) || fde.rows != *at + attr || !fde.size ||
+	    fde.size > INT64_MAX - fde.start || fde.start < *end)
+		return -1;
+	*end = fde.start + fde.size;
+	*at = fde.rows;
+	for (u32 i = 0; i < fde.nr; i++) {
+		if (section_row(section, &fde, at, &row, &padded) || row.start < from ||
+		    row.start >= (fde.block ?: fde.size))
+			return -1;
+		from = (u64)row.start + 1;
+	}
+	return fde.nr;
+}
+
+/**
+ * section_is_whole - is this all of a section that encode() wrote?
+ * @bytes:	the section
+ * @size:	of it
+ *
+ * Not all that is damaged is found, but what lacks its end or has zeroes for blocks that
+ * were not written: FDEs ascend, and so do their rows, of which each begins where the one
+ * before it ends, up to the last byte.
+ *
+ * Return: true if so.
+ */
+bool section_is_whole(const u8 *bytes, size_t size)
+{
+	struct section section = { .bytes = bytes, .size = size };
+	u64 end = 0, rows = 0;
+	size_t at;
+
+	if (section_open(&section, 0) || !section.nr_fdes || section.rows_end != size ||
+	    section.fdes != SFRAME_HEADER_SIZE ||
+	    section.rows != section.fdes + section.nr_fdes * fde_size(&section))
+		return false;
+	at = section.rows;
+	for (u32 i = 0; i < section.nr_fdes; i++) {
+		s64 nr = whole_rows(&section, i, &end, &at);
+
+		if (nr < 0)
+			return false;
+		rows += nr;
+	}
+	return at == size && rows == section.nr_rows;
+}

@@ -286,6 +286,7 @@ const char *section_open(struct section *section, size_t at);
 const char *section_fde(const struct section *section, u32 index, struct fde *fde);
 const char *section_row(const struct section *section, const struct fde *fde, size_t *at,
 			struct row *row, bool *padded);
+bool section_is_whole(const u8 *bytes, size_t size);
 
 /* check.c, dump.c, install.c: the verbs */
 

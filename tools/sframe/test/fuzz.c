@@ -188,11 +188,14 @@ static void try_convert(const u8 *bytes, size_t size)
 		return;
 	}
 	counts.converted++;
+	if (!section_is_whole(out.bytes, out.size))
+		die("convert", "the cache would not take the section");
 	try_check(bytes, size, &out, true);
 	/* A section with damage of its own. */
 	for (unsigned int i = any(4); i; i--)
 		damage(out.bytes, out.size, &(struct range) { 0, out.size });
 	counts.decoded++;
+	section_is_whole(out.bytes, out.size);
 	try_check(bytes, size, &out, false);
 	sframe_free(&out);
 }

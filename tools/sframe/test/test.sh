@@ -311,6 +311,65 @@ library() {
 	diff declared names && grep -qx sframe_convert_fd names
 }
 
+# damaged_entry ENTRY COMMAND...: what the command makes of the only entry of a cache is taken
+# neither by those who look for it nor by those who go through all, and is replaced
+damaged_entry() {
+	local entry=$1
+	shift
+	cp good "$entry" && "$@" "$entry" || return 1
+	[ "$("$bin/cache" each store)" = 0 ] && [ ! -e "$entry" ] ||
+		{ fail "each: $*"; return 1; }
+	cp good "$entry" && "$@" "$entry" || return 1
+	[ "$("$bin/cache" find store p)" = none ] && [ ! -e "$entry" ] ||
+		{ fail "find: $*"; return 1; }
+	"$bin/cache" save store p > name && cmp good "$entry"
+}
+
+zeroes() {
+	dd if=/dev/zero of="$3" bs=1 seek="$1" count="$2" conv=notrunc 2> /dev/null
+}
+
+# Where a section of the cache was not written completely, it is made again.
+damaged_cache() {
+	local entry size at wrong=0
+	cp "$(realpath "$libs/libm.so.6")" p && rm -rf store &&
+		mkdir store && "$bin/cache" save store p > name || return 1
+	entry=store/.sframe/1/$(cat name)
+	cp "$entry" good && size=$(stat -c %s good)
+	[ "$(stat -c %a "$entry")" = 644 ] && [ "$("$bin/cache" find store p)" = "$size" ] &&
+		[ "$("$bin/cache" each store)" = 1 ] || fail "a good one is not found" || return 1
+	for ((at = 0; at < size; at += size / 7)); do
+		damaged_entry "$entry" truncate -s $at || wrong=1
+	done
+	damaged_entry "$entry" truncate -s $((size - 1)) || wrong=1
+	damaged_entry "$entry" truncate -s $((size + 1)) || wrong=1
+	damaged_entry "$entry" truncate -s 1G || wrong=1
+	for ((at = 4096; at < size; at += 4096)); do
+		damaged_entry "$entry" zeroes $at 4096 || wrong=1
+	done
+	[ "$(find store -type f | wc -l)" = 1 ] || fail "more than the section is left" || wrong=1
+	return $wrong
+}
+
+# What cannot be read now may be good, and is made again for this time.
+unreadable_cache() {
+	local entry
+	cat > eio.c <<-'END'
+		#include <errno.h>
+		#include <sys/types.h>
+		ssize_t pread(int fd, void *to, size_t size, off_t at)
+		{
+			errno = EIO;
+			return -1;
+		}
+	END
+	program p && gcc -O2 -shared -fPIC -o eio.so eio.c && rm -rf store && mkdir store &&
+		"$bin/cache" save store p > name || return 1
+	entry=store/.sframe/1/$(cat name)
+	[ "$(LD_PRELOAD=$work/eio.so "$bin/cache" each store)" = 0 ] && [ -e "$entry" ] &&
+		[ "$("$bin/cache" each store)" = 1 ]
+}
+
 # make_install GOAL VARIABLE...: what the makefile installs, in the directory "dest"
 make_install() {
 	rm -rf dest
@@ -585,6 +644,8 @@ check "rows of all kinds" all_rows
 check "wrong sections" wrong_sections
 check "address of the section" address
 check "library" library
+check "cache: damaged" damaged_cache
+check "cache: unreadable" unreadable_cache
 check "make install" make_installs
 for file in "$samples"/*.base64; do
 	name=${file##*/}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * cache save DIR FILE: put the section of FILE into the cache DIR, and print its name there
+ * cache find DIR FILE: is it there? "none", or how many bytes it has
+ * cache each DIR: how many there are
+ * cache id FILE...: the build-id of each, whether it has a section, or why it is refused
+ *
+ * What sessions do with files before they convert any.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "session.h"
+
+static int say(const char *name, const char *what)
+{
+	printf("%s: %s\n", name, what);
+	return 1;
+}
+
+/* A file, and what is known of it. */
+static int open_file(const char *name, struct build_id *id, bool *has_sframe)
+{
+	char message[SFRAME_MESSAGE] = "";
+	int fd = open(name, O_RDONLY | O_NONBLOCK);
+
+	if (fd < 0) {
+		say(name, strerror(errno));
+	} else if (file_build_id(fd, id, has_sframe, message)) {
+		say(name, message);
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int save(int cache, const char *name)
+{
+	char message[SFRAME_MESSAGE];
+	struct build_id id;
+	bool has_sframe;
+	struct job job;
+	int fd = open_file(name, &id, &has_sframe), section, ret;
+
+	if (fd < 0 || job_start(&job, fd))
+		return 1;
+	section = job_end(&job, message);
+	if (section < 0)
+		return say(name, message);
+	ret = cache_save(cache, &id, section);
+	if (ret)
+		return say(name, strerror(-ret));
+	for (u32 i = 0; i < id.size; i++)
+		printf(i == 1 ? "/%02x" : "%02x", id.bytes[i]);
+	putchar('\n');
+	return 0;
+}
+
+static int find(int cache, const char *name)
+{
+	struct build_id id;
+	bool has_sframe;
+	struct stat st;
+	int fd = open_file(name, &id, &has_sframe);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	fd = cache_find(cache, &id);
+	if (fd < 0)
+		puts("none");
+	else if (!fstat(fd, &st))
+		printf("%lld\n", (long long)st.st_size);
+	return 0;
+}
+
+static int count(void *data, const struct build_id *id, int fd)
+{
+	unsigned int *nr = data;
+
+	*nr += id->size && fd >= 0;
+	return 0;
+}
+
+static int identify(int nr, char **names)
+{
+	for (int i = 0; i < nr; i++) {
+		bool has_sframe;
+		struct build_id id;
+		int fd = open_file(names[i], &id, &has_sframe);
+
+		if (fd < 0)
+			continue;
+		close(fd);
+		printf("%s: ", names[i]);
+		for (u32 j = 0; j < id.size; j++)
+			printf("%02x", id.bytes[j]);
+		puts(has_sframe ? " sframe" : "");
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int nr = 0;
+	int cache;
+
+	if (argc < 3)
+		return 2;
+	/* As sessions have it. */
+	image_limit_memory(0);
+	if (!strcmp(argv[1], "id"))
+		return identify(argc - 2, argv + 2);
+	cache = cache_open(argv[2], true);
+	if (cache < 0)
+		return say(argv[2], strerror(errno));
+	if (!strcmp(argv[1], "each")) {
+		cache_each(cache, count, &nr);
+		printf("%u\n", nr);
+		return 0;
+	}
+	if (argc < 4)
+		return 2;
+	return strcmp(argv[1], "save") ? find(cache, argv[3]) : save(cache, argv[3]);
+}

@@ -21,7 +21,7 @@
 
 #define CACHE_VERSION	"1"
 
-/* Real files have a hundred bytes of notes. */
+/* Of all segments: real files have some hundred bytes of notes. */
 #define NOTES_MAX	(1 << 16)
 
 /* "ab/cdef..." */
@@ -348,30 +348,42 @@ static bool is_build_id(const GElf_Nhdr *note, const char *name)
 	       note->n_descsz >= BUILD_ID_MIN && note->n_descsz <= UNWIND_SFRAME_BUILD_ID_MAX;
 }
 
+/* In the first @size bytes of notes, which are in the file. */
+static void find_in_notes(const struct image *image, u64 offset, size_t size,
+			  struct build_id *id)
+{
+	Elf_Data *data = elf_getdata_rawchunk(image->elf, offset, size, ELF_T_NHDR);
+	size_t at = 0, name, desc;
+	GElf_Nhdr note;
+
+	while (data && !id->size && (at = gelf_getnote(data, at, &note, &name, &desc))) {
+		if (!is_build_id(&note, (const char *)data->d_buf + name))
+			continue;
+		id->size = note.n_descsz;
+		memcpy(id->bytes, (const char *)data->d_buf + desc, id->size);
+	}
+}
+
 /* As the kernel does it: by program headers, so that both find the same. */
 static void find_build_id(const struct image *image, struct build_id *id)
 {
+	u64 left = NOTES_MAX;
 	GElf_Phdr phdr;
 	size_t nr;
 
 	if (elf_getphdrnum(image->elf, &nr))
 		return;
 	for (size_t i = 0; i < nr && !id->size; i++) {
-		size_t at = 0, name, desc;
-		GElf_Nhdr note;
-		Elf_Data *data;
+		u64 size;
 
 		if (!gelf_getphdr(image->elf, i, &phdr) || phdr.p_type != PT_NOTE ||
-		    phdr.p_filesz > NOTES_MAX)
+		    phdr.p_offset >= image->size)
 			continue;
-		data = elf_getdata_rawchunk(image->elf, phdr.p_offset, phdr.p_filesz,
-					    ELF_T_NHDR);
-		while (data && !id->size && (at = gelf_getnote(data, at, &note, &name, &desc))) {
-			if (!is_build_id(&note, (const char *)data->d_buf + name))
-				continue;
-			id->size = note.n_descsz;
-			memcpy(id->bytes, (const char *)data->d_buf + desc, id->size);
-		}
+		size = phdr.p_filesz < left ? phdr.p_filesz : left;
+		if (size > image->size - phdr.p_offset)
+			size = image->size - phdr.p_offset;
+		find_in_notes(image, phdr.p_offset, size, id);
+		left -= size;
 	}
 }
 

@@ -3,15 +3,18 @@
  * The ELF file whose frames are wanted: is it of the kind that the kernel looks at, where
  * is its code, and where its .eh_frame.
  *
- * Files are whatever somebody has written. libelf reads them, and answers only for what
- * is inside of the file; what is not becomes one of the errors here.
+ * Files are whatever somebody has written. libelf reads them, if there is not too much of
+ * anything, and answers only for what is inside of the file; what is not becomes one of the
+ * errors here.
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -33,31 +36,106 @@ int image_error(struct image *image, int error, const char *format, ...)
 	return -error;
 }
 
-/* Is it one that the kernel can run, or map? */
-static int image_check(struct image *image)
-{
-	GElf_Ehdr ehdr;
-	size_t nr;
+/**
+ * struct bytes - a file before libelf has it
+ * @fd:		the file, -1 if it is in memory
+ * @at:		where, then
+ */
+struct bytes {
+	int		fd;
+	const void	*at;
+};
 
-	if (elf_kind(image->elf) != ELF_K_ELF)
+/* Returns how many bytes there are, of those that are wanted; or an error, negative. */
+static ssize_t image_peek(const struct image *image, const struct bytes *bytes, void *to,
+			 size_t size, u64 offset)
+{
+	ssize_t got;
+
+	if (offset >= image->size)
+		return 0;
+	if (size > image->size - offset)
+		size = image->size - offset;
+	if (bytes->fd < 0) {
+		memcpy(to, bytes->at + offset, size);
+		return size;
+	}
+	do {
+		got = pread(bytes->fd, to, size, offset);
+	} while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+static int image_unreadable(struct image *image, int error)
+{
+	return image_error(image, error, "cannot be read: %s", strerror(error));
+}
+
+/* Is it one that the kernel can run, or map? */
+static int image_check_kind(struct image *image, const Elf64_Ehdr *ehdr, size_t got)
+{
+	if (got < SELFMAG || memcmp(ehdr->e_ident, ELFMAG, SELFMAG))
 		return image_error(image, ENOEXEC, "is not an ELF file");
-	image->ident = (const u8 *)elf_getident(image->elf, NULL);
-	if (!image->ident || !gelf_getehdr(image->elf, &ehdr))
+	if (got < sizeof(*ehdr))
 		return image_error(image, EBADMSG, "is truncated: it has no ELF header");
-	if (ehdr.e_machine != EM_X86_64 || gelf_getclass(image->elf) != ELFCLASS64 ||
-	    image->ident[EI_DATA] != ELFDATA2LSB)
+	if (le16toh(ehdr->e_machine) != EM_X86_64 || ehdr->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    ehdr->e_ident[EI_DATA] != ELFDATA2LSB)
 		return image_error(image, ENOEXEC,
 				   "is for another architecture: only 64-bit x86 is known");
-	if (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN)
+	if (le16toh(ehdr->e_type) != ET_EXEC && le16toh(ehdr->e_type) != ET_DYN)
 		return image_error(image, ENOEXEC, "is neither a program nor a shared library");
-	if (!ehdr.e_phnum || ehdr.e_phnum == PN_XNUM)
+	return 0;
+}
+
+static int image_check_phdrs(struct image *image, const Elf64_Ehdr *ehdr)
+{
+	u64 offset = le64toh(ehdr->e_phoff);
+	u32 nr = le16toh(ehdr->e_phnum);
+
+	if (!nr || nr == PN_XNUM)
 		return image_error(image, ENOEXEC, "has no program headers");
 	/* libelf does not count those that are not there. */
-	if (elf_getphdrnum(image->elf, &nr) || nr != ehdr.e_phnum ||
-	    ehdr.e_phentsize != sizeof(Elf64_Phdr) || ehdr.e_phoff > image->size ||
-	    nr * sizeof(Elf64_Phdr) > image->size - ehdr.e_phoff)
+	if (le16toh(ehdr->e_phentsize) != sizeof(Elf64_Phdr) || offset > image->size ||
+	    nr * sizeof(Elf64_Phdr) > image->size - offset)
 		return image_error(image, EBADMSG, "is truncated: it lacks program headers");
+	if (nr > IMAGE_PHDRS)
+		return image_error(image, EFBIG, "has more than %u program headers", IMAGE_PHDRS);
 	return 0;
+}
+
+/*
+ * What libelf allocates depends on how many sections there are. Where the ELF header cannot
+ * say that, as there are 65280 or more, the first section does, with 64 bits.
+ */
+static int image_check_shdrs(struct image *image, const struct bytes *bytes,
+			     const Elf64_Ehdr *ehdr)
+{
+	u64 offset = le64toh(ehdr->e_shoff);
+	Elf64_Shdr first = {};
+	ssize_t got = 0;
+
+	if (offset && !ehdr->e_shnum)
+		got = image_peek(image, bytes, &first, sizeof(first), offset);
+	if (got < 0)
+		return image_unreadable(image, -got);
+	if (first.sh_size || le16toh(ehdr->e_shnum) >= SHN_LORESERVE)
+		return image_error(image, EFBIG, "has too many sections");
+	return 0;
+}
+
+/* libelf believes what headers say, so they are looked at before. */
+static int image_check(struct image *image, const struct bytes *bytes)
+{
+	Elf64_Ehdr ehdr = {};
+	ssize_t got = image_peek(image, bytes, &ehdr, sizeof(ehdr), 0);
+	int ret;
+
+	if (got < 0)
+		return image_unreadable(image, -got);
+	ret = image_check_kind(image, &ehdr, got);
+	if (!ret)
+		ret = image_check_phdrs(image, &ehdr);
+	return ret ?: image_check_shdrs(image, bytes, &ehdr);
 }
 
 /* Functions are where the kernel looks for them: in what is mapped of the file. */
@@ -86,12 +164,16 @@ static int image_segments(struct image *image)
 
 static int image_open(struct image *image)
 {
+	size_t nr;
 	int ret;
 
 	if (!image->elf)
 		return image_error(image, EIO, "cannot be read: %s", elf_errmsg(-1));
-	ret = image_check(image);
-	if (!ret)
+	image->ident = (const u8 *)elf_getident(image->elf, NULL);
+	if (elf_kind(image->elf) != ELF_K_ELF || !image->ident || !elf64_getehdr(image->elf) ||
+	    elf_getphdrnum(image->elf, &nr) || nr != elf64_getehdr(image->elf)->e_phnum)
+		ret = image_error(image, EBADMSG, "has a damaged ELF header");
+	else
 		ret = image_segments(image);
 	if (ret)
 		image_close(image);
@@ -109,13 +191,17 @@ static int image_open(struct image *image)
 int image_open_fd(struct image *image, int fd, char *message)
 {
 	struct stat st;
+	int ret;
 
 	*image = (struct image) { .message = message };
 	if (fstat(fd, &st))
-		return image_error(image, errno, "cannot be read: %s", strerror(errno));
+		return image_unreadable(image, errno);
 	if (!S_ISREG(st.st_mode))
 		return image_error(image, EINVAL, "is not a regular file");
 	image->size = st.st_size;
+	ret = image_check(image, &(struct bytes) { .fd = fd });
+	if (ret)
+		return ret;
 	elf_version(EV_CURRENT);
 	/* Not mapped: who truncates the file would end this program. */
 	image->elf = elf_begin(fd, ELF_C_READ, NULL);
@@ -133,7 +219,12 @@ int image_open_fd(struct image *image, int fd, char *message)
  */
 int image_open_memory(struct image *image, const void *bytes, size_t size, char *message)
 {
+	int ret;
+
 	*image = (struct image) { .message = message, .size = size };
+	ret = image_check(image, &(struct bytes) { .fd = -1, .at = bytes });
+	if (ret)
+		return ret;
 	elf_version(EV_CURRENT);
 	/* It is only read, but libelf says that to nobody. */
 	image->elf = elf_memory((char *)bytes, size);
@@ -190,6 +281,28 @@ const struct range *image_text(const struct image *image, u64 addr)
 	return NULL;
 }
 
+/*
+ * Names of sections, NULL if there are none. As they stand: elf_strptr() would look for the
+ * end of each name, and there may be none, and unpack them.
+ */
+static const Elf_Data *image_names(const struct image *image)
+{
+	const Elf_Data *data;
+	GElf_Shdr shdr;
+	size_t index;
+	Elf_Scn *scn;
+
+	if (elf_getshdrstrndx(image->elf, &index))
+		return NULL;
+	scn = elf_getscn(image->elf, index);
+	/* They are read as a whole, of whatever size the file says. */
+	if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_STRTAB ||
+	    shdr.sh_size > IMAGE_NAMES)
+		return NULL;
+	data = elf_rawdata(scn, NULL);
+	return data && data->d_buf ? data : NULL;
+}
+
 /**
  * image_section - find a section
  * @image:	the file
@@ -200,21 +313,14 @@ const struct range *image_text(const struct image *image, u64 addr)
  */
 Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *shdr)
 {
+	const Elf_Data *names = image_names(image);
+	size_t size = strlen(name) + 1;
 	Elf_Scn *scn = NULL;
-	size_t strings;
 
-	/* libelf reads them as a whole, of whatever size the file says. */
-	if (elf_getshdrstrndx(image->elf, &strings) ||
-	    !gelf_getshdr(elf_getscn(image->elf, strings), shdr) ||
-	    shdr->sh_size > IMAGE_NAMES)
-		return NULL;
-	while ((scn = elf_nextscn(image->elf, scn))) {
-		const char *found;
-
-		if (!gelf_getshdr(scn, shdr))
-			continue;
-		found = elf_strptr(image->elf, strings, shdr->sh_name);
-		if (found && !strcmp(found, name))
+	while (names && (scn = elf_nextscn(image->elf, scn))) {
+		if (gelf_getshdr(scn, shdr) && shdr->sh_name < names->d_size &&
+		    size <= names->d_size - shdr->sh_name &&
+		    !memcmp((const char *)names->d_buf + shdr->sh_name, name, size))
 			return scn;
 	}
 	return NULL;

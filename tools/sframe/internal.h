@@ -33,6 +33,9 @@
 /* The kernel looks at no more executable segments. */
 #define IMAGE_SEGMENTS	8
 
+/* Nor at more program headers. */
+#define IMAGE_PHDRS	256
+
 /* Real programs have some hundred bytes of names of sections. */
 #define IMAGE_NAMES	(16 << 20)
 

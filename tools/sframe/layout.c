@@ -20,8 +20,6 @@
 
 #include "layout.h"
 
-/* The kernel looks at no more program headers. */
-#define PHDRS_MAX	256
 /* User addresses end here. */
 #define ADDR_MAX	(1ULL << 47)
 /* Below this nothing can be mapped. */
@@ -352,7 +350,7 @@ int layout_segment(struct image *image, u64 size, struct layout *layout)
 	layout->nr_phdrs = nr + 2;
 	layout->base = extent.first.p_vaddr;
 	find_block(&places, phdrs_end(nr), layout);
-	if (layout->nr_phdrs > PHDRS_MAX)
+	if (layout->nr_phdrs > IMAGE_PHDRS)
 		ret = image_error(image, EFBIG, "has too many program headers");
 	else if (!make_room(image, &places, extent.first.p_filesz, layout))
 		ret = add_front(image, extent.align, layout);

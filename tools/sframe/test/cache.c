@@ -97,7 +97,7 @@ static int identify(int nr, char **names)
 		if (fd < 0)
 			continue;
 		close(fd);
-		printf("%s: ", names[i]);
+		printf("%s: %s", names[i], id.size ? "" : "no build-id");
 		for (u32 j = 0; j < id.size; j++)
 			printf("%02x", id.bytes[j]);
 		puts(has_sframe ? " sframe" : "");

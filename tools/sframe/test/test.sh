@@ -109,7 +109,9 @@ bad_files() {
 	: > empty
 	gcc -O2 -c -o object.o small.c
 	ln -sf /dev/null null
+	ln -sf loop loop
 	mkdir -p directory
+	[ -p fifo ] || mkfifo fifo || return 1
 	for verb in convert check install; do
 		while IFS='|' read -r sentence file; do
 			refuse 1 "$file: $sentence" "$verb" -o out2 "$file" || wrong=1
@@ -123,7 +125,10 @@ bad_files() {
 			is neither a program nor a shared library|object.o
 			is not a regular file|null
 			is not a regular file|directory
+			is not a regular file|fifo
 			cannot be opened: No such file|missing
+			cannot be opened: Too many levels of symbolic links|loop
+			cannot be opened: Not a directory|p/p
 		END
 	done
 	refuse 1 "has no .sframe" dump p || wrong=1
@@ -309,6 +314,32 @@ library() {
 	grep -hoE '^[a-z].*\bsframe_[a-z_]+\(' "$here"/../{sframe,server}.h |
 		sed 's/.*\b\(sframe_[a-z_]*\)($/\1/' | sort > declared
 	diff declared names && grep -qx sframe_convert_fd names
+}
+
+# Files whose headers ask for too much take no time, before and when they are converted.
+hostile_files() {
+	local wrong=0 name sentence known
+	rm -rf hostile && mkdir hostile && cd hostile && "$here/hostile.py" || return 1
+	while IFS='|' read -r name known sentence; do
+		(ulimit -t 5 && "$bin/cache" id "$name" > id)
+		[ "$(cat id)" = "$name: ${known:-$sentence}" ] ||
+			{ cat id; fail "id of $name"; wrong=1; }
+		(ulimit -t 5 && refuse 1 "$name: $sentence\$" convert -o out2 "$name") || wrong=1
+	done <<-'END'
+		notes|no build-id|has no .eh_frame
+		large-note|abababababababab|has no .eh_frame
+		cut-note|abababababababab|has no .eh_frame
+		far-note|no build-id|has no .eh_frame
+		far-sections|no build-id|has no .eh_frame
+		names|no build-id|has no .eh_frame
+		segments||has more than 8 executable segments
+		program-headers||has more than 256 program headers
+		sections||has too many sections
+		odd-sections||has too many sections
+	END
+	cd ..
+	rm -rf hostile
+	return $wrong
 }
 
 # damaged_entry ENTRY COMMAND...: what the command makes of the only entry of a cache is taken
@@ -644,6 +675,7 @@ check "rows of all kinds" all_rows
 check "wrong sections" wrong_sections
 check "address of the section" address
 check "library" library
+check "hostile files" hostile_files
 check "cache: damaged" damaged_cache
 check "cache: unreadable" unreadable_cache
 check "make install" make_installs

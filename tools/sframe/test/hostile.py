@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hostile.py: write files here whose headers ask for more than anybody has time for
+
+They are programs of x86-64 to whom does not look closer. Each has a name that says what
+there is too much of.
+"""
+import struct
+
+PT_LOAD, PT_NOTE = 1, 4
+SHT_PROGBITS, SHT_STRTAB = 1, 3
+NOTE_OF_OTHERS = struct.pack("<III", 4, 0, 7) + b"ABC\0"
+
+
+def phdr(kind, offset, size, flags=4):
+    return struct.pack("<IIQQQQQQ", kind, flags, offset, 0x1000 + offset, 0, size, size, 4096)
+
+
+def shdr(name, kind, offset, size, link=0):
+    return struct.pack("<IIQQQQIIQQ", name, kind, 2, 0x1000 + offset, offset, size, link, 0, 1, 0)
+
+
+def ehdr(phnum, shoff=0, shnum=0, shstrndx=0):
+    ident = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
+    return ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, shoff, 0, 64, 56, phnum,
+                               64, shnum, shstrndx)
+
+
+def write(name, phdrs, rest=b"", shdrs=b"", size=0, shnum=None, shstrndx=0):
+    """Program headers, what they are about, section headers, and a hole"""
+    start = 64 + len(phdrs)
+    shnum = len(shdrs) // 64 if shnum is None else shnum
+    with open(name, "wb") as out:
+        out.write(ehdr(len(phdrs) // 56, (start + len(rest)) if shdrs else 0, shnum, shstrndx))
+        out.write(phdrs + rest + shdrs)
+        if size:
+            out.truncate(size)
+
+
+code = phdr(PT_LOAD, 0, 4096, 5)
+
+BUILD_ID = struct.pack("<III", 4, 8, 3) + b"GNU\0" + b"\xab" * 8
+
+# Some hundred segments of what is nobody's build-id, all of them the same, and then one.
+notes = NOTE_OF_OTHERS * 2048
+start = 64 + 56 * 202
+write("notes", code + phdr(PT_NOTE, start, len(notes)) * 200 +
+      phdr(PT_NOTE, start + len(notes), len(BUILD_ID)), notes + BUILD_ID)
+# It is the first of some gigabytes, and all that there is of these.
+write("large-note", code + phdr(PT_NOTE, 64 + 2 * 56, 4 << 30), BUILD_ID, size=8 << 30)
+write("cut-note", code + phdr(PT_NOTE, 64 + 2 * 56, 4 << 30), BUILD_ID)
+write("far-note", code + phdr(PT_NOTE, 1 << 62, 1 << 15))
+write("far-sections", code, shdrs=shdr(0, 0, 0, 0), shnum=60000)
+
+write("segments", code * 9)
+write("program-headers", code + phdr(PT_LOAD, 0, 64) * 60000)
+
+# Names of sections without an end: to look for it takes as long as there are bytes.
+names = b"x" * (16 << 20)
+start = 64 + 56
+nr = 60000
+write("names", code, names, shdr(0, 0, 0, 0) + shdr(0, SHT_STRTAB, start, len(names)) +
+      b"".join(shdr(1 + i, SHT_PROGBITS, 0, 64) for i in range(nr)), shstrndx=1)
+# More sections than the ELF header can tell: the first section says how many.
+write("sections", code, shdrs=shdr(0, 0, 0, 1 << 24), size=8 << 30, shnum=0)
+write("odd-sections", code, shdrs=shdr(0, 0, 0, 0), shnum=0xffff)

@@ -391,14 +391,13 @@ static void find_build_id(const struct image *image, struct build_id *id)
  * file_build_id - what is the build-id of a file?
  * @fd:		the file
  * @id:		set, of size 0 if it has none that the kernel knows
- * @has_sframe:	set: it has a section itself
+ * @has_sframe:	set: it has a section itself, which the kernel can use
  * @message:	gets why it is no file to convert, of SFRAME_MESSAGE bytes
  *
  * Return: 0, or an error of errno.h, negative.
  */
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 {
-	u64 addr, offset, size;
 	struct image image;
 	int ret;
 
@@ -408,7 +407,7 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 	if (ret)
 		return ret;
 	find_build_id(&image, id);
-	*has_sframe = !image_sframe(&image, &addr, &offset, &size);
+	*has_sframe = table_can_be(&image);
 	image_close(&image);
 	return 0;
 }

@@ -220,6 +220,7 @@ u64 table_said(const struct table *table, u64 start, u64 end);
 struct section;
 int table_read(struct image *image, const struct section *from, struct table *table,
 	       unsigned int *version);
+bool table_can_be(struct image *image);
 const struct row *table_at(const struct table *table, u64 addr, u64 *end,
 			   const struct function **function);
 

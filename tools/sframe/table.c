@@ -265,6 +265,72 @@ int table_read(struct image *image, const struct section *from, struct table *ta
 	return 0;
 }
 
+/* Does the kernel take it for a function? @rows is how many rows it may still look at. */
+static bool is_function(struct image *image, const struct section *section, u32 index,
+			u64 *rows)
+{
+	const struct range *text;
+	struct fde fde;
+	struct row row;
+	bool padded;
+	size_t at;
+
+	if (section_fde(section, index, &fde) || fde.nr > *rows)
+		return false;
+	*rows -= fde.nr;
+	text = image_text(image, fde.start);
+	if (!fde.size || !text || fde.size > text->end - fde.start)
+		return false;
+	at = fde.rows;
+	for (u32 i = 0; i < fde.nr; i++) {
+		if (section_row(section, &fde, &at, &row, &padded))
+			return false;
+	}
+	return true;
+}
+
+static bool has_function(struct image *image, struct section *section)
+{
+	u64 rows = section->size;
+
+	section->next = 0;
+	do {
+		/* What comes behind a good one does not spoil it, and does not count. */
+		if (section_open(section, section->next))
+			return false;
+		for (u32 i = 0; i < section->nr_fdes; i++) {
+			if (is_function(image, section, i, &rows))
+				return true;
+		}
+	} while (section->next);
+	return false;
+}
+
+/**
+ * table_can_be - does a file have a section that the kernel can use?
+ * @image:	the file
+ *
+ * If not, the kernel uses what it is given for the file, as if there were none: if the
+ * section is damaged, or says nothing of any code.
+ *
+ * Return: true if so.
+ */
+bool table_can_be(struct image *image)
+{
+	struct section section = {};
+	Elf_Data *data;
+	u64 offset, size;
+
+	if (image_sframe(image, &section.addr, &offset, &size) || size > SFRAME_SECTION_MAX)
+		return false;
+	data = elf_getdata_rawchunk(image->elf, offset, size, ELF_T_BYTE);
+	if (!data || !data->d_buf)
+		return false;
+	section.bytes = data->d_buf;
+	section.size = data->d_size;
+	return has_function(image, &section);
+}
+
 /**
  * table_at - what a section says of an address
  * @table:	the section, as table_read() has read it

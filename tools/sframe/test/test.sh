@@ -342,6 +342,36 @@ hostile_files() {
 	return $wrong
 }
 
+# own NAME OFFSET BYTES: with these bytes in its own section, a file is as one without
+own() {
+	local at
+	cp installed "$1" && at=$(section_at "$1" .sframe) && patch "$1" $((at + $2)) "$3" &&
+		"$bin/cache" id "$1" > id && ! grep -q ' sframe$' id ||
+		{ cat id; fail "$1: the kernel would not take it"; }
+}
+
+# section_at FILE NAME: where it is in the file
+section_at() {
+	readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\]//' | awk -v n="$2" '$1 == n { print "0x" $4 }'
+}
+
+# A file whose own section is damaged is converted; one whose section has a flaw is not.
+damaged_own() {
+	local wrong=0 at
+	program p && "$sframe" install -o installed p && "$bin/cache" id installed > id &&
+		grep -q ' sframe$' id || { cat id; fail "a good one is not known"; return 1; }
+	own magic 0 '\0' || wrong=1
+	own version 2 '\11' || wrong=1
+	own flags 3 '\200' || wrong=1
+	own truncated 16 '\377\377\377' || wrong=1
+	own empty 8 '\0\0\0\0' || wrong=1
+	at=$(section_at installed .sframe)
+	# The first function only.
+	cp installed flaw && patch flaw $((at + 28 + 8)) '\377\377\377\177' &&
+		"$bin/cache" id flaw > id && grep -q ' sframe$' id || wrong=1
+	return $wrong
+}
+
 # damaged_entry ENTRY COMMAND...: what the command makes of the only entry of a cache is taken
 # neither by those who look for it nor by those who go through all, and is replaced
 damaged_entry() {
@@ -676,6 +706,7 @@ check "wrong sections" wrong_sections
 check "address of the section" address
 check "library" library
 check "hostile files" hostile_files
+check "damaged section of a file" damaged_own
 check "cache: damaged" damaged_cache
 check "cache: unreadable" unreadable_cache
 check "make install" make_installs

@@ -48,7 +48,7 @@ struct bytes {
 
 /* Returns how many bytes there are, of those that are wanted; or an error, negative. */
 static ssize_t image_peek(const struct image *image, const struct bytes *bytes, void *to,
-			 size_t size, u64 offset)
+			  size_t size, u64 offset)
 {
 	ssize_t got;
 

@@ -109,7 +109,7 @@ bad_files() {
 	: > empty
 	gcc -O2 -c -o object.o small.c
 	ln -sf /dev/null null
-	ln -sf loop loop
+	ln -sf round round
 	mkdir -p directory
 	[ -p fifo ] || mkfifo fifo || return 1
 	for verb in convert check install; do
@@ -127,7 +127,7 @@ bad_files() {
 			is not a regular file|directory
 			is not a regular file|fifo
 			cannot be opened: No such file|missing
-			cannot be opened: Too many levels of symbolic links|loop
+			cannot be opened: Too many levels of symbolic links|round
 			cannot be opened: Not a directory|p/p
 		END
 	done
@@ -321,9 +321,9 @@ hostile_files() {
 	local wrong=0 name sentence known
 	rm -rf hostile && mkdir hostile && cd hostile && "$here/hostile.py" || return 1
 	while IFS='|' read -r name known sentence; do
-		(ulimit -t 5 && "$bin/cache" id "$name" > id)
-		[ "$(cat id)" = "$name: ${known:-$sentence}" ] ||
-			{ cat id; fail "id of $name"; wrong=1; }
+		(ulimit -t 5 && "$bin/cache" id "$name" > said)
+		[ "$(cat said)" = "$name: ${known:-$sentence}" ] ||
+			{ cat said; fail "id of $name"; wrong=1; }
 		(ulimit -t 5 && refuse 1 "$name: $sentence\$" convert -o out2 "$name") || wrong=1
 	done <<-'END'
 		notes|no build-id|has no .eh_frame
@@ -345,9 +345,13 @@ hostile_files() {
 # own NAME OFFSET BYTES: with these bytes in its own section, a file is as one without
 own() {
 	local at
-	cp installed "$1" && at=$(section_at "$1" .sframe) && patch "$1" $((at + $2)) "$3" &&
-		"$bin/cache" id "$1" > id && ! grep -q ' sframe$' id ||
-		{ cat id; fail "$1: the kernel would not take it"; }
+	cp installed "$1" && at=$(section_at "$1" .sframe) && patch "$1" $((at + $2)) "$3" || return 1
+	! has_section "$1" || fail "$1: the kernel would not take it"
+}
+
+# has_section FILE: one that the kernel can use
+has_section() {
+	"$bin/cache" id "$1" > said && cat said && grep -q ' sframe$' said
 }
 
 # section_at FILE NAME: where it is in the file
@@ -358,8 +362,7 @@ section_at() {
 # A file whose own section is damaged is converted; one whose section has a flaw is not.
 damaged_own() {
 	local wrong=0 at
-	program p && "$sframe" install -o installed p && "$bin/cache" id installed > id &&
-		grep -q ' sframe$' id || { cat id; fail "a good one is not known"; return 1; }
+	program p && "$sframe" install -o installed p && has_section installed || return 1
 	own magic 0 '\0' || wrong=1
 	own version 2 '\11' || wrong=1
 	own flags 3 '\200' || wrong=1
@@ -368,7 +371,7 @@ damaged_own() {
 	at=$(section_at installed .sframe)
 	# The first function only.
 	cp installed flaw && patch flaw $((at + 28 + 8)) '\377\377\377\177' &&
-		"$bin/cache" id flaw > id && grep -q ' sframe$' id || wrong=1
+		has_section flaw || wrong=1
 	return $wrong
 }
 
@@ -378,11 +381,11 @@ damaged_entry() {
 	local entry=$1
 	shift
 	cp good "$entry" && "$@" "$entry" || return 1
-	[ "$("$bin/cache" each store)" = 0 ] && [ ! -e "$entry" ] ||
-		{ fail "each: $*"; return 1; }
+	[ "$("$bin/cache" each store)" = 0 ] || fail "each: $*" || return 1
+	[ ! -e "$entry" ] || fail "each leaves it: $*" || return 1
 	cp good "$entry" && "$@" "$entry" || return 1
-	[ "$("$bin/cache" find store p)" = none ] && [ ! -e "$entry" ] ||
-		{ fail "find: $*"; return 1; }
+	[ "$("$bin/cache" find store p)" = none ] || fail "find: $*" || return 1
+	[ ! -e "$entry" ] || fail "find leaves it: $*" || return 1
 	"$bin/cache" save store p > name && cmp good "$entry"
 }
 
@@ -626,26 +629,30 @@ meanwhile() {
 	env "HOOK_$call=$command" LD_PRELOAD="$work/hook.so" "$sframe" "$@"
 }
 
+# refused_meanwhile CALL COMMAND WORDS: p is not replaced, as this was done
+refused_meanwhile() {
+	if meanwhile "$1" "$2" install p 2> err; then
+		fail "p is replaced after '$2'"
+	else
+		grep -q "^sframe: p: .*$3\$" err || { cat err; fail "no '$3' after '$2'"; }
+	fi
+}
+
 # What others do to the file meanwhile is kept, and nothing else is replaced.
 in_place_races() {
 	local wrong=0
-	program p && cp p other && chmod 755 other && cp p q && chmod 4755 q || return 1
-	cp -p q p && meanwhile write 'chmod 700 p' install p && clean p &&
-		[ "$(stat -c %a p)" = 700 ] || { fail "a mode is reverted"; wrong=1; }
-	cp -p q p && ln p open && meanwhile write 'echo more >> p' install p 2> err && wrong=1
-	grep -q '^sframe: p: .* changed meanwhile$' err && [ p -ef open ] ||
-		{ cat err; fail "a change is lost"; wrong=1; }
-	cp -p q p && meanwhile read 'echo more >> p' install p 2> err && wrong=1
-	grep -q '^sframe: p: ' err && tail -n 1 p | grep -q '^more$' ||
-		{ cat err; fail "a change is lost while it is read"; wrong=1; }
+	program q && cp q other && chmod 755 other && chmod 4755 q || return 1
+	cp -p q p && meanwhile write 'chmod 700 p' install p && clean p || return 1
+	[ "$(stat -c %a p)" = 700 ] || fail "a mode is reverted" || wrong=1
+	cp -p q p && ln p open && refused_meanwhile write 'echo x >> p' 'changed meanwhile' &&
+		[ p -ef open ] || wrong=1
+	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' || wrong=1
 	rm -f p && cp -p q p && ln -f other open &&
-		meanwhile read 'mv open p' install p 2> err && wrong=1
-	grep -q '^sframe: p: .* replaced meanwhile$' err && [ p -ef other ] && cmp p q ||
-		{ cat err; fail "another file is replaced"; wrong=1; }
-	rm -f p && cp -p q p && mkdir -p dir1 dir2 && cp -p q dir1/p && cp -p other dir2/p &&
-		meanwhile read 'rm p; ln -s dir2/p p' install p 2> err && wrong=1
-	grep -q '^sframe: p: .* replaced meanwhile$' err && cmp dir2/p q ||
-		{ cat err; fail "a link to another file is followed"; wrong=1; }
+		refused_meanwhile read 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
+		wrong=1
+	rm -f p && cp -p q p && mkdir -p dir1 && cp -p other dir1/p &&
+		refused_meanwhile read 'rm p; ln -s dir1/p p' 'replaced meanwhile' || wrong=1
+	cmp dir1/p other || fail "a link to another file is followed" || wrong=1
 	no_rest && return $wrong
 }
 
@@ -654,7 +661,8 @@ others_links() {
 	program p && rm -rf shared && mkdir -m 1777 shared && echo precious > precious || return 1
 	ln -s "$work/precious" shared/link && chown -h 12345 shared/link || return 1
 	if (: >> shared/link) 2> err; then
-		"$sframe" convert -o shared/link p && [ -L shared/link ] && "$sframe" dump precious > out
+		"$sframe" convert -o shared/link p && [ -L shared/link ] &&
+			"$sframe" dump precious > out
 	else
 		refuse 1 'cannot be written: Permission denied' convert -o shared/link p &&
 			[ "$(cat precious)" = precious ]

@@ -316,20 +316,27 @@ static int cache_each_of(int cache, const char *dir,
 }
 
 /**
- * cache_each - go through all sections
+ * cache_each - go through all sections that nobody has asked for
  * @cache:	the cache
  * @found:	called for each, which is closed then; ends with what is not 0
  * @data:	for @found
+ *
+ * None of a cache that a server has: all of them would come by the network, to be copied into
+ * memory, and few are needed.
  *
  * Return: what @found returned last.
  */
 int cache_each(int cache, int (*found)(void *data, const struct build_id *id, int fd),
 	       void *data)
 {
-	int at = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
-	DIR *dirs = at < 0 ? NULL : fdopendir(at);
 	struct dirent *dir;
+	int at, ret = 0;
+	DIR *dirs;
 
+	if (device_needs_copy(cache))
+		return 0;
+	at = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dirs = at < 0 ? NULL : fdopendir(at);
 	if (!dirs)
 		return 0;
 	while (!ret && (dir = readdir(dirs))) {

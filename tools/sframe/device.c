@@ -57,7 +57,13 @@ bool device_is_for_all(void)
 	       data[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON);
 }
 
-static bool is_remote(int fd)
+/**
+ * device_needs_copy - is a file where a server has to be asked for it?
+ * @fd:		the file, or a directory of such files
+ *
+ * Return: true if so.
+ */
+bool device_needs_copy(int fd)
 {
 	struct statfs fs;
 
@@ -106,7 +112,7 @@ int device_add(int device, const struct build_id *id, int section)
 
 	if (fstat(section, &st))
 		return -errno;
-	if (is_remote(section)) {
+	if (device_needs_copy(section)) {
 		copy = copy_to_memory(section);
 		if (copy < 0)
 			return copy;

@@ -43,6 +43,7 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 int device_look(void);
 int device_open(void);
 bool device_is_for_all(void);
+bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section);
 
 /* jobs.c: conversions, each by a process of its own */

@@ -60,7 +60,7 @@ int temp_create(int dir, const char *prefix, char *name)
  */
 int file_sync(int fd)
 {
-	return fsync(fd) && errno != EINVAL && errno != ENOSYS ? -errno : 0;
+	return fsync(fd) && errno != EINVAL ? -errno : 0;
 }
 
 static int write_all(int fd, const u8 *bytes, size_t size)

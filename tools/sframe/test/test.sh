@@ -11,6 +11,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
 . "$here/../../testing/selftests/unwind/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=files.sh
+. "$here/files.sh"
 sframe=$bin/sframe
 samples=$here/../../testing/selftests/unwind/sframe
 libs=/lib/x86_64-linux-gnu
@@ -316,124 +318,6 @@ library() {
 	diff declared names && grep -qx sframe_convert_fd names
 }
 
-# Files whose headers ask for too much take no time, before and when they are converted.
-hostile_files() {
-	local wrong=0 name sentence known
-	rm -rf hostile && mkdir hostile && cd hostile && "$here/hostile.py" || return 1
-	while IFS='|' read -r name known sentence; do
-		(ulimit -t 5 && "$bin/cache" id "$name" > said)
-		[ "$(cat said)" = "$name: ${known:-$sentence}" ] ||
-			{ cat said; fail "id of $name"; wrong=1; }
-		(ulimit -t 5 && refuse 1 "$name: $sentence\$" convert -o out2 "$name") || wrong=1
-	done <<-'END'
-		notes|no build-id|has no .eh_frame
-		large-note|abababababababab|has no .eh_frame
-		cut-note|abababababababab|has no .eh_frame
-		far-note|no build-id|has no .eh_frame
-		far-sections|no build-id|has no .eh_frame
-		names|no build-id|has no .eh_frame
-		segments||has more than 8 executable segments
-		program-headers||has more than 256 program headers
-		sections||has too many sections
-		odd-sections||has too many sections
-	END
-	cd ..
-	rm -rf hostile
-	return $wrong
-}
-
-# own NAME OFFSET BYTES: with these bytes in its own section, a file is as one without
-own() {
-	local at
-	cp installed "$1" && at=$(section_at "$1" .sframe) && patch "$1" $((at + $2)) "$3" || return 1
-	! has_section "$1" || fail "$1: the kernel would not take it"
-}
-
-# has_section FILE: one that the kernel can use
-has_section() {
-	"$bin/cache" id "$1" > said && cat said && grep -q ' sframe$' said
-}
-
-# section_at FILE NAME: where it is in the file
-section_at() {
-	readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\]//' | awk -v n="$2" '$1 == n { print "0x" $4 }'
-}
-
-# A file whose own section is damaged is converted; one whose section has a flaw is not.
-damaged_own() {
-	local wrong=0 at
-	program p && "$sframe" install -o installed p && has_section installed || return 1
-	own magic 0 '\0' || wrong=1
-	own version 2 '\11' || wrong=1
-	own flags 3 '\200' || wrong=1
-	own truncated 16 '\377\377\377' || wrong=1
-	own empty 8 '\0\0\0\0' || wrong=1
-	at=$(section_at installed .sframe)
-	# The first function only.
-	cp installed flaw && patch flaw $((at + 28 + 8)) '\377\377\377\177' &&
-		has_section flaw || wrong=1
-	return $wrong
-}
-
-# damaged_entry ENTRY COMMAND...: what the command makes of the only entry of a cache is taken
-# neither by those who look for it nor by those who go through all, and is replaced
-damaged_entry() {
-	local entry=$1
-	shift
-	cp good "$entry" && "$@" "$entry" || return 1
-	[ "$("$bin/cache" each store)" = 0 ] || fail "each: $*" || return 1
-	[ ! -e "$entry" ] || fail "each leaves it: $*" || return 1
-	cp good "$entry" && "$@" "$entry" || return 1
-	[ "$("$bin/cache" find store p)" = none ] || fail "find: $*" || return 1
-	[ ! -e "$entry" ] || fail "find leaves it: $*" || return 1
-	"$bin/cache" save store p > name && cmp good "$entry"
-}
-
-zeroes() {
-	dd if=/dev/zero of="$3" bs=1 seek="$1" count="$2" conv=notrunc 2> /dev/null
-}
-
-# Where a section of the cache was not written completely, it is made again.
-damaged_cache() {
-	local entry size at wrong=0
-	cp "$(realpath "$libs/libm.so.6")" p && rm -rf store &&
-		mkdir store && "$bin/cache" save store p > name || return 1
-	entry=store/.sframe/1/$(cat name)
-	cp "$entry" good && size=$(stat -c %s good)
-	[ "$(stat -c %a "$entry")" = 644 ] && [ "$("$bin/cache" find store p)" = "$size" ] &&
-		[ "$("$bin/cache" each store)" = 1 ] || fail "a good one is not found" || return 1
-	for ((at = 0; at < size; at += size / 7)); do
-		damaged_entry "$entry" truncate -s $at || wrong=1
-	done
-	damaged_entry "$entry" truncate -s $((size - 1)) || wrong=1
-	damaged_entry "$entry" truncate -s $((size + 1)) || wrong=1
-	damaged_entry "$entry" truncate -s 1G || wrong=1
-	for ((at = 4096; at < size; at += 4096)); do
-		damaged_entry "$entry" zeroes $at 4096 || wrong=1
-	done
-	[ "$(find store -type f | wc -l)" = 1 ] || fail "more than the section is left" || wrong=1
-	return $wrong
-}
-
-# What cannot be read now may be good, and is made again for this time.
-unreadable_cache() {
-	local entry
-	cat > eio.c <<-'END'
-		#include <errno.h>
-		#include <sys/types.h>
-		ssize_t pread(int fd, void *to, size_t size, off_t at)
-		{
-			errno = EIO;
-			return -1;
-		}
-	END
-	program p && gcc -O2 -shared -fPIC -o eio.so eio.c && rm -rf store && mkdir store &&
-		"$bin/cache" save store p > name || return 1
-	entry=store/.sframe/1/$(cat name)
-	[ "$(LD_PRELOAD=$work/eio.so "$bin/cache" each store)" = 0 ] && [ -e "$entry" ] &&
-		[ "$("$bin/cache" each store)" = 1 ]
-}
-
 # make_install GOAL VARIABLE...: what the makefile installs, in the directory "dest"
 make_install() {
 	rm -rf dest
@@ -590,85 +474,6 @@ in_place() {
 		! readelf -SW former | grep -q sframe && no_rest
 }
 
-# Nothing is left of files that were not complete.
-no_rest() {
-	[ -z "$(find . -name 'p.*' -o -name '.sframe.*')" ] || { ls -la; fail "a file is left"; }
-}
-
-# meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
-# or write(), of a file, this was done
-meanwhile() {
-	local call=$1 command=$2
-	shift 2
-	cat > hook.c <<-'END'
-		#include <stdlib.h>
-		#include <sys/syscall.h>
-		#include <unistd.h>
-		static void hook(const char *call, int fd)
-		{
-			const char *command = getenv(call);
-			unsetenv("LD_PRELOAD");
-			if (fd <= 2 || !command)
-				return;
-			if (system(command))
-				_exit(99);
-			unsetenv(call);
-		}
-		ssize_t read(int fd, void *to, size_t size)
-		{
-			hook("HOOK_read", fd);
-			return syscall(SYS_read, fd, to, size);
-		}
-		ssize_t write(int fd, const void *from, size_t size)
-		{
-			hook("HOOK_write", fd);
-			return syscall(SYS_write, fd, from, size);
-		}
-	END
-	[ -e hook.so ] || gcc -O2 -shared -fPIC -o hook.so hook.c || return 1
-	env "HOOK_$call=$command" LD_PRELOAD="$work/hook.so" "$sframe" "$@"
-}
-
-# refused_meanwhile CALL COMMAND WORDS: p is not replaced, as this was done
-refused_meanwhile() {
-	if meanwhile "$1" "$2" install p 2> err; then
-		fail "p is replaced after '$2'"
-	else
-		grep -q "^sframe: p: .*$3\$" err || { cat err; fail "no '$3' after '$2'"; }
-	fi
-}
-
-# What others do to the file meanwhile is kept, and nothing else is replaced.
-in_place_races() {
-	local wrong=0
-	program q && cp q other && chmod 755 other && chmod 4755 q || return 1
-	cp -p q p && meanwhile write 'chmod 700 p' install p && clean p || return 1
-	[ "$(stat -c %a p)" = 700 ] || fail "a mode is reverted" || wrong=1
-	cp -p q p && ln p open && refused_meanwhile write 'echo x >> p' 'changed meanwhile' &&
-		[ p -ef open ] || wrong=1
-	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' || wrong=1
-	rm -f p && cp -p q p && ln -f other open &&
-		refused_meanwhile read 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
-		wrong=1
-	rm -f p && cp -p q p && mkdir -p dir1 && cp -p other dir1/p &&
-		refused_meanwhile read 'rm p; ln -s dir1/p p' 'replaced meanwhile' || wrong=1
-	cmp dir1/p other || fail "a link to another file is followed" || wrong=1
-	no_rest && return $wrong
-}
-
-# A link that the shell may not write through, sframe may not, either.
-others_links() {
-	program p && rm -rf shared && mkdir -m 1777 shared && echo precious > precious || return 1
-	ln -s "$work/precious" shared/link && chown -h 12345 shared/link || return 1
-	if (: >> shared/link) 2> err; then
-		"$sframe" convert -o shared/link p && [ -L shared/link ] &&
-			"$sframe" dump precious > out
-	else
-		refuse 1 'cannot be written: Permission denied' convert -o shared/link p &&
-			[ "$(cat precious)" = precious ]
-	fi
-}
-
 no_install() {
 	local wrong=0
 	program p && cp p long && head -c 10000 /dev/zero >> long || return 1
@@ -717,6 +522,7 @@ check "hostile files" hostile_files
 check "damaged section of a file" damaged_own
 check "cache: damaged" damaged_cache
 check "cache: unreadable" unreadable_cache
+check "cache: NFS" remote_cache
 check "make install" make_installs
 for file in "$samples"/*.base64; do
 	name=${file##*/}

@@ -190,17 +190,20 @@ static int do_convert(const struct command *command)
 	return ret;
 }
 
-/* The section of an ELF file; false if it has none, or is damaged. */
-static bool section_of(const struct image *image, const u8 *bytes,
-		       struct section *section)
+/* The section of an ELF file; -ENODATA if it has none, or another error and its sentence. */
+static int section_of(struct image *image, const u8 *bytes, struct section *section)
 {
 	u64 offset, size;
+	int ret;
 
-	if (image_sframe(image, &section->addr, &offset, &size))
-		return false;
+	ret = image_sframe(image, &section->addr, &offset, &size);
+	if (ret == -EBADMSG)
+		return image_error(image, EBADMSG, "is truncated: it lacks .sframe");
+	if (ret)
+		return image_error(image, ENODATA, "has no .sframe");
 	section->bytes = bytes + offset;
 	section->size = size;
-	return true;
+	return 0;
 }
 
 static bool is_section(const u8 *bytes, size_t size)
@@ -228,8 +231,8 @@ static int do_dump(const struct command *command)
 		ret = fail(1, "%s: %s", command->file, message);
 	} else {
 		ret = section_of(&image, bytes, &section) ?
-			dump_section(&section, command->file) :
-			fail(1, "%s: has no .sframe", command->file);
+			fail(1, "%s: %s", command->file, message) :
+			dump_section(&section, command->file);
 		image_close(&image);
 	}
 	free(bytes);
@@ -241,15 +244,21 @@ static int section_to_check(const struct command *command, struct image *image,
 			    const u8 *bytes, struct section *section,
 			    struct sframe_output *out)
 {
-	if (command->section) {
-		int ret = read_file(command->section, &out->bytes, &out->size);
+	int ret = -ENODATA;
 
+	if (command->section) {
+		ret = read_file(command->section, &out->bytes, &out->size);
 		if (ret)
 			return ret;
-	} else if (!command->format && !command->addr && section_of(image, bytes, section)) {
-		return 0;
-	} else if (convert_image(image, &command->options, out)) {
-		return fail(1, "%s: %s", command->file, image->message);
+	} else {
+		if (!command->format && !command->addr)
+			ret = section_of(image, bytes, section);
+		if (ret == -ENODATA)
+			ret = convert_image(image, &command->options, out);
+		if (ret)
+			return fail(1, "%s: %s", command->file, image->message);
+		if (!out->bytes)
+			return 0;
 	}
 	section->bytes = out->bytes;
 	section->size = out->size;

@@ -33,7 +33,8 @@ hostile_files() {
 # own NAME OFFSET BYTES: with these bytes in its own section, a file is as one without
 own() {
 	local at
-	cp installed "$1" && at=$(section_at "$1" .sframe) && patch "$1" $((at + $2)) "$3" || return 1
+	cp installed "$1" && at=$(section_at "$1" .sframe) &&
+		patch "$1" $((at + $2)) "$3" || return 1
 	! has_section "$1" || fail "$1: the kernel would not take it"
 }
 
@@ -56,6 +57,12 @@ damaged_own() {
 	own flags 3 '\200' || wrong=1
 	own truncated 16 '\377\377\377' || wrong=1
 	own empty 8 '\0\0\0\0' || wrong=1
+	# Behind the end of the file.
+	at=$(($(readelf -hW installed | sed -n 's/.*Start of section headers: *\([0-9]*\).*/\1/p') +
+		64 * ($(readelf -hW installed | sed -n 's/.*Number of section headers: *//p') - 1)))
+	cp installed behind && patch behind $((at + 24 + 6)) '\1' || return 1
+	! has_section behind && refuse 1 'behind: is truncated: it lacks .sframe' dump behind &&
+		refuse 1 'behind: is truncated: it lacks .sframe' check behind || wrong=1
 	at=$(section_at installed .sframe)
 	# The first function only.
 	cp installed flaw && patch flaw $((at + 28 + 8)) '\377\377\377\177' &&

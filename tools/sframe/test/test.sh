@@ -111,7 +111,7 @@ bad_files() {
 	: > empty
 	gcc -O2 -c -o object.o small.c
 	ln -sf /dev/null null
-	ln -sf round round
+	ln -sf "$PWD/round" round
 	mkdir -p directory
 	[ -p fifo ] || mkfifo fifo || return 1
 	for verb in convert check install; do

@@ -33,8 +33,6 @@
 #define MIN_HASH_BITS		8
 /* Records in a bucket, on average, before there are more buckets. */
 #define BUCKET_RECORDS		4
-/* Records of one cookie, of either type; tasks that share a cookie. */
-#define MAX_SAME_COOKIE		16
 
 /**
  * struct dc_record - one record
@@ -181,11 +179,6 @@ static const union perf_event *dc_index__copy(struct dc_index *index,
 	return memcpy(copy, event, event->header.size);
 }
 
-static bool dc_same_tid(u32 a, u32 b)
-{
-	return a == b || a == (u32)-1 || b == (u32)-1;
-}
-
 /* One of the task, if there is one; @nr_same is for those that are of others. */
 static struct dc_record *dc_index__find_like(const struct dc_index *index,
 					     const struct dc_record *like, int *nr_same)
@@ -238,7 +231,7 @@ int dc_index__add(struct dc_index *index, const union perf_event *event,
 	int nr_same, ret;
 
 	rec = dc_index__find_like(index, &new, &nr_same);
-	if (!rec && nr_same >= MAX_SAME_COOKIE)
+	if (!rec && nr_same >= DC_MAX_SAME_COOKIE)
 		return DC_INDEX_FOREIGN;
 	if (rec && dc_record__size(rec->event) >= dc_record__size(event))
 		return DC_INDEX_DUPLICATE;

@@ -19,11 +19,12 @@
  * bytes and by event time. At the bound the oldest sample leaves without its
  * user half, counted as late. Records that came are remembered, bounded by the
  * same number of bytes; the one that was not used for the longest time goes
- * first, so that a task which stays in one kernel entry keeps its record.
+ * first, so that a task which stays in one kernel entry keeps its record
+ * (callchain-deferred-table.c).
  *
  * Each event costs constant time: a waiting sample points to the entry of its
- * cookie, and a record fills that entry, so nothing is searched. Entries come
- * from slabs, queued events from large chunks.
+ * cookie, and a record fills that entry, so nothing is searched. Queued events
+ * come from large chunks.
  *
  * Registers and stack of a kernel entry come in records of another type, with the
  * same cookie (user-state-deferred.c). What a sample waits for is one of the two, or
@@ -41,7 +42,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/string.h>
@@ -49,53 +49,13 @@
 
 #include "callchain-deferred.h"
 #include "callchain-deferred-index.h"
+#include "callchain-deferred-table.h"
 #include "debug.h"
 #include "user-state-deferred.h"
 
 #define CHUNK_SIZE		(1024 * 1024)
-#define SLAB_ENTRIES		1024
-#define MIN_HASH_BITS		8
 /* Addresses in the largest event. */
 #define MAX_IPS			(PERF_SAMPLE_MAX_SIZE / sizeof(u64))
-/* Tasks with the same cookie; one in a file that is not made to do damage. */
-#define MAX_SAME_COOKIE		16
-
-/**
- * struct dc_entry - what is known about one cookie
- * @hash: link in the table, or in the list of free entries
- * @lru: link in the list of entries that no held sample refers to
- * @cookie: key
- * @tid: key, -1 if not known
- * @machine_pid: key, 0 for the host
- * @refs: number of held samples that refer to this
- * @nr: number of addresses
- * @known: the records that are here, CALLCHAIN_DEFERRED_*
- * @cut: the kernel left out what is beyond its depth limit
- * @hit: a sample asked for it
- * @ips: the addresses
- * @state: the record of registers and stack
- * @mask: its registers
- */
-struct dc_entry {
-	struct hlist_node	hash;
-	struct list_head	lru;
-	u64			cookie;
-	u32			tid;
-	u32			machine_pid;
-	u32			refs;
-	u32			nr;
-	u8			known;
-	bool			cut;
-	bool			hit;
-	const u64		*ips;
-	const union perf_event	*state;
-	u64			mask;
-};
-
-struct dc_slab {
-	struct dc_slab		*next;
-	struct dc_entry		entries[SLAB_ENTRIES];
-};
 
 /**
  * struct dc_event - an event in the queue
@@ -125,6 +85,7 @@ struct dc_chunk {
 struct callchain_deferred {
 	const struct callchain_deferred_ops *ops;
 	void			*data;
+	void			*(*alloc)(size_t size);
 	struct callchain_deferred_limits limits;
 	struct callchain_deferred_stats stats;
 
@@ -132,15 +93,8 @@ struct callchain_deferred {
 	struct dc_index		*index;
 	struct dc_entry		found;
 
-	struct hlist_head	*table;
-	unsigned int		hash_bits;
-	u64			hash_seed;
-	u64			nr_entries;
-	struct dc_slab		*slabs;
-	struct hlist_head	free;
-	struct list_head	lru;
-	size_t			record_bytes;
-
+	/* Records known as they come, and the events that wait for them. */
+	struct dc_table		table;
 	struct list_head	chunks;
 	struct dc_chunk		*spare;
 	size_t			held_bytes;
@@ -151,185 +105,6 @@ struct callchain_deferred {
 	const struct ip_callchain *unmerged;
 	u64			copy[PERF_SAMPLE_MAX_SIZE / sizeof(u64)];
 };
-
-static void *dc__alloc(const struct callchain_deferred *cd, size_t size)
-{
-	return cd->ops->alloc ? cd->ops->alloc(size) : malloc(size);
-}
-
-/* The table of cookies. */
-
-static struct hlist_head *dc__bucket(const struct callchain_deferred *cd, u64 cookie)
-{
-	u64 hash = (cookie ^ cd->hash_seed) * 0x9e3779b97f4a7c15ULL;
-
-	hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93ULL;
-	return &cd->table[hash >> (64 - cd->hash_bits)];
-}
-
-static int dc__grow_table(struct callchain_deferred *cd, unsigned int bits)
-{
-	struct hlist_head *table = calloc(1UL << bits, sizeof(*table));
-	struct hlist_head *old = cd->table;
-	size_t i, nr_old = old ? 1UL << cd->hash_bits : 0;
-
-	if (!table)
-		return -ENOMEM;
-
-	cd->table = table;
-	cd->hash_bits = bits;
-	for (i = 0; i < nr_old; i++) {
-		struct hlist_node *tmp;
-		struct dc_entry *pos;
-
-		hlist_for_each_entry_safe(pos, tmp, &old[i], hash)
-			hlist_add_head(&pos->hash, dc__bucket(cd, pos->cookie));
-	}
-	free(old);
-	return 0;
-}
-
-static struct dc_entry *dc__alloc_entry(struct callchain_deferred *cd)
-{
-	struct dc_entry *entry;
-	struct dc_slab *slab;
-	int i;
-
-	if (hlist_empty(&cd->free)) {
-		slab = dc__alloc(cd, sizeof(*slab));
-		if (!slab)
-			return NULL;
-		slab->next = cd->slabs;
-		cd->slabs = slab;
-		for (i = 0; i < SLAB_ENTRIES; i++)
-			hlist_add_head(&slab->entries[i].hash, &cd->free);
-	}
-
-	entry = hlist_entry(cd->free.first, struct dc_entry, hash);
-	hlist_del(&entry->hash);
-	memset(entry, 0, sizeof(*entry));
-	INIT_LIST_HEAD(&entry->lru);
-	return entry;
-}
-
-static bool dc__same_tid(u32 a, u32 b)
-{
-	return a == b || a == (u32)-1 || b == (u32)-1;
-}
-
-static struct dc_entry *dc__find(const struct callchain_deferred *cd, u64 cookie,
-				 const struct perf_sample *sample, int *nr_same)
-{
-	struct dc_entry *pos;
-
-	*nr_same = 0;
-	hlist_for_each_entry(pos, dc__bucket(cd, cookie), hash) {
-		if (pos->cookie != cookie)
-			continue;
-		++*nr_same;
-		if (pos->machine_pid == sample->machine_pid && dc__same_tid(pos->tid, sample->tid))
-			return pos;
-	}
-	return NULL;
-}
-
-/* Find the entry of a cookie or make one, which is not known and not in the LRU list. */
-static struct dc_entry *dc__findnew(struct callchain_deferred *cd, u64 cookie,
-				    const struct perf_sample *sample)
-{
-	int nr_same;
-	struct dc_entry *entry = dc__find(cd, cookie, sample, &nr_same);
-
-	if (entry || nr_same >= MAX_SAME_COOKIE)
-		return entry;
-
-	/* Without memory for a larger table it is slower. */
-	if (cd->nr_entries >= 2ULL << cd->hash_bits)
-		dc__grow_table(cd, cd->hash_bits + 2);
-
-	entry = dc__alloc_entry(cd);
-	if (!entry)
-		return NULL;
-	entry->cookie = cookie;
-	entry->tid = sample->tid;
-	entry->machine_pid = sample->machine_pid;
-	hlist_add_head(&entry->hash, dc__bucket(cd, cookie));
-	cd->nr_entries++;
-	return entry;
-}
-
-static size_t dc_entry__bytes(const struct dc_entry *entry)
-{
-	size_t size = sizeof(*entry);
-
-	if (entry->ips)
-		size += entry->nr * sizeof(u64);
-	if (entry->state)
-		size += entry->state->header.size;
-	return size;
-}
-
-static void dc_entry__free(struct dc_entry *entry, unsigned int what)
-{
-	if (what & CALLCHAIN_DEFERRED_CHAIN) {
-		free((void *)entry->ips);
-		entry->ips = NULL;
-	}
-	if (what & CALLCHAIN_DEFERRED_STATE) {
-		free((void *)entry->state);
-		entry->state = NULL;
-	}
-}
-
-static bool dc_entry__has(const struct dc_entry *entry, unsigned int what)
-{
-	return entry && (entry->known & what) == what;
-}
-
-static void dc__account_unused(struct callchain_deferred *cd, const struct dc_entry *entry)
-{
-	if (entry->known && !entry->hit)
-		cd->stats.foreign++;
-}
-
-static void dc__evict(struct callchain_deferred *cd, struct dc_entry *entry)
-{
-	dc__account_unused(cd, entry);
-	cd->record_bytes -= dc_entry__bytes(entry);
-	list_del(&entry->lru);
-	hlist_del(&entry->hash);
-	cd->nr_entries--;
-	dc_entry__free(entry, CALLCHAIN_DEFERRED_BOTH);
-	hlist_add_head(&entry->hash, &cd->free);
-}
-
-/* Make @entry the last one to be forgotten; entries in use are in no list. */
-static void dc__put_lru(struct callchain_deferred *cd, struct dc_entry *entry)
-{
-	if (entry->refs)
-		return;
-
-	if (list_empty(&entry->lru))
-		cd->record_bytes += dc_entry__bytes(entry);
-	list_move_tail(&entry->lru, &cd->lru);
-
-	while (cd->record_bytes > cd->limits.max_bytes && !list_is_singular(&cd->lru))
-		dc__evict(cd, list_first_entry(&cd->lru, struct dc_entry, lru));
-}
-
-static void dc__get(struct callchain_deferred *cd, struct dc_entry *entry)
-{
-	if (!entry->refs++ && !list_empty(&entry->lru)) {
-		cd->record_bytes -= dc_entry__bytes(entry);
-		list_del_init(&entry->lru);
-	}
-}
-
-static void dc__put(struct callchain_deferred *cd, struct dc_entry *entry)
-{
-	entry->refs--;
-	dc__put_lru(cd, entry);
-}
 
 static u16 dc__max_stack(const struct callchain_deferred *cd, const struct perf_sample *sample)
 {
@@ -380,27 +155,6 @@ static struct dc_entry *dc__find_in_index(struct callchain_deferred *cd, u64 coo
 	return found->known ? found : NULL;
 }
 
-/* The entry for a record of kind @what; @rc is the answer if there is none. */
-static struct dc_entry *dc__entry_of_record(struct callchain_deferred *cd, u64 cookie,
-					    const struct perf_sample *sample, unsigned int what,
-					    int *rc)
-{
-	struct dc_entry *entry = dc__findnew(cd, cookie, sample);
-	int nr_same;
-
-	*rc = 0;
-	if (!entry) {
-		dc__find(cd, cookie, sample, &nr_same);
-		if (nr_same < MAX_SAME_COOKIE)
-			*rc = -ENOMEM;
-		else
-			cd->stats.foreign++;
-	} else if (entry->known & what) {
-		cd->stats.duplicate++;
-	}
-	return entry;
-}
-
 /**
  * callchain_deferred__add - add a record
  * @cd: the object
@@ -416,38 +170,13 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 			    const struct perf_record_callchain_deferred *rec,
 			    const struct perf_sample *sample, bool copy)
 {
-	const u64 *ips = NULL;
 	bool cut = rec->nr && rec->nr == dc__max_stack(cd, sample);
-	struct dc_entry *entry;
-	int rc;
 
 	cd->stats.records++;
 	if (cd->index)
 		return dc__add_to_index(cd, (const union perf_event *)rec, sample, cut, copy);
 
-	entry = dc__entry_of_record(cd, rec->cookie, sample, CALLCHAIN_DEFERRED_CHAIN, &rc);
-	if (!entry)
-		return rc;
-	if (entry->known & CALLCHAIN_DEFERRED_CHAIN && entry->nr >= rec->nr)
-		return 0;
-
-	if (rec->nr) {
-		u64 *dup = dc__alloc(cd, rec->nr * sizeof(u64));
-
-		if (!dup)
-			return -ENOMEM;
-		ips = memcpy(dup, rec->ips, rec->nr * sizeof(u64));
-	}
-
-	/* The size changes: out of the list, and in again. */
-	dc__get(cd, entry);
-	dc_entry__free(entry, CALLCHAIN_DEFERRED_CHAIN);
-	entry->ips = ips;
-	entry->nr = rec->nr;
-	entry->cut = cut;
-	entry->known |= CALLCHAIN_DEFERRED_CHAIN;
-	dc__put(cd, entry);
-	return 0;
+	return dc_table__add(&cd->table, rec, sample, cut);
 }
 
 /**
@@ -464,33 +193,11 @@ int callchain_deferred__add(struct callchain_deferred *cd,
 int callchain_deferred__add_state(struct callchain_deferred *cd, union perf_event *event,
 				  const struct perf_sample *sample, bool copy)
 {
-	size_t size = event->header.size;
-	struct dc_entry *entry;
-	void *dup;
-	int rc;
-
 	cd->stats.records++;
 	if (cd->index)
 		return dc__add_to_index(cd, event, sample, false, copy);
 
-	entry = dc__entry_of_record(cd, event->user_state_deferred.cookie, sample,
-				    CALLCHAIN_DEFERRED_STATE, &rc);
-	if (!entry)
-		return rc;
-	if (entry->state && entry->state->header.size >= size)
-		return 0;
-
-	dup = dc__alloc(cd, size);
-	if (!dup)
-		return -ENOMEM;
-
-	dc__get(cd, entry);
-	dc_entry__free(entry, CALLCHAIN_DEFERRED_STATE);
-	entry->state = memcpy(dup, event, size);
-	entry->mask = dc__state_mask(cd, event);
-	entry->known |= CALLCHAIN_DEFERRED_STATE;
-	dc__put(cd, entry);
-	return 0;
+	return dc_table__add_state(&cd->table, event, sample, dc__state_mask(cd, event));
 }
 
 /* Merging one sample. */
@@ -644,7 +351,7 @@ static struct dc_chunk *dc__room(struct callchain_deferred *cd, size_t size)
 			return chunk;
 	}
 
-	chunk = cd->spare ?: dc__alloc(cd, sizeof(*chunk));
+	chunk = cd->spare ?: cd->alloc(sizeof(*chunk));
 	if (!chunk)
 		return NULL;
 	cd->spare = NULL;
@@ -676,7 +383,7 @@ static int dc__queue(struct callchain_deferred *cd, const union perf_event *even
 	ev->time = time;
 	memcpy(ev->event, event, event->header.size);
 	if (entry)
-		dc__get(cd, entry);
+		dc_table__get(&cd->table, entry);
 	return 0;
 }
 
@@ -690,7 +397,7 @@ static int dc__deliver_first(struct callchain_deferred *cd, __u64 *missing)
 	if (ev->entry) {
 		if (!ret)
 			dc__merge(cd, ev->entry, ev->needs, &sample, missing);
-		dc__put(cd, ev->entry);
+		dc_table__put(&cd->table, ev->entry);
 	}
 	if (!ret)
 		ret = cd->ops->deliver(cd->data, ev->event, is_user ? NULL : &sample,
@@ -734,12 +441,12 @@ static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
 
 	/* What is delivered must not make this one go. */
 	if (entry)
-		dc__get(cd, entry);
+		dc_table__get(&cd->table, entry);
 	ret = dc__drain(cd, &cd->stats.failed);
 	if (!ret && needs)
 		dc__merge(cd, entry, needs, sample, &cd->stats.failed);
 	if (entry)
-		dc__put(cd, entry);
+		dc_table__put(&cd->table, entry);
 	return ret;
 }
 
@@ -789,7 +496,7 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 	if (needs) {
 		u64 cookie = sample->callchain->ips[sample->callchain->nr - 1];
 
-		entry = holds ? dc__findnew(cd, cookie, sample) :
+		entry = holds ? dc_table__findnew(&cd->table, cookie, sample) :
 				dc__find_in_index(cd, cookie, sample, needs);
 	}
 
@@ -798,7 +505,7 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 			dc__merge(cd, entry, needs, sample,
 				  holds ? &cd->stats.failed : &cd->stats.lost);
 		if (entry && holds)
-			dc__put_lru(cd, entry);
+			dc_table__touch(&cd->table, entry);
 		return 0;
 	}
 
@@ -838,18 +545,10 @@ int callchain_deferred__hold(struct callchain_deferred *cd, union perf_event *ev
 int callchain_deferred__flush(struct callchain_deferred *cd)
 {
 	int ret = dc__drain(cd, &cd->stats.lost);
-	size_t i;
 
 	if (cd->index)
 		cd->stats.foreign += dc_index__account_unused(cd->index);
-	for (i = 0; i < 1UL << cd->hash_bits; i++) {
-		struct dc_entry *pos;
-
-		hlist_for_each_entry(pos, &cd->table[i], hash) {
-			dc__account_unused(cd, pos);
-			pos->hit = true;
-		}
-	}
+	dc_table__account_unused(&cd->table);
 	return ret;
 }
 
@@ -861,7 +560,7 @@ callchain_deferred__stats(const struct callchain_deferred *cd)
 
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd)
 {
-	return cd->held_bytes + cd->record_bytes + (cd->index ? dc_index__bytes(cd->index) : 0);
+	return cd->held_bytes + cd->table.lru_bytes + (cd->index ? dc_index__bytes(cd->index) : 0);
 }
 
 /**
@@ -882,14 +581,14 @@ callchain_deferred__new(const struct callchain_deferred_ops *ops, void *data,
 		return NULL;
 
 	cd->ops = ops;
+	cd->alloc = ops->alloc ?: malloc;
 	cd->data = data;
 	cd->limits = *limits;
-	cd->hash_seed = (u64)getpid() << 32 ^ (unsigned long)cd;
-	INIT_LIST_HEAD(&cd->lru);
 	INIT_LIST_HEAD(&cd->chunks);
 	if (!limits->max_bytes)
-		cd->index = dc_index__new(ops->alloc ?: malloc);
-	if (dc__grow_table(cd, MIN_HASH_BITS) || (!limits->max_bytes && !cd->index)) {
+		cd->index = dc_index__new(cd->alloc);
+	if (dc_table__init(&cd->table, cd->alloc, limits->max_bytes, &cd->stats) ||
+	    (!limits->max_bytes && !cd->index)) {
 		callchain_deferred__delete(cd);
 		return NULL;
 	}
@@ -899,25 +598,12 @@ callchain_deferred__new(const struct callchain_deferred_ops *ops, void *data,
 void callchain_deferred__delete(struct callchain_deferred *cd)
 {
 	struct dc_chunk *chunk, *tmp_chunk;
-	struct dc_slab *slab;
-	size_t i;
 
 	if (!cd)
 		return;
 
 	dc_index__delete(cd->index);
-	for (i = 0; cd->table && i < 1UL << cd->hash_bits; i++) {
-		struct dc_entry *pos;
-
-		hlist_for_each_entry(pos, &cd->table[i], hash)
-			dc_entry__free(pos, CALLCHAIN_DEFERRED_BOTH);
-	}
-	free(cd->table);
-
-	while ((slab = cd->slabs) != NULL) {
-		cd->slabs = slab->next;
-		free(slab);
-	}
+	dc_table__exit(&cd->table);
 	list_for_each_entry_safe(chunk, tmp_chunk, &cd->chunks, list)
 		free(chunk);
 	free(cd->spare);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_CALLCHAIN_DEFERRED_TABLE_H
+#define __PERF_CALLCHAIN_DEFERRED_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct callchain_deferred_stats;
+struct dc_slab;
+struct perf_record_callchain_deferred;
+struct perf_sample;
+union perf_event;
+
+/**
+ * struct dc_entry - what is known about one cookie
+ * @hash: link in the table, or in the list of free entries
+ * @lru: link in the list of entries that no held sample refers to
+ * @cookie: key
+ * @tid: key, -1 if not known
+ * @machine_pid: key, 0 for the host
+ * @refs: number of held samples that refer to this
+ * @nr: number of addresses
+ * @known: the records that are here, CALLCHAIN_DEFERRED_*
+ * @cut: the kernel left out what is beyond its depth limit
+ * @hit: a sample asked for it
+ * @ips: the addresses
+ * @state: the record of registers and stack
+ * @mask: its registers
+ */
+struct dc_entry {
+	struct hlist_node	hash;
+	struct list_head	lru;
+	u64			cookie;
+	u32			tid;
+	u32			machine_pid;
+	u32			refs;
+	u32			nr;
+	u8			known;
+	bool			cut;
+	bool			hit;
+	const u64		*ips;
+	const union perf_event	*state;
+	u64			mask;
+};
+
+/**
+ * struct dc_table - entries by their cookies
+ * @alloc: malloc() or what a test has instead
+ * @max_bytes: of entries that no held sample refers to
+ * @stats: counts records that are left out, forgotten or there already
+ * @buckets: heads of lists of entries
+ * @hash_bits: number of buckets, as a power of 2
+ * @hash_seed: so that the data cannot tell which bucket is long
+ * @nr: number of entries in buckets
+ * @slabs: memory of all entries
+ * @free: entries in no bucket
+ * @lru: entries that no held sample refers to, the one that goes first is first
+ * @lru_bytes: of those, with their records
+ */
+struct dc_table {
+	void			*(*alloc)(size_t size);
+	size_t			max_bytes;
+	struct callchain_deferred_stats *stats;
+	struct hlist_head	*buckets;
+	unsigned int		hash_bits;
+	u64			hash_seed;
+	u64			nr;
+	struct dc_slab		*slabs;
+	struct hlist_head	free;
+	struct list_head	lru;
+	size_t			lru_bytes;
+};
+
+int dc_table__init(struct dc_table *table, void *(*alloc)(size_t size), size_t max_bytes,
+		   struct callchain_deferred_stats *stats);
+void dc_table__exit(struct dc_table *table);
+struct dc_entry *dc_table__findnew(struct dc_table *table, u64 cookie,
+				   const struct perf_sample *sample);
+int dc_table__add(struct dc_table *table, const struct perf_record_callchain_deferred *rec,
+		  const struct perf_sample *sample, bool cut);
+int dc_table__add_state(struct dc_table *table, const union perf_event *event,
+			const struct perf_sample *sample, u64 mask);
+void dc_table__touch(struct dc_table *table, struct dc_entry *entry);
+void dc_table__get(struct dc_table *table, struct dc_entry *entry);
+void dc_table__put(struct dc_table *table, struct dc_entry *entry);
+void dc_table__account_unused(struct dc_table *table);
+
+/* Are all of the records here, CALLCHAIN_DEFERRED_*? */
+static inline bool dc_entry__has(const struct dc_entry *entry, unsigned int what)
+{
+	return entry && (entry->known & what) == what;
+}
+
+#endif /* __PERF_CALLCHAIN_DEFERRED_TABLE_H */

@@ -72,6 +72,7 @@ struct dc_copies {
  * @hash_bits: number of buckets, as a power of 2
  * @hash_seed: so that a file cannot tell which bucket is long
  * @copies: the chunk with room for copies, and those that are full
+ * @steps: records that were looked at or put in a bucket
  */
 struct dc_index {
 	void			*(*alloc)(size_t size);
@@ -82,6 +83,7 @@ struct dc_index {
 	unsigned int		hash_bits;
 	u64			hash_seed;
 	struct dc_copies	*copies;
+	u64			steps;
 };
 
 /* @nr is at least 1. */
@@ -109,6 +111,7 @@ static void dc_index__link(struct dc_index *index, u32 nr)
 	struct dc_record *rec = dc_index__record(index, nr);
 	u32 *bucket = dc_index__bucket(index, rec->key);
 
+	index->steps++;
 	rec->next = *bucket;
 	*bucket = nr;
 }
@@ -180,7 +183,7 @@ static const union perf_event *dc_index__copy(struct dc_index *index,
 }
 
 /* One of the task, if there is one; @nr_same is for those that are of others. */
-static struct dc_record *dc_index__find_like(const struct dc_index *index,
+static struct dc_record *dc_index__find_like(struct dc_index *index,
 					     const struct dc_record *like, int *nr_same)
 {
 	struct dc_record *pos;
@@ -189,6 +192,7 @@ static struct dc_record *dc_index__find_like(const struct dc_index *index,
 	*nr_same = 0;
 	for (nr = *dc_index__bucket(index, like->key); nr; nr = pos->next) {
 		pos = dc_index__record(index, nr);
+		index->steps++;
 		if (pos->key != like->key || pos->is_state != like->is_state)
 			continue;
 		++*nr_same;
@@ -331,6 +335,11 @@ size_t dc_index__bytes(const struct dc_index *index)
 	for (copies = index->copies; copies; copies = copies->next)
 		bytes += sizeof(*copies);
 	return bytes + (sizeof(*index->buckets) << index->hash_bits);
+}
+
+u64 dc_index__steps(const struct dc_index *index)
+{
+	return index->steps;
 }
 
 void dc_index__delete(struct dc_index *index)

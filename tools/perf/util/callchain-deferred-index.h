@@ -10,6 +10,7 @@ union perf_event;
 
 struct dc_index *dc_index__new(void *(*alloc)(size_t size));
 size_t dc_index__bytes(const struct dc_index *index);
+u64 dc_index__steps(const struct dc_index *index);
 void dc_index__delete(struct dc_index *index);
 int dc_index__add(struct dc_index *index, const union perf_event *event,
 		  const struct perf_sample *sample, bool cut, bool copy);

@@ -53,8 +53,10 @@ static int dc_table__grow(struct dc_table *table, unsigned int bits)
 		struct hlist_node *tmp;
 		struct dc_entry *pos;
 
-		hlist_for_each_entry_safe(pos, tmp, &old[i], hash)
+		hlist_for_each_entry_safe(pos, tmp, &old[i], hash) {
 			hlist_add_head(&pos->hash, dc_table__bucket(table, pos->cookie));
+			table->steps++;
+		}
 	}
 	free(old);
 	return 0;
@@ -84,13 +86,14 @@ static struct dc_entry *dc_table__alloc_entry(struct dc_table *table)
 }
 
 /* The one of the task, if there is one; @nr_same is for those that are of others. */
-static struct dc_entry *dc_table__find(const struct dc_table *table, u64 cookie,
+static struct dc_entry *dc_table__find(struct dc_table *table, u64 cookie,
 				       const struct perf_sample *sample, int *nr_same)
 {
 	struct dc_entry *pos;
 
 	*nr_same = 0;
 	hlist_for_each_entry(pos, dc_table__bucket(table, cookie), hash) {
+		table->steps++;
 		if (pos->cookie != cookie)
 			continue;
 		++*nr_same;
@@ -166,6 +169,7 @@ static void dc_table__account_entry(struct dc_table *table, const struct dc_entr
 static void dc_table__evict(struct dc_table *table, struct dc_entry *entry)
 {
 	dc_table__account_entry(table, entry);
+	table->steps++;
 	table->lru_bytes -= dc_entry__bytes(entry);
 	list_del(&entry->lru);
 	hlist_del(&entry->hash);

@@ -58,6 +58,7 @@ struct dc_entry {
  * @free: entries in no bucket
  * @lru: entries that no held sample refers to, the one that goes first is first
  * @lru_bytes: of those, with their records
+ * @steps: entries that were looked at, moved or forgotten
  */
 struct dc_table {
 	void			*(*alloc)(size_t size);
@@ -71,6 +72,7 @@ struct dc_table {
 	struct hlist_head	free;
 	struct list_head	lru;
 	size_t			lru_bytes;
+	u64			steps;
 };
 
 int dc_table__init(struct dc_table *table, void *(*alloc)(size_t size), size_t max_bytes,

@@ -99,6 +99,7 @@ struct callchain_deferred {
 	struct dc_chunk		*spare;
 	size_t			held_bytes;
 	u64			last_time;
+	u64			steps;
 
 	/* The merged callchain of the sample being delivered: nr, then two halves. */
 	u64			merged[1 + MAX_IPS + 1 + MAX_IPS];
@@ -424,6 +425,7 @@ static int dc__drain(struct callchain_deferred *cd, __u64 *missing)
 	while ((ev = dc__first(cd)) != NULL) {
 		bool waits = ev->entry && !dc_entry__has(ev->entry, ev->needs);
 
+		cd->steps++;
 		if (waits && !missing && !dc__at_bound(cd, ev))
 			break;
 		ret = dc__deliver_first(cd, missing ?: &cd->stats.late);
@@ -561,6 +563,12 @@ callchain_deferred__stats(const struct callchain_deferred *cd)
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd)
 {
 	return cd->held_bytes + cd->table.lru_bytes + (cd->index ? dc_index__bytes(cd->index) : 0);
+}
+
+/* The work so far, in entries, records and events that were looked at or moved. */
+u64 callchain_deferred__steps(const struct callchain_deferred *cd)
+{
+	return cd->steps + cd->table.steps + (cd->index ? dc_index__steps(cd->index) : 0);
 }
 
 /**

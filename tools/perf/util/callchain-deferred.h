@@ -164,6 +164,7 @@ int callchain_deferred__flush(struct callchain_deferred *cd);
 const struct callchain_deferred_stats *
 callchain_deferred__stats(const struct callchain_deferred *cd);
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd);
+u64 callchain_deferred__steps(const struct callchain_deferred *cd);
 
 /* Use by a session: callchain-deferred-session.c */
 

@@ -15,16 +15,14 @@
 #include <linux/err.h>
 #include <linux/kernel.h>
 
-#include "callchain-deferred.h"
+#include "tests/callchain-deferred.h"
+#include "util/callchain-deferred.h"
 #include "compress.h"
 #include "data.h"
-#include "debug.h"
 #include "header.h"
 #include "session.h"
-#include "tests.h"
 #include "tool.h"
 
-#define KERNEL_IP	0xffffffff81000000ULL
 #define EVENT_ID	77
 
 /* What perf_event_open() appends to a sample, its size of 32 bits before it. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <linux/kernel.h>
 
-#include "callchain-deferred.h"
+#include "util/callchain-deferred.h"
 #include "debug.h"
 #include "event.h"
 #include "evlist.h"

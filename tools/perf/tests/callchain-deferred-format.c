@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of what deferred user callchains look like: in options, in records, in the
+ * events that perf inject writes, and where they end. No sample is joined here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+
+#include "callchain.h"
+#include "tests/callchain-deferred.h"
+#include "util/callchain-deferred.h"
+
+/* Option values. */
+
+int test__deferred_options(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const struct {
+		const char *arg;
+		int ret;
+		u16 max_stack;
+	} rows[] = {
+		{ "deferred",		0,	0 },
+		{ "deferred,32",	0,	32 },
+		{ "fp,defer",		0,	0 },
+		{ "fp,32,defer",	0,	32 },
+		{ "fp,defer,32",	0,	32 },
+		{ "dwarf,defer",	0,	0 },
+		{ "dwarf,4096,defer",	0,	0 },
+		{ "fp",			1,	0 },
+		{ "fp,32",		1,	0 },
+		{ "dwarf",		1,	0 },
+		{ "dwarf,4096",		1,	0 },
+		{ "lbr",		1,	0 },
+		{ "",			1,	0 },
+		{ "deferre",		1,	0 },
+		{ "fp,defre",		-EINVAL, 0 },
+		{ "fp,defer,defer",	-EINVAL, 0 },
+		{ "fp,32,defer,32",	-EINVAL, 0 },
+		{ "deferred,defer",	-EINVAL, 0 },
+		{ "deferred,0",		-EINVAL, 0 },
+		{ "deferred,-1",	-EINVAL, 0 },
+		{ "deferred,99999999",	-EINVAL, 0 },
+		{ "deferred,99999999999999999999", -EINVAL, 0 },
+		{ "deferred,1k",	-EINVAL, 0 },
+		{ "dwarf,defer,4096",	-EINVAL, 0 },
+		{ "lbr,defer",		-EINVAL, 0 },
+		{ "defer",		-EINVAL, 0 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct callchain_param param = { .record_mode = CALLCHAIN_NONE };
+		int ret = parse_callchain_deferred(rows[i].arg, &param);
+
+		pr_debug("'%s': %d\n", rows[i].arg, ret);
+		TEST_EQUAL("return value", ret, rows[i].ret);
+		TEST_EQUAL("defer", param.defer, !ret);
+		TEST_EQUAL("max_stack", param.max_stack, rows[i].max_stack);
+		if (!ret)
+			TEST_EQUAL("mode", param.record_mode,
+				   rows[i].arg[1] == 'w' ? CALLCHAIN_DWARF : CALLCHAIN_FP);
+	}
+	return TEST_OK;
+}
+
+int test__deferred_top_options(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const struct {
+		const char *arg;
+		const char *record;
+		const char *rest;
+	} rows[] = {
+		{ "deferred",			"deferred",	"" },
+		{ "deferred,32",		"deferred,32",	"" },
+		{ "deferred,32,graph,0.5",	"deferred,32",	"graph,0.5" },
+		{ "deferred,0.5,caller",	"deferred",	"0.5,caller" },
+		{ "fp,32,defer,caller",		"fp,32,defer",	"caller" },
+		{ "fp,defer,32,0.5",		"fp,defer,32",	"0.5" },
+		{ "dwarf,4096,defer,caller",	"dwarf,4096,defer", "caller" },
+		{ "dwarf,4096",			NULL,		NULL },
+		{ "fp,graph",			NULL,		NULL },
+		{ "graph,0.5,caller",		NULL,		NULL },
+		{ "fp,32",			NULL,		NULL },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		char *arg = strdup(rows[i].arg), *rest;
+
+		TEST_ASSERT_VAL("memory", arg);
+		rest = cut_callchain_deferred(arg);
+		pr_debug("'%s': '%s' and '%s'\n", rows[i].arg, arg, rest ?: "(null)");
+		TEST_ASSERT_VAL("cut", !rest == !rows[i].rest);
+		if (rest) {
+			TEST_ASSERT_VAL("record part", !strcmp(arg, rows[i].record));
+			TEST_ASSERT_VAL("report part", !strcmp(rest, rows[i].rest));
+		}
+		free(arg);
+	}
+	return TEST_OK;
+}
+
+/* The lengths in a record. */
+
+int test__deferred_record_size(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const struct {
+		u16 size;
+		u16 id_size;
+		__u64 nr;
+		bool ok;
+	} rows[] = {
+		{ 24,	0,	0,		true },
+		{ 24,	8,	0,		false },
+		{ 32,	8,	0,		true },
+		{ 32,	0,	1,		true },
+		{ 40,	8,	1,		true },
+		{ 65528, 48,	8182,		true },
+		{ 65528, 48,	8183,		false },
+		{ 0,	0,	0,		false },
+		{ 8,	0,	0,		false },
+		{ 16,	0,	0,		false },
+		{ 24,	0,	1,		false },
+		{ 32,	8,	1,		false },
+		{ 33,	0,	1,		false },
+		{ 64,	0,	6,		false },
+		{ 64,	0,	1ULL << 61,	false },
+		{ 64,	0,	(1ULL << 61) - 1, false },
+		{ 64,	0,	-1ULL,		false },
+	};
+	union perf_event event;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		int ret;
+
+		event.header.type = PERF_RECORD_CALLCHAIN_DEFERRED;
+		event.header.size = rows[i].size;
+		event.callchain_deferred.nr = rows[i].nr;
+		ret = perf_event__check_callchain_deferred(&event, rows[i].id_size);
+
+		pr_debug("size %u, sample_id %u, nr %" PRI_lu64 ": %d\n", rows[i].size,
+			 rows[i].id_size, rows[i].nr, ret);
+		TEST_EQUAL("return value", ret, rows[i].ok ? 0 : -EINVAL);
+	}
+	return TEST_OK;
+}
+
+/* Where tasks begin. */
+int test__deferred_start(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const char * const starts[] = {
+		"_start", "clone3", "start_thread", "__libc_start_main@@GLIBC_2.34",
+		"runtime.goexit.abi0",
+	};
+	static const char * const others[] = {
+		"", "@", ".abi0", "main", "_start1", "_star", "clone3.part.0",
+		"my_start_thread", "runtime.goexit0",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(starts); i++)
+		TEST_ASSERT_VAL(starts[i], callchain_ends__is_start(starts[i]));
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		TEST_ASSERT_VAL(others[i], !callchain_ends__is_start(others[i]));
+	return TEST_OK;
+}
+
+/* Writing a merged sample: the size of an event is 16 bits. */
+int test__deferred_write(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	union perf_event *event = zalloc(PERF_SAMPLE_MAX_SIZE), *dst = zalloc(PERF_SAMPLE_MAX_SIZE);
+	struct ip_callchain *chain = zalloc(2 * PERF_SAMPLE_MAX_SIZE);
+	u64 *array, nr, i;
+	int ret;
+
+	TEST_ASSERT_VAL("memory", event && dst && chain);
+	for (nr = 1; nr < 16000; nr = nr * 2 + 1) {
+		u64 nr_out = min_t(u64, nr, 8187), *out = (u64 *)dst->sample.array;
+		struct perf_sample sample = { .callchain = chain };
+
+		/* An ip, a callchain of two, something behind it. */
+		event->header.type = PERF_RECORD_SAMPLE;
+		event->header.size = sizeof(event->header) + 5 * sizeof(u64);
+		array = (u64 *)event->sample.array;
+		array[0] = KERNEL_IP;
+		array[1] = 2;
+		array[2] = PERF_CONTEXT_USER_DEFERRED;
+		array[3] = 3;
+		array[4] = 1000;
+		sample.aux_sample.size = sizeof(u64);
+		sample.aux_sample.data = &array[4];
+		chain->nr = nr;
+		for (i = 0; i < nr; i++)
+			chain->ips[i] = i;
+
+		ret = perf_event__write_callchain(dst, event, (struct ip_callchain *)&array[1],
+						  &sample);
+		TEST_EQUAL("write", ret, 0);
+		pr_debug("%d entries: size %u\n", (int)nr, dst->header.size);
+		TEST_EQUAL("size", dst->header.size,
+			   sizeof(event->header) + (nr_out + 3) * sizeof(u64));
+		TEST_EQUAL("nr", out[1], nr_out);
+		TEST_EQUAL("before", out[0], KERNEL_IP);
+		TEST_EQUAL("last", out[1 + nr_out], nr_out - 1);
+		TEST_EQUAL("after", out[2 + nr_out], 1000);
+		TEST_ASSERT_VAL("callchain", sample.callchain == (void *)&out[1]);
+		TEST_ASSERT_VAL("AUX sample", sample.aux_sample.data == &out[2 + nr_out]);
+	}
+	free(event);
+	free(dst);
+	free(chain);
+	return TEST_OK;
+}

@@ -9,6 +9,7 @@
 set -e
 
 err=0
+ended=" "
 dir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
 data="${dir}/perf.data"
 busy="perf test -w noploop"
@@ -25,6 +26,21 @@ trap 'rm -rf "${dir}"; exit 1' EXIT TERM INT
 fail() {
 	echo "$1 [Failed]"
 	err=1
+}
+
+# The last command of each part. An error in an arithmetic expansion ends a function
+# without a status that "set -e" would see, so what says nothing here has failed.
+part_ends() {
+	ended="${ended}${FUNCNAME[1]} "
+}
+
+check_parts() {
+	for part in $(declare -F | sed -n 's/^declare -f \(test_.*\)/\1/p'); do
+		case "${ended}" in
+		*" ${part} "*) ;;
+		*) fail "${part} has not come to its end" ;;
+		esac
+	done
 }
 
 # The number in the first line of perf report --stats that begins so: that of all events.
@@ -92,6 +108,7 @@ test_attr() {
 		[ "$(events "defer_output: 1" "sample_max_stack: 4")" -eq 1 ] ||
 			fail "Stack depth of ${mode}"
 	done
+	part_ends
 }
 
 # Samples in time order, no cookie, and at least one with both halves.
@@ -140,6 +157,7 @@ test_merge() {
 
 	perf report -D -i "${data}" 2> /dev/null > "${dir}/dump"
 	grep -q "PERF_RECORD_CALLCHAIN_DEFERRED.*cookie: 0x" "${dir}/dump" || fail "Raw dump"
+	part_ends
 }
 
 # Who only records looks for build-ids, and does not merge for that.
@@ -158,6 +176,7 @@ test_record() {
 		-o "${dir}/switched" -- ${kernel} > "${dir}/log" 2>&1 || fail "Switched output"
 	! grep "Deferred callchains" "${dir}/log" || fail "It warns of what it does not merge"
 	rm -f "${dir}"/switched*
+	part_ends
 }
 
 # The longest callchain of an event, without the mark of one that was cut.
@@ -200,6 +219,7 @@ test_depth() {
 	record -e cpu-clock --call-graph deferred -- true
 	[ "$(events "defer_output: 1" "sample_max_stack: ${sysctl}")" -eq 1 ] ||
 		fail "Depth of the sysctl"
+	part_ends
 }
 
 test_user() {
@@ -212,6 +232,7 @@ test_user() {
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "Counts of user mode"
 	perf report -i "${data}" --stats 2> /dev/null > "${dir}/report"
 	grep -A6 "merged, end early: *[0-9]" "${dir}/report" || fail "Where callchains end"
+	part_ends
 }
 
 test_inject() {
@@ -232,6 +253,7 @@ test_inject() {
 
 	perf inject --no-merge-callchains -i "${data}" -o "${dir}/merged" 2> /dev/null
 	has_deferral "${dir}/merged" || fail "Inject merges against the option"
+	part_ends
 }
 
 test_pipe() {
@@ -250,18 +272,20 @@ test_pipe() {
 	! has_deferral "${dir}/merged" ||
 		fail "Inject from a pipe does not suit an old perf"
 	check_script -i "${dir}/merged" || fail "Inject from a pipe to a file"
+	part_ends
 }
 
 test_compressed() {
 	echo "Compressed"
 
-	perf version --build-options | grep -q "zstd: \[ on" || return 0
+	perf version --build-options | grep -q "zstd: \[ on" || { part_ends; return 0; }
 	# shellcheck disable=SC2086
 	record -z -e cpu-clock --call-graph deferred -- ${kernel}
 	check_script -i "${data}" || fail "Script of a compressed file"
 	perf inject -i "${data}" -o "${dir}/merged" 2> /dev/null ||
 		fail "Inject of a compressed file"
 	! has_deferral "${dir}/merged" || fail "Inject of a compressed file did not merge"
+	part_ends
 }
 
 # User registers and stack once for each kernel entry, and what is unwound from them.
@@ -302,6 +326,7 @@ test_user_state() {
 		2> /dev/null > "${data}"
 	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"
 	grep -q "samples merged: *[1-9]" "${dir}/report" || fail "Stacks from a pipe"
+	part_ends
 }
 
 # Buffers that are overwritten, a file for each buffer, a tracking event of its own.
@@ -318,13 +343,14 @@ test_modes() {
 		[ "${lost}" -le $((merged / 10 + 1)) ] || fail "Too many samples lost with ${mode}"
 		rm -r "${data}"
 	done
+	part_ends
 }
 
 # Own programs of somebody who may not sample the kernel.
 test_ordinary_user() {
 	echo "Ordinary user"
 
-	[ "$(id -u)" -eq 0 ] || return 0
+	[ "$(id -u)" -eq 0 ] || { part_ends; return 0; }
 	paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
 	chmod 711 "${dir}"
 	cp "$(command -v perf)" "${dir}/perf"
@@ -348,13 +374,14 @@ test_ordinary_user() {
 		done
 	done
 	echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
+	part_ends
 }
 
 # Files of perf trace record are shown with their callchains.
 test_trace() {
 	echo "Trace"
 
-	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0
+	perf version --build-options | grep -q "libtraceevent: \[ on" || { part_ends; return 0; }
 	for mode in fp deferred; do
 		perf trace record --call-graph "${mode}" -o "${data}" -- true \
 			> "${dir}/log" 2>&1 || fail "perf trace record, ${mode}"
@@ -362,17 +389,19 @@ test_trace() {
 			fail "perf trace -i, ${mode}"
 		grep -q "execve\|mmap" "${dir}/trace" || fail "System calls, ${mode}"
 	done
+	part_ends
 }
 
 # The PMU for tests, where the kernel has it: its events sample in NMI.
 test_nmi() {
 	echo "In NMI"
 
-	[ -d /sys/bus/event_source/devices/perf_test ] || return 0
+	[ -d /sys/bus/event_source/devices/perf_test ] || { part_ends; return 0; }
 	perf list --raw-dump pmu 2> /dev/null | grep -q "perf_test/remote/" || fail "perf list"
 	# shellcheck disable=SC2086
 	record -e perf_test/remote/ --call-graph deferred -- ${kernel}
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "No sample merged"
+	part_ends
 }
 
 test_refused() {
@@ -392,10 +421,11 @@ test_refused() {
 		fail "A wrong call-graph term"
 	grep -q "invalid call-graph mode" "${dir}/log" || fail "Message of a wrong call-graph term"
 
-	perf version --build-options | grep -q "libtraceevent: \[ on" || return 0
+	perf version --build-options | grep -q "libtraceevent: \[ on" || { part_ends; return 0; }
 	perf trace -e cpu-clock --call-graph deferred -- true > "${dir}/log" 2>&1 &&
 		fail "perf trace"
 	grep -q "perf trace cannot show deferred" "${dir}/log" || fail "Message of perf trace"
+	part_ends
 }
 
 skip_unsupported
@@ -413,6 +443,7 @@ test_ordinary_user
 test_trace
 test_nmi
 test_refused
+check_parts
 
 cleanup
 exit ${err}

@@ -567,7 +567,7 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 	TEST_EQUAL("foreign", callchain_deferred__stats(ctx.cd)->foreign, nr);
 	TEST_ASSERT_VAL("order and callchains", ctx__close(&ctx));
 
-	/* Those that were added stay. */
+	/* Those that were added stay, and samples find them; no other sample does. */
 	for (allowed = 0; allowed < 6; allowed++) {
 		TEST_ASSERT_VAL("memory", ctx__open(&ctx, &failing_ops, &limits));
 		allocs_left = allowed;
@@ -578,8 +578,15 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 		}
 		pr_debug("%d allocations: %" PRI_lu64 " added\n", allowed, (__u64)added);
 		TEST_ASSERT_VAL("some are not added", added < 20000);
+		for (i = 0; i < 20000; i++) {
+			const struct step step = { S, 1, i + 1, 0 };
+
+			TEST_EQUAL("sample", ctx__feed(&ctx, &step, i + 1), 0);
+		}
 		TEST_EQUAL("flush", callchain_deferred__flush(ctx.cd), 0);
-		TEST_EQUAL("foreign", callchain_deferred__stats(ctx.cd)->foreign, added);
+		TEST_EQUAL("foreign", callchain_deferred__stats(ctx.cd)->foreign, 0);
+		TEST_EQUAL("merged", callchain_deferred__stats(ctx.cd)->merged, added);
+		TEST_EQUAL("lost", callchain_deferred__stats(ctx.cd)->lost, 20000 - added);
 		TEST_ASSERT_VAL("order and callchains", ctx__close(&ctx));
 	}
 	return TEST_OK;

@@ -271,6 +271,8 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 	static const __u64 words[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 8, 0, 0 };
 	static const __u64 no_stack[] = { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0 };
 	static const __u64 no_bytes[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 0, 0, 0 };
+	/* Without registers nobody knows where the stack begins. */
+	static const __u64 no_regs[] = { COOKIE, 1, 2, 0, 8, 0x55, 8, 0, 0 };
 	static u64 chain[] = { 2, PERF_CONTEXT_USER_DEFERRED, COOKIE };
 	static const struct {
 		const __u64 *words;
@@ -284,6 +286,7 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 		{ words, ARRAY_SIZE(words), 0x1c0, 0, 0, true },
 		{ no_stack, ARRAY_SIZE(no_stack), 0x1c0, 0x1c0, 2, true },
 		{ no_bytes, ARRAY_SIZE(no_bytes), 0x1c0, 0x1c0, 2, true },
+		{ no_regs, ARRAY_SIZE(no_regs), 0x1c0, 0x1c0, 0, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

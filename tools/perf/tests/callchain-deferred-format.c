@@ -153,8 +153,11 @@ int test__deferred_record_size(struct test_suite *test __maybe_unused, int subte
 int test__deferred_start(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	static const char * const starts[] = {
-		"_start", "clone3", "start_thread", "__libc_start_main@@GLIBC_2.34",
-		"runtime.goexit.abi0",
+		"_start", "_dl_start_user", "_dl_start", "__libc_start_main",
+		"__libc_start_call_main", "start_thread", "clone", "clone3", "__clone",
+		"__clone3", "thread_start", "runtime.goexit", "runtime.rt0_go",
+		"runtime.mstart", "__libc_start_main@@GLIBC_2.34", "clone@GLIBC_2.2.5",
+		"runtime.goexit.abi0", "runtime.rt0_go.abi0",
 	};
 	static const char * const others[] = {
 		"", "@", ".abi0", "main", "_start1", "_star", "clone3.part.0",

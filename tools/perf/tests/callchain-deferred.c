@@ -232,6 +232,9 @@ struct row {
 	struct callchain_deferred_stats stats;
 };
 
+/* The 15th address of its record is CALLCHAIN_USER_CUT, which is for marks alone. */
+#define MARK_COOKIE	(CALLCHAIN_USER_CUT / 16)
+
 /* These come out the same whether the records are known beforehand or not. */
 static const struct row rows[] = {
 	{ "sample, record", { { S, 1, 3, 0 }, { R, 1, 3, 2 } }, "S2 ",
@@ -291,6 +294,20 @@ static const struct row rows[] = {
 	  { .merged = 1, .cut = 1, .records = 1 } },
 	{ "an empty record and a depth of 0",
 	  { { L, 0, 0, 0 }, { S, 1, 3, 0 }, { R, 1, 3, 0 } }, "S- ",
+	  { .empty = 1, .records = 1 } },
+	{ "a longer record repeats one that is cut",
+	  { { L, 0, 0, 2 }, { R, 1, 3, 2 }, { L, 0, 0, 0 }, { R, 1, 3, 4 }, { S, 1, 3, 0 } },
+	  "S4 ", { .merged = 1, .records = 2, .duplicate = 1 } },
+	{ "a longer record that is cut repeats",
+	  { { R, 1, 3, 2 }, { L, 0, 0, 4 }, { R, 1, 3, 4 }, { S, 1, 3, 0 } }, "S4+ ",
+	  { .merged = 1, .cut = 1, .records = 2, .duplicate = 1 } },
+	{ "an empty record, and none wanted",
+	  { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { R, 1, 3, 0 } }, "S0 ",
+	  { .merged = 1, .records = 1 } },
+	{ "the last two addresses are marks",
+	  { { S, 1, MARK_COOKIE, 0 }, { R, 1, MARK_COOKIE, 16 } }, "S14 ",
+	  { .merged = 1, .truncated = 1, .records = 1 } },
+	{ "all addresses are contexts", { { S, 1, -1ULL, 0 }, { R, 1, -1ULL, 4 } }, "S- ",
 	  { .empty = 1, .records = 1 } },
 	{ "no user part, and none wanted", { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { O, 0, 0, 0 } },
 	  "S0 O ", { .merged = 1 } },

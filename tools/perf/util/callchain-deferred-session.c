@@ -4,11 +4,16 @@
  *
  * A file is read once before the events are processed, for the records alone, with
  * a progress bar of its own; addresses stay in the mapping of the file where that is
- * possible. Compressed data is uncompressed for this, and again when the events are
- * processed. The user may stop it, as the processing itself; then the samples that
+ * possible. The user may stop it, as the processing itself; then the samples that
  * are still processed may lack their records. From a pipe, samples wait for their
  * records. The events of a session arrive here in time order, if its tool wants that,
  * right before they are delivered.
+ *
+ * Compressed data is uncompressed for this, and again when the events are processed.
+ * That costs 900 instructions for a sample of 190 bytes, where perf script spends 60000
+ * on it and perf inject 2900. The readers of a session keep what they uncompress, but
+ * each in its own list, with the state of its stream. To fill these lists here would
+ * take a second way through the reader, also for files that end early.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -490,13 +490,19 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 static unsigned int unwind_user_step(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
+	if (state->step == UNWIND_STEP_SIGNAL) {
+		unsigned int nr = unwind_user_signal(state, entries);
+
+		/* Most often there is none, and it says how to go on. */
+		if (nr || state->step == UNWIND_STEP_DONE)
+			return nr;
+	}
+
 	switch (state->step) {
 	case UNWIND_STEP_CODE:
 		return unwind_user_code(state, entries, max);
 	case UNWIND_STEP_SFRAME:
 		return unwind_sframe_walk(state, entries, max);
-	case UNWIND_STEP_SIGNAL:
-		return unwind_user_signal(state, entries);
 	default:
 		return unwind_user_fp(state, entries, max);
 	}

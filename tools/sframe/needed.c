@@ -10,9 +10,12 @@
 #include <gelf.h>
 #include <libgen.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "session.h"
@@ -178,26 +181,76 @@ static void read_file(struct needed *needed, const char *path)
 	close(fd);
 }
 
+/* Write their names, each with its 0. */
+static void __attribute__((noreturn)) needed_main(const char *program, int out, pid_t parent)
+{
+	struct needed needed = {};
+	FILE *names = fdopen(out, "w");
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || !names)
+		_exit(1);
+	if (strchr(program, '/'))
+		add_path(&needed, program);
+	else
+		add_from(&needed, getenv("PATH"), "", program);
+	for (unsigned int i = 0; i < needed.nr; i++) {
+		fwrite(needed.paths[i], 1, strlen(needed.paths[i]) + 1, names);
+		/* What it needs itself may hang. */
+		fflush(names);
+		read_file(&needed, needed.paths[i]);
+	}
+	_exit(0);
+}
+
+/* What it has written, until it ends or hangs. Returns false if it does. */
+static bool needed_read(pid_t pid, int in, watch_fn found, void *data)
+{
+	static char names[NEEDED_MAX * PATH_MAX];
+	size_t size = 0;
+	ssize_t got;
+	bool all;
+
+	do {
+		all = blocked_wait(pid, in, OPEN_BLOCKED_MAX);
+		got = all ? read(in, names + size, sizeof(names) - size) : 0;
+		size += got > 0 ? got : 0;
+	} while (got > 0);
+	for (char *at = names, *end; (end = memchr(at, 0, names + size - at)); at = end + 1) {
+		const struct mapping mapping = { .path = at };
+
+		found(data, &mapping);
+	}
+	return all;
+}
+
 /**
  * needed_files - find what a program needs
  * @program:	its name, as of a command
  * @found:	called for each file
  * @data:	for @found
+ *
+ * A process of its own looks, as files may be on a file system that does not answer.
+ *
+ * Return: false if one is.
  */
-void needed_files(const char *program, watch_fn found, void *data)
+bool needed_files(const char *program, watch_fn found, void *data)
 {
-	struct needed needed = {};
+	pid_t parent = getpid(), pid;
+	int names[2];
+	bool all;
 
-	if (strchr(program, '/'))
-		add_path(&needed, program);
-	else
-		add_from(&needed, getenv("PATH"), "", program);
-	for (unsigned int i = 0; i < needed.nr; i++)
-		read_file(&needed, needed.paths[i]);
-	for (unsigned int i = 0; i < needed.nr; i++) {
-		const struct mapping mapping = { .path = needed.paths[i] };
-
-		found(data, &mapping);
-		free(needed.paths[i]);
+	if (pipe2(names, O_CLOEXEC))
+		return true;
+	pid = fork();
+	if (!pid)
+		needed_main(program, names[1], parent);
+	close(names[1]);
+	all = pid < 0 || needed_read(pid, names[0], found, data);
+	close(names[0]);
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, all ? 0 : WNOHANG);
 	}
+	return all;
 }

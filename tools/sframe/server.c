@@ -8,6 +8,7 @@
  * is there that is known to be needed, and lists what had no section once the program has
  * closed its half.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -37,19 +38,53 @@
 /* Behind the list. */
 #define END	'e'
 
-/* What the program has open, and handles, is its own business. */
+/* Times of 10 ms to wait for the end of a server that is killed. */
+#define KILL_TRIES	1000
+
+/**
+ * sframe_printable - make a name of a file, or what is said of it, fit for a terminal
+ * @text:	the text, of which all that controls a terminal is replaced
+ */
+void sframe_printable(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if (iscntrl(*c))
+			*c = '?';
+		else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			*c = c[1] = '?';
+	}
+}
+
+/*
+ * What the program has open is its own business, but for stderr; and what is closed there is
+ * not to become what the server opens next.
+ */
+static int server_files(int socket)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	socket = fcntl(socket, F_DUPFD, SOCKET + 1);
+	null = fcntl(null, F_DUPFD, SOCKET + 1);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+	    (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0) || dup2(socket, SOCKET) < 0)
+		return -1;
+	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
+	return fcntl(SOCKET, F_SETFD, FD_CLOEXEC);
+}
+
+/* So is what it handles. */
 static int server_alone(int socket, pid_t parent)
 {
 	static const int ignored[] = {
 		SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE,
 		SIGTSTP, SIGTTIN, SIGTTOU,
 	};
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct sigaction action;
 	sigset_t none;
 
 	for (int sig = 1; sig < NSIG; sig++) {
-		if (!sigaction(sig, NULL, &action) && action.sa_handler != SIG_IGN)
+		if (!sigaction(sig, NULL, &action) &&
+		    (action.sa_handler != SIG_IGN || sig == SIGCHLD))
 			signal(sig, SIG_DFL);
 	}
 	/*
@@ -65,11 +100,8 @@ static int server_alone(int socket, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		return -1;
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(socket, SOCKET) < 0)
-		return -1;
-	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
 	prctl(PR_SET_NAME, "sframe");
-	return fcntl(SOCKET, F_SETFD, FD_CLOEXEC);
+	return server_files(socket);
 }
 
 static void server_missed(void *out, const char *path, bool late, const char *why)
@@ -80,7 +112,7 @@ static void server_missed(void *out, const char *path, bool late, const char *wh
 static void __attribute__((noreturn))
 server_main(const struct sframe_session_options *options, int socket, pid_t parent)
 {
-	char message[SFRAME_MESSAGE], ready = READY;
+	char message[SFRAME_MESSAGE], ready = READY, end = END;
 	struct session *session;
 	FILE *out;
 
@@ -100,10 +132,34 @@ server_main(const struct sframe_session_options *options, int socket, pid_t pare
 	if (options->verbose)
 		session_summary(session);
 	session_missed(session, server_missed, out);
-	fputc(END, out);
-	fflush(out);
+	/* A list that lacks something has no end: who reads it knows by that. */
+	if (!ferror(out) && !fflush(out))
+		send(SOCKET, &end, 1, 0);
+	/* A conversion that cannot be killed has it open, too. */
+	shutdown(SOCKET, SHUT_RDWR);
 	session_free(session);
 	_exit(0);
+}
+
+/* None of them is what standard streams are for, if these are closed. */
+static int open_sockets(int sockets[2])
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		sockets[i] = fcntl(pair[i], F_DUPFD_CLOEXEC, SOCKET);
+		close(pair[i]);
+	}
+	if (sockets[0] >= 0 && sockets[1] >= 0)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		if (sockets[i] >= 0)
+			close(sockets[i]);
+	}
+	errno = EMFILE;
+	return -1;
 }
 
 /**
@@ -123,7 +179,7 @@ int sframe_server_start(struct sframe_server *server,
 
 	if (ret)
 		return ret;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
+	if (open_sockets(sockets))
 		return -errno;
 	/* As fork(), but for the signal of its end, of which there is none. */
 	server->pid = syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
@@ -140,27 +196,40 @@ int sframe_server_start(struct sframe_server *server,
 	return 0;
 }
 
-/* Until there is something to read. A handler between @stop and ppoll() is seen. */
-static bool wait_until(int fd, sframe_stop_fn stop)
+/*
+ * Until there is something to read, or the server hangs, which is said in @hangs. A handler
+ * between @stop and ppoll() is seen.
+ */
+static bool wait_until(const struct sframe_server *server, sframe_stop_fn stop, bool *hangs)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	const struct timespec tick = { .tv_nsec = TICK * 1000000 };
+	struct pollfd ready = { .fd = server->socket, .events = POLLIN };
+	struct blocked blocked;
 	sigset_t all, former;
 	int ret;
 
+	blocked_begin(&blocked, server->pid);
 	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &former);
+	if (stop)
+		sigprocmask(SIG_SETMASK, &all, &former);
 	do {
-		ret = stop() ? 0 : ppoll(&ready, 1, NULL, &former);
-	} while (ret < 0 && errno == EINTR);
-	sigprocmask(SIG_SETMASK, &former, NULL);
-	return ret;
+		blocked_look(&blocked);
+		*hangs = blocked.row >= OPEN_BLOCKED_MAX;
+		ret = *hangs || (stop && stop()) ? 0 :
+			ppoll(&ready, 1, &tick, stop ? &former : NULL);
+	} while (!*hangs && (ret < 0 ? errno == EINTR : !ret && !(stop && stop())));
+	if (stop)
+		sigprocmask(SIG_SETMASK, &former, NULL);
+	return ret > 0;
 }
 
 /**
  * sframe_server_wait - wait until all sections are there that are known to be needed
  * @server:	what was started
- * @stop:	does the caller want to wait no more, as a signal handler has said?
- * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
+ * @stop:	does the caller want to wait no more, as a signal handler has said? or NULL
+ * @message:	gets a sentence, of SFRAME_MESSAGE bytes, which is empty if all is well
+ *
+ * Nobody waits for a server that hangs in a system call: there may be sections later.
  *
  * Return: 0; 1 if @stop said so, and there is no sentence; -1 after an error, when there is
  * nothing but to end the server.
@@ -168,10 +237,17 @@ static bool wait_until(int fd, sframe_stop_fn stop)
 int sframe_server_wait(struct sframe_server *server, sframe_stop_fn stop, char *message)
 {
 	ssize_t got;
+	bool hangs;
 	char state;
 
-	if (!wait_until(server->socket, stop))
-		return 1;
+	message[0] = '\0';
+	if (!wait_until(server, stop, &hangs)) {
+		if (!hangs)
+			return 1;
+		snprintf(message, SFRAME_MESSAGE,
+			 "some sections are not there: a file system does not answer");
+		return 0;
+	}
 	if (read(server->socket, &state, 1) != 1) {
 		snprintf(message, SFRAME_MESSAGE, "the process that makes sections has ended");
 		return -1;
@@ -194,15 +270,27 @@ void sframe_server_stop(struct sframe_server *server)
 	shutdown(server->socket, SHUT_WR);
 }
 
-/* Returns 0 at its end; 1 if a handler of a signal was called: nobody has the patience. */
-static int read_list(int socket, char **list, size_t *size)
+/*
+ * Returns 0 at its end, or if the server hangs; 1 if a handler of a signal was called: nobody
+ * has the patience.
+ */
+static int read_list(const struct sframe_server *server, char **list, size_t *size)
 {
-	struct pollfd ready = { .fd = socket, .events = POLLIN };
+	struct pollfd ready = { .fd = server->socket, .events = POLLIN };
+	struct blocked blocked;
 	size_t room = 0;
 	ssize_t got = 1;
 	char *more;
 
-	while (got > 0) {
+	blocked_begin(&blocked, server->pid);
+	while (got > 0 && blocked.row < OPEN_BLOCKED_MAX) {
+		int nr = poll(&ready, 1, TICK);
+
+		blocked_look(&blocked);
+		if (nr < 0)
+			return 1;
+		if (!nr)
+			continue;
 		if (*size == room) {
 			room += 65536;
 			more = realloc(*list, room);
@@ -210,9 +298,7 @@ static int read_list(int socket, char **list, size_t *size)
 				return 1;
 			*list = more;
 		}
-		if (poll(&ready, 1, -1) < 0)
-			return 1;
-		got = read(socket, *list + *size, room - *size);
+		got = read(server->socket, *list + *size, room - *size);
 		if (got > 0)
 			*size += got;
 	}
@@ -227,7 +313,7 @@ static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void
 	/* It may not have said that it is ready before it was told to stop. */
 	if (size && *at == READY)
 		at++;
-	while (at < end && *at != END) {
+	while (at < end && (*at == MISSED || *at == LATE)) {
 		why = memchr(at, 0, end - at);
 		if (!why || !memchr(why + 1, 0, end - why - 1))
 			break;
@@ -235,7 +321,7 @@ static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void
 		missed(data, at + 1, *at == LATE, why);
 		at = why + strlen(why) + 1;
 	}
-	return at < end && *at == END ? 0 : -1;
+	return at + 1 == end && *at == END ? 0 : -1;
 }
 
 /**
@@ -249,7 +335,7 @@ static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void
  * interrupts this.
  *
  * Return: 0 if @missed has seen all; 1 if that was not waited for; -1 if the server has
- * ended before, so that sections were missed and nobody knows since when.
+ * ended before, or hangs, so that sections were missed and nobody knows since when.
  */
 int sframe_server_end(struct sframe_server *server, sframe_missed_fn missed, void *data)
 {
@@ -259,11 +345,14 @@ int sframe_server_end(struct sframe_server *server, sframe_missed_fn missed, voi
 
 	sframe_server_stop(server);
 	if (missed)
-		ret = read_list(server->socket, &list, &size);
+		ret = read_list(server, &list, &size);
 	close(server->socket);
 	/* It may be waiting for a file system, and has nothing left to do. */
 	kill(server->pid, SIGKILL);
-	waitpid(server->pid, NULL, __WCLONE);
+	/* What cannot be killed is not waited for either. */
+	for (int tries = 0; tries < KILL_TRIES && !waitpid(server->pid, NULL, __WCLONE | WNOHANG);
+	     tries++)
+		poll(NULL, 0, 10);
 	if (!ret)
 		ret = parse_list(list, size, missed, data);
 	free(list);

@@ -6,11 +6,8 @@
  * One process, which waits for mappings and for conversions. What is handed in ends with
  * it.
  */
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <search.h>
 #include <signal.h>
@@ -19,9 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -32,9 +26,14 @@
 /* Of the cache, so that there is room for what a user maps beside it. */
 #define CACHED_MAX	3000
 
-/* When to say how far it is, and how often to look where nobody tells, in ms. */
+/* Files that are known; others have no section. */
+#define FILES_MAX	16384
+
+/* When to say how far it is, in ms. */
 #define PATIENCE	1000
-#define PAUSE		100
+
+/* How often all is looked at where events were lost: for a tenth of the time at most. */
+#define RESCAN_SHARE	10
 
 /* Of a section that was not there until the end. */
 #define LATE_TOO_LATE	-1
@@ -46,6 +45,7 @@
  * @why:	why it has no section, NULL if it has one or needs none
  * @own:	what is made of it may be believed later
  * @again:	it may be there when it is mapped the next time
+ * @hangs:	who opens it may wait forever
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
  * @file:	the file, open, while it waits to be converted
@@ -57,6 +57,7 @@ struct dso {
 	char		*why;
 	bool		own;
 	bool		again;
+	bool		hangs;
 	long		since;
 	long		late;
 	int		file;
@@ -67,10 +68,14 @@ struct dso {
  * struct running - a conversion
  * @job:	that does it
  * @dso:	of what
+ * @blocked:	for how long it was blocked
+ * @killed:	that was too long, and it need not be waited for
  */
 struct running {
 	struct job	job;
 	struct dso	*dso;
+	struct blocked	blocked;
+	bool		killed;
 };
 
 /**
@@ -87,7 +92,14 @@ struct running {
  * @waiting:	dsos in @queue
  * @jobs:	conversions
  * @nr_jobs:	of these
- * @max_jobs:	how many there may be
+ * @nr_killed:	how many of these were killed
+ * @max_jobs:	how many others there may be
+ * @mapped:	what opens files
+ * @nr_dsos:	entries in @dsos and @paths
+ * @nr_files:	entries in @files
+ * @full:	there were more files than these
+ * @lost:	events were lost, so all has to be looked at
+ * @rescan:	when that may be, in ms
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over, so what is met is late
  * @ended:	how many conversions are over
@@ -109,7 +121,14 @@ struct session {
 	unsigned int			waiting;
 	struct running			jobs[JOBS_MAX];
 	unsigned int			nr_jobs;
+	unsigned int			nr_killed;
 	unsigned int			max_jobs;
+	struct mapped			mapped;
+	unsigned int			nr_dsos;
+	unsigned int			nr_files;
+	bool				full;
+	bool				lost;
+	long				rescan;
 	bool				for_all;
 	bool				runs;
 	unsigned int			ended;
@@ -118,20 +137,6 @@ struct session {
 	unsigned int			cached;
 	unsigned int			late;
 };
-
-/**
- * sframe_printable - make a name of a file, or what is said of it, fit for a terminal
- * @text:	the text, of which all that controls a terminal is replaced
- */
-void sframe_printable(char *text)
-{
-	for (unsigned char *c = (unsigned char *)text; *c; c++) {
-		if (iscntrl(*c))
-			*c = '?';
-		else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
-			*c = c[1] = '?';
-	}
-}
 
 /**
  * session_say - a line on stderr, unless that is to be quiet
@@ -154,14 +159,6 @@ void session_say(const struct session *session, const char *format, ...)
 	free(line);
 }
 
-static long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int compare_ids(const void *a, const void *b)
 {
 	return memcmp(&((const struct dso *)a)->id, &((const struct dso *)b)->id,
@@ -178,12 +175,26 @@ static int compare_files(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* a new entry, in a tree; NULL if there is one, or no memory. */
+/* Anybody can map any number of files. */
+static void session_full(struct session *session)
+{
+	if (!session->full)
+		session_say(session, "there are more than %u files, and others have no section",
+			    FILES_MAX);
+	session->full = true;
+}
+
+/* A new entry, in a tree; NULL if there is one, or no room, or no memory. */
 static struct dso *dso_new(struct session *session, const struct build_id *id,
 			   const char *path)
 {
-	struct dso *dso = calloc(1, sizeof(*dso)), **place;
+	struct dso *dso, **place;
 
+	if (session->nr_dsos == FILES_MAX) {
+		session_full(session);
+		return NULL;
+	}
+	dso = calloc(1, sizeof(*dso));
 	if (!dso)
 		return NULL;
 	dso->id = *id;
@@ -193,8 +204,10 @@ static struct dso *dso_new(struct session *session, const struct build_id *id,
 		goto free;
 	place = id->size ? tsearch(dso, &session->dsos, compare_ids) :
 			   tsearch(dso, &session->paths, compare_paths);
-	if (place && *place == dso)
+	if (place && *place == dso) {
+		session->nr_dsos++;
 		return dso;
+	}
 free:
 	free(dso->path);
 	free(dso);
@@ -254,118 +267,21 @@ static void dso_add(struct session *session, struct dso *dso, int section)
 /* Into the tree for what was seen. */
 static void session_see(struct session *session, const char *file)
 {
-	char **place, *copy = file ? strdup(file) : NULL;
+	char **place, *copy;
 
+	copy = file && session->nr_files < FILES_MAX ? strdup(file) : NULL;
 	place = copy ? tsearch(copy, &session->files, compare_files) : NULL;
-	if (!place || *place != copy)
+	if (place && *place == copy)
+		session->nr_files++;
+	else
 		free(copy);
 }
 
-/**
- * sframe_open_in - open what users name, if it is an ordinary file
- * @root:	where absolute names begin, as those of a container do
- * @path:	the name
- *
- * Return: the file, to be read; -1 if there is none.
- */
-int sframe_open_in(const char *root, const char *path)
+static void session_queue(struct session *session, struct dso *dso,
+			  const struct mapped_file *file)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found, fd = -1;
-	char name[32];
-	struct stat st;
-
-	found = at < 0 ? -1 : syscall(SYS_openat2, at, path, &how, sizeof(how));
-	if (at >= 0)
-		close(at);
-	if (found < 0)
-		return -1;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
-	/* Who has a lease of it would keep us waiting. */
-	if (!fstat(found, &st) && S_ISREG(st.st_mode))
-		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	close(found);
-	return fd;
-}
-
-/*
- * The build-id of somebody else's file may be that of any other. So what is made of it is
- * not kept; and as root's sections are for all tasks, it is good for what root runs only.
- * Root of a container is root.
- */
-static bool is_own(int fd)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && (!st.st_uid || st.st_uid == geteuid()) &&
-	       !(st.st_mode & 002);
-}
-
-/* Is it what we have by that name, and not what a container has? */
-static bool is_here(int fd, const char *path)
-{
-	int here = sframe_open_in("/", path);
-	struct stat st, ours;
-	bool same;
-
-	if (here < 0)
-		return false;
-	same = !fstat(fd, &st) && !fstat(here, &ours) &&
-	       st.st_dev == ours.st_dev && st.st_ino == ours.st_ino;
-	close(here);
-	return same;
-}
-
-/*
- * The file of a mapping, by the name that it has for its task; which may be gone with its
- * file system, while we have it by the same name. Returns the file, and what it is; or
- * -ENOENT if it is gone, or another error, and the reason, which is nothing if it is no
- * file to convert.
- */
-static int mapping_open(const struct session *session, const struct mapping *mapping,
-			struct build_id *id, bool *has_sframe, char *message)
-{
-	int error = -ENOENT;
-	char root[32];
-
-	snprintf(message, SFRAME_MESSAGE, "is not there any more");
-	for (int here = !mapping->pid; here < 2; here++) {
-		int fd, ret;
-
-		snprintf(root, sizeof(root), "/proc/%d/root", mapping->pid);
-		fd = sframe_open_in(here ? "/" : root, mapping->path);
-		if (fd < 0)
-			continue;
-		error = -EACCES;
-		if (session->for_all && session->options.running && !is_own(fd)) {
-			snprintf(message, SFRAME_MESSAGE, "belongs to somebody else");
-			close(fd);
-			continue;
-		}
-		ret = file_build_id(fd, id, has_sframe, message);
-		if (ret) {
-			/* What has a build-id was a program to the kernel, if not to us. */
-			if (!mapping->id.size)
-				message[0] = '\0';
-		} else if (mapping->id.size && memcmp(id, &mapping->id, sizeof(*id))) {
-			snprintf(message, SFRAME_MESSAGE, "is another file by now");
-		} else {
-			return fd;
-		}
-		close(fd);
-	}
-	*id = mapping->id;
-	*has_sframe = false;
-	return error;
-}
-
-static void session_queue(struct session *session, struct dso *dso, int fd,
-			  const char *path)
-{
-	dso->file = fd;
-	dso->own = is_own(fd) && is_here(fd, path);
+	dso->file = file->fd;
+	dso->own = file->own;
 	dso->next = NULL;
 	*session->end = dso;
 	session->end = &dso->next;
@@ -391,61 +307,86 @@ static struct dso *session_new_dso(struct session *session, const struct build_i
 	return dso_new(session, id, path);
 }
 
-static void session_found(void *data, const struct mapping *mapping)
+/* What is to be done about a file that was met now, or found after all. */
+static void dso_found(struct session *session, struct dso *dso, struct mapped_file *file,
+		      int section)
+{
+	if (section >= 0) {
+		dso_add(session, dso, section);
+	} else if (file->fd < 0) {
+		dso->again = file->error != -EIO && (file->id.size || file->error == -ENOENT);
+		dso_lose(session, dso, "%s", file->message);
+	} else if (file->has_sframe) {
+		dso_keep(dso);
+	} else if (!file->id.size) {
+		dso_lose(session, dso, "has no build-id");
+	} else {
+		dso_keep(dso);
+		session_queue(session, dso, file);
+		file->fd = -1;
+	}
+}
+
+/* Is there nothing to find out about it any more? */
+static bool session_knows(const struct session *session, const struct mapping *mapping)
 {
 	const struct dso key = { .id = mapping->id, .path = (char *)mapping->path };
-	char message[SFRAME_MESSAGE] = "";
-	struct session *session = data;
-	struct build_id id = mapping->id;
-	struct dso *dso, **known;
-	bool has_sframe = false;
-	int fd = -1, section;
+	struct dso **known = key.id.size ? tfind(&key, &session->dsos, compare_ids) : NULL;
 
-	known = id.size ? tfind(&key, &session->dsos, compare_ids) : NULL;
-	if (known && !(*known)->again)
+	if (known)
+		return !(*known)->again;
+	/* What hung once is not asked again. */
+	known = tfind(&key, &session->paths, compare_paths);
+	if (known && (*known)->hangs)
+		return true;
+	return mapping->file && tfind(mapping->file, &session->files, compare_files);
+}
+
+static void session_found(void *data, const struct mapping *mapping)
+{
+	const struct dso key = { .path = (char *)mapping->path };
+	struct mapped_file file = { .fd = -1, .id = mapping->id };
+	struct session *session = data;
+	struct dso *dso, **known;
+	int section;
+
+	if (session_knows(session, mapping))
 		return;
-	if (mapping->file && tfind(mapping->file, &session->files, compare_files))
+	if (session->nr_dsos == FILES_MAX) {
+		session_full(session);
 		return;
-	section = session_cached(session, &id);
+	}
+	section = session_cached(session, &file.id);
 	if (section < 0)
-		fd = mapping_open(session, mapping, &id, &has_sframe, message);
-	if (fd >= 0 && !mapping->id.size)
-		section = session_cached(session, &id);
+		mapped_open(&session->mapped, mapping,
+			    session->for_all && session->options.running, &file);
+	if (file.fd >= 0 && !mapping->id.size)
+		section = session_cached(session, &file.id);
 	/* Who had it may have ended, and others not. */
-	if (fd != -ENOENT) {
+	if (file.error != -ENOENT) {
 		session_see(session, mapping->file);
 		known = tfind(&key, &session->paths, compare_paths);
 		if (known && (*known)->again)
 			dso_keep(*known);
 	}
 
-	dso = section < 0 && fd < 0 && !message[0] ? NULL :
-		session_new_dso(session, &id, mapping->path);
-	if (!dso) {
-		/* It is known, or nothing that could have a section. */
-	} else if (section >= 0) {
-		dso_add(session, dso, section);
-	} else if (fd < 0) {
-		dso->again = id.size || fd == -ENOENT;
-		dso_lose(session, dso, "%s", message);
-	} else if (has_sframe) {
-		dso_keep(dso);
-	} else if (!id.size) {
-		dso_lose(session, dso, "has no build-id");
-	} else {
-		dso_keep(dso);
-		session_queue(session, dso, fd, mapping->path);
-		fd = -1;
+	/* Otherwise it is known, or nothing that could have a section. */
+	dso = section < 0 && file.fd < 0 && !file.message[0] ? NULL :
+		session_new_dso(session, &file.id, mapping->path);
+	if (dso) {
+		dso->hangs = file.error == -EIO;
+		dso_found(session, dso, &file, section);
 	}
 	if (section >= 0)
 		close(section);
-	if (fd >= 0)
-		close(fd);
+	if (file.fd >= 0)
+		close(file.fd);
 }
 
 static void session_start_jobs(struct session *session)
 {
-	while (session->queue && session->nr_jobs < session->max_jobs) {
+	while (session->queue && session->nr_jobs < JOBS_MAX &&
+	       session->nr_jobs - session->nr_killed < session->max_jobs) {
 		struct running *running = &session->jobs[session->nr_jobs];
 		struct dso *dso = session->queue;
 		int ret;
@@ -454,14 +395,36 @@ static void session_start_jobs(struct session *session)
 		if (!session->queue)
 			session->end = &session->queue;
 		session->waiting--;
-		running->dso = dso;
+		*running = (struct running) { .dso = dso };
 		ret = job_start(&running->job, dso->file);
 		close(dso->file);
 		dso->file = -1;
-		if (ret)
+		if (ret) {
 			dso_lose(session, dso, "cannot be converted: %s", strerror(-ret));
-		else
-			session->nr_jobs++;
+			continue;
+		}
+		blocked_begin(&running->blocked, running->job.pid);
+		session->nr_jobs++;
+	}
+}
+
+/*
+ * Kill what waits for a file system that does not answer. It may be that it cannot be
+ * killed: nobody waits for it, and what is there to be converted has its place.
+ */
+static void session_kill_blocked(struct session *session)
+{
+	for (unsigned int i = 0; i < session->nr_jobs; i++) {
+		struct running *running = &session->jobs[i];
+
+		if (!running->killed)
+			blocked_look(&running->blocked);
+		if (running->killed || running->blocked.ms < BLOCKED_MAX)
+			continue;
+		kill(running->job.pid, SIGKILL);
+		running->killed = true;
+		session->nr_killed++;
+		dso_lose(session, running->dso, "is on a file system that does not answer");
 	}
 }
 
@@ -470,9 +433,16 @@ static void session_end_job(struct session *session, struct running *running)
 	struct dso *dso = running->dso;
 	char message[SFRAME_MESSAGE];
 	int section = job_end(&running->job, message), kept;
+	bool killed = running->killed;
 
 	*running = session->jobs[--session->nr_jobs];
 	session->ended++;
+	if (killed) {
+		session->nr_killed--;
+		if (section >= 0)
+			close(section);
+		return;
+	}
 	if (section < 0) {
 		dso_lose(session, dso, "%s", message);
 		return;
@@ -495,6 +465,16 @@ static void session_end_job(struct session *session, struct running *running)
 		dso->late = now_ms() - dso->since + 1;
 }
 
+/* Whoever maps much makes that events are lost, and not that nothing else is done. */
+static void session_rescan(struct session *session)
+{
+	long begin = now_ms();
+
+	session->lost = false;
+	watch_rescan(session->options.pids, session->options.nr_pids, session_found, session);
+	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
+}
+
 /* Wait for something to do, and do it. Returns true when @until has happened. */
 static bool session_step(struct session *session, struct pollfd until, int timeout)
 {
@@ -510,8 +490,9 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		fds[nr++] = (struct pollfd) {
 			.fd = watch_fd(session->watch, i), .events = POLLIN
 		};
-	if (timeout < 0 && watch_has_ended(session->watch))
-		timeout = PAUSE;
+	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost ||
+			    session->nr_jobs > session->nr_killed))
+		timeout = TICK;
 	ready = poll(fds, nr, timeout);
 	if (ready < 0)
 		return errno != EINTR;
@@ -524,16 +505,18 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		if (fds[i].revents)
 			session_end_job(session, &session->jobs[i - 1]);
 	}
+	session_kill_blocked(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
-		watch_rescan(session->options.pids, session->options.nr_pids, session_found,
-			     session);
+		session->lost = true;
+	if (session->lost && now_ms() >= session->rescan)
+		session_rescan(session);
 	return !!fds[0].revents;
 }
 
 /* Once, or on a terminal each time. */
 static void session_progress(const struct session *session, unsigned int done, bool first)
 {
-	unsigned int all = done + session->waiting + session->nr_jobs;
+	unsigned int all = done + session->waiting + session->nr_jobs - session->nr_killed;
 
 	if (session->options.quiet)
 		return;
@@ -542,6 +525,23 @@ static void session_progress(const struct session *session, unsigned int done, b
 			done, all);
 	else if (first)
 		session_say(session, "%u files are converted for the first time", all);
+}
+
+/*
+ * Is there nothing to wait for any more? At the start that is so as well if nothing goes on:
+ * what waits is to run, and some files have no section for the time being.
+ */
+static bool session_is_done(const struct session *session)
+{
+	unsigned int going = session->nr_jobs - session->nr_killed, stuck = 0;
+	bool startable = session->nr_jobs < JOBS_MAX && going < session->max_jobs;
+
+	for (unsigned int i = 0; !session->runs && i < session->nr_jobs; i++) {
+		const struct running *running = &session->jobs[i];
+
+		stuck += !running->killed && running->blocked.row >= OPEN_BLOCKED_MAX;
+	}
+	return going == stuck && (!session->queue || !startable);
 }
 
 /**
@@ -556,8 +556,8 @@ void session_convert(struct session *session, int fd)
 	long next = now_ms() + PATIENCE;
 	bool first = true;
 
-	while (session->queue || session->nr_jobs) {
-		if (session_step(session, until, PAUSE))
+	while (!session_is_done(session)) {
+		if (session_step(session, until, TICK))
 			break;
 		if (now_ms() < next)
 			continue;
@@ -581,8 +581,16 @@ void session_run(struct session *session, int fd)
 	const struct pollfd until = { .fd = fd, .events = POLLIN };
 
 	session->runs = true;
+	/* For those that were not waited for. */
+	for (struct dso *dso = session->queue; dso; dso = dso->next)
+		dso->since = now_ms();
+	for (unsigned int i = 0; i < session->nr_jobs; i++)
+		session->jobs[i].dso->since = now_ms();
 	while (!session_step(session, until, -1))
 		;
+	/* What was mapped since the last time, by those that are still there. */
+	if (session->lost)
+		session_rescan(session);
 	/* For those that nobody waited for. */
 	session->late = session->waiting + session->nr_jobs;
 	for (struct dso *dso = session->queue; dso; dso = dso->next)
@@ -747,8 +755,9 @@ struct session *session_new(const struct sframe_session_options *options, char *
 		session_free(session);
 		return NULL;
 	}
-	if (options->program)
-		needed_files(options->program, session_found, session);
+	if (options->program && !needed_files(options->program, session_found, session))
+		session_say(session, "%s is on a file system that does not answer",
+			    options->program);
 	if (options->running)
 		watch_scan(options->pids, options->nr_pids, session_found, session);
 	if (session->cache >= 0)
@@ -769,11 +778,14 @@ void session_free(struct session *session)
 	for (unsigned int i = 0; i < session->nr_jobs; i++) {
 		int section;
 
+		if (session->jobs[i].killed)
+			continue;
 		kill(session->jobs[i].job.pid, SIGKILL);
 		section = job_end(&session->jobs[i].job, message);
 		if (section >= 0)
 			close(section);
 	}
+	mapped_end(&session->mapped);
 	watch_free(session->watch);
 	if (session->cache >= 0)
 		close(session->cache);

@@ -97,7 +97,78 @@ void watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void 
 
 /* needed.c: what a program needs */
 
-void needed_files(const char *program, watch_fn found, void *data);
+bool needed_files(const char *program, watch_fn found, void *data);
+
+/* blocked.c: processes that wait for others' files */
+
+/* How often to look, in ms. */
+#define TICK		100
+
+/* For how long a conversion may be blocked, and a file may take to be opened, in ms. */
+#ifndef BLOCKED_MAX
+#define BLOCKED_MAX	100000
+#endif
+#define OPEN_BLOCKED_MAX (BLOCKED_MAX / 10)
+
+/**
+ * struct blocked - for how long a process was blocked
+ * @pid:	the process
+ * @cpu:	what it had used at the last tick, in ns
+ * @tick:	when that was, in ms
+ * @ms:		the ticks in which it was blocked, in ms
+ * @row:	those since it went on last, in ms
+ */
+struct blocked {
+	pid_t		pid;
+	u64		cpu;
+	long		tick;
+	unsigned int	ms;
+	unsigned int	row;
+};
+
+long now_ms(void);
+void blocked_begin(struct blocked *blocked, pid_t pid);
+void blocked_count(struct blocked *blocked, char state, u64 cpu);
+void blocked_look(struct blocked *blocked);
+bool blocked_wait(pid_t pid, int fd, unsigned int max);
+
+/* mapped.c: files of mappings */
+
+/**
+ * struct mapped - a process that opens files
+ * @pid:	the process, 0 if there is none
+ * @socket:	to talk to it
+ * @hangs:	it does not answer
+ * @strikes:	how many did not
+ */
+struct mapped {
+	pid_t		pid;
+	int		socket;
+	bool		hangs;
+	unsigned int	strikes;
+};
+
+/**
+ * struct mapped_file - the file of a mapping
+ * @fd:		the file, -1 if there is none
+ * @error:	why there is none, an error of errno.h, negative
+ * @id:		its build-id
+ * @has_sframe:	it has a section itself
+ * @own:	what is made of it may be believed later
+ * @message:	why there is none
+ */
+struct mapped_file {
+	int		fd;
+	int		error;
+	struct build_id	id;
+	bool		has_sframe;
+	bool		own;
+	char		message[SFRAME_MESSAGE];
+};
+
+int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
+		struct mapped_file *file);
+void mapped_end(struct mapped *mapped);
 
 /* session.c: all of it together */
 

@@ -284,6 +284,22 @@ bool watch_read(struct watch *watch, watch_fn found, void *data)
 	return all;
 }
 
+/* In names /proc has this for the end of a line, and all else as it is. */
+static void unescape(char *name)
+{
+	char *to = name;
+
+	for (const char *from = name; *from; from++) {
+		*to = *from;
+		if (!strncmp(from, "\\012", 4)) {
+			*to = '\n';
+			from += 3;
+		}
+		to++;
+	}
+	*to = '\0';
+}
+
 /* What /proc says of it: device, inode and name are what a file is known by there. */
 static void scan_process(pid_t pid, watch_fn found, void *data)
 {
@@ -304,6 +320,7 @@ static void scan_process(pid_t pid, watch_fn found, void *data)
 		if (sscanf(line, "%*s %*2c%c%*s %*s %n%*s %*s %n", &x, &file, &at) != 1 ||
 		    x != 'x' || !at || !IS_FILE(line + at))
 			continue;
+		unescape(line + at);
 		mapping.file = line + file;
 		mapping.path = line + at;
 		found(data, &mapping);

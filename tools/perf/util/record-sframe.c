@@ -133,6 +133,8 @@ int record_sframe__wait(struct record_sframe *sframe, bool (*stop)(void))
 	ret = sframe_server_wait(&sframe->server, stop, message);
 	if (ret < 0)
 		pr_warning("WARNING: no SFrame sections for files that have none: %s\n", message);
+	else if (message[0])
+		pr_warning("WARNING: %s\n", message);
 	sframe->given_up = ret;
 	return ret > 0 ? -EINTR : 0;
 }

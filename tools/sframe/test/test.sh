@@ -580,6 +580,7 @@ else
 	skip "install: links of others" "only root makes them"
 fi
 check "install: refused" no_install
+check "sessions: a server and who asks it" "$bin/server"
 check "fuzz" fuzz
 check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * For how long a process has waited that reads files: on a file system whose server is gone
+ * a system call may never return.
+ *
+ * Time counts in ticks in which the process was seen to wait and used no CPU. So no time
+ * counts in which it could not run: because others did, because it was stopped, or because
+ * the machine was. A tick counts no more than its length, however late it comes.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "session.h"
+
+/* In ms, since some time. */
+long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* What it has used so far, in ns; 0 if that is not known. */
+static u64 cpu_time(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return used.tv_sec * 1000000000ULL + used.tv_nsec;
+}
+
+/* As in /proc: R if it runs or could, T if it is stopped; 0 if that is not known. */
+static char process_state(pid_t pid)
+{
+	char path[32], stat[128], *behind = NULL, state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* The name, which is short, may have anything in it. */
+	if (fgets(stat, sizeof(stat), file))
+		behind = strrchr(stat, ')');
+	if (behind)
+		sscanf(behind, ") %c", &state);
+	fclose(file);
+	return state;
+}
+
+/**
+ * blocked_begin - begin to count
+ * @blocked:	the count, set
+ * @pid:	the process, which nobody else waits for
+ */
+void blocked_begin(struct blocked *blocked, pid_t pid)
+{
+	*blocked = (struct blocked) { .pid = pid, .tick = now_ms() };
+}
+
+/**
+ * blocked_count - count a tick
+ * @blocked:	the count
+ * @state:	of the process, as /proc has it
+ * @cpu:	what it has used so far, in ns
+ *
+ * What has ended goes on no more than what waits.
+ */
+void blocked_count(struct blocked *blocked, char state, u64 cpu)
+{
+	if (cpu != blocked->cpu) {
+		blocked->row = 0;
+	} else if (state == 'S' || state == 'D' || state == 'Z') {
+		blocked->ms += TICK;
+		blocked->row += TICK;
+	}
+	blocked->cpu = cpu;
+}
+
+/**
+ * blocked_look - bring the count up to date, which is to be done each tick
+ * @blocked:	the count
+ */
+void blocked_look(struct blocked *blocked)
+{
+	long now = now_ms();
+
+	if (now - blocked->tick < TICK)
+		return;
+	blocked->tick = now;
+	blocked_count(blocked, process_state(blocked->pid), cpu_time(blocked->pid));
+}
+
+/**
+ * blocked_wait - wait for what a process writes
+ * @pid:	the process
+ * @fd:		where that can be read
+ * @max:	for how long it may hang, in ms
+ *
+ * Return: true if there is something to read, or the end of it.
+ */
+bool blocked_wait(pid_t pid, int fd, unsigned int max)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	struct blocked blocked;
+
+	blocked_begin(&blocked, pid);
+	do {
+		if (poll(&ready, 1, TICK) > 0)
+			return true;
+		blocked_look(&blocked);
+	} while (blocked.row < max);
+	return false;
+}

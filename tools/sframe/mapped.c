@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files that tasks have mapped: open them, and look what they are.
+ *
+ * A process of its own does this, one file after the other. Files are whatever somebody has
+ * written, on whatever file system: one that libelf fails on, or that does not answer, costs
+ * that process, and a new one goes on with the next file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "session.h"
+
+/**
+ * struct request - a mapping
+ * @pid:	as of it
+ * @id:		likewise
+ * @own:	others' files are no good
+ * @path:	as of it
+ */
+struct request {
+	pid_t		pid;
+	struct build_id	id;
+	bool		own;
+	char		path[PATH_MAX];
+};
+
+/**
+ * sframe_open_in - open what users name, if it is an ordinary file
+ * @root:	where absolute names begin, as those of a container do
+ * @path:	the name
+ *
+ * Return: the file, to be read; -1 if there is none.
+ */
+int sframe_open_in(const char *root, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found, fd = -1;
+	char name[32];
+	struct stat st;
+
+	found = at < 0 ? -1 : syscall(SYS_openat2, at, path, &how, sizeof(how));
+	if (at >= 0)
+		close(at);
+	if (found < 0)
+		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
+	/* Who has a lease of it would keep us waiting. */
+	if (!fstat(found, &st) && S_ISREG(st.st_mode))
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	close(found);
+	return fd;
+}
+
+/*
+ * The build-id of somebody else's file may be that of any other. So what is made of it is
+ * not kept; and as root's sections are for all tasks, it is good for what root runs only.
+ * Root of a container is root.
+ */
+static bool is_own(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (!st.st_uid || st.st_uid == geteuid()) &&
+	       !(st.st_mode & 002);
+}
+
+/* Is it what we have by that name, and not what a container has? */
+static bool is_here(int fd, const char *path)
+{
+	int here = sframe_open_in("/", path);
+	struct stat st, ours;
+	bool same;
+
+	if (here < 0)
+		return false;
+	same = !fstat(fd, &st) && !fstat(here, &ours) &&
+	       st.st_dev == ours.st_dev && st.st_ino == ours.st_ino;
+	close(here);
+	return same;
+}
+
+/*
+ * The file of a mapping, by the name that it has for its task; which may be gone with its
+ * file system, while we have it by the same name.
+ */
+static int request_open(const struct request *request, struct mapped_file *file)
+{
+	char root[32];
+
+	file->error = -ENOENT;
+	snprintf(file->message, SFRAME_MESSAGE, "is not there any more");
+	for (int here = !request->pid; here < 2; here++) {
+		int fd, ret;
+
+		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
+		fd = sframe_open_in(here ? "/" : root, request->path);
+		if (fd < 0)
+			continue;
+		file->error = -EACCES;
+		if (request->own && !is_own(fd)) {
+			snprintf(file->message, SFRAME_MESSAGE, "belongs to somebody else");
+			close(fd);
+			continue;
+		}
+		ret = file_build_id(fd, &file->id, &file->has_sframe, file->message);
+		if (ret) {
+			/* What has a build-id was a program to the kernel, if not to us. */
+			if (!request->id.size)
+				file->message[0] = '\0';
+		} else if (request->id.size &&
+			   memcmp(&file->id, &request->id, sizeof(request->id))) {
+			snprintf(file->message, SFRAME_MESSAGE, "is another file by now");
+		} else {
+			file->own = is_own(fd) && is_here(fd, request->path);
+			file->error = 0;
+			return fd;
+		}
+		close(fd);
+	}
+	file->id = request->id;
+	file->has_sframe = false;
+	return -1;
+}
+
+/* Answer with @file, and the descriptor if that is one. */
+static int send_file(int socket, struct mapped_file *file, int fd)
+{
+	struct iovec bytes = { .iov_base = file, .iov_len = sizeof(*file) };
+	union {
+		char		space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr	header;
+	} control = {};
+	struct msghdr message = { .msg_iov = &bytes, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		message.msg_control = control.space;
+		message.msg_controllen = sizeof(control.space);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
+	}
+	return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(*file) ? 0 : -1;
+}
+
+static int receive_file(int socket, struct mapped_file *file)
+{
+	struct iovec bytes = { .iov_base = file, .iov_len = sizeof(*file) };
+	union {
+		char		space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr	header;
+	} control = {};
+	struct msghdr message = {
+		.msg_iov = &bytes, .msg_iovlen = 1,
+		.msg_control = control.space, .msg_controllen = sizeof(control.space),
+	};
+	int fd = -1;
+
+	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof(*file))
+		return -1;
+	if (message.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(&control.header), sizeof(int));
+	file->fd = fd;
+	return 0;
+}
+
+static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
+{
+	const int ours = STDERR_FILENO + 1;
+	static struct request request;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || dup2(socket, ours) < 0)
+		_exit(1);
+	syscall(SYS_close_range, ours + 1, ~0U, 0);
+	while (recv(ours, &request, sizeof(request), 0) == sizeof(request)) {
+		struct mapped_file file = {};
+		int fd = request_open(&request, &file);
+
+		if (send_file(ours, &file, fd))
+			break;
+		if (fd >= 0)
+			close(fd);
+	}
+	_exit(0);
+}
+
+static int mapped_start(struct mapped *mapped)
+{
+	pid_t parent = getpid();
+	int sockets[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return -1;
+	mapped->pid = fork();
+	if (!mapped->pid)
+		mapped_main(sockets[1], parent);
+	close(sockets[1]);
+	if (mapped->pid < 0) {
+		close(sockets[0]);
+		mapped->pid = 0;
+		return -1;
+	}
+	mapped->socket = sockets[0];
+	return 0;
+}
+
+/**
+ * mapped_end - end the process that opens files
+ * @mapped:	which; a new one starts when it is needed
+ *
+ * Whatever it waits for, this does not: where it cannot be killed it is left alone.
+ */
+void mapped_end(struct mapped *mapped)
+{
+	if (!mapped->pid)
+		return;
+	close(mapped->socket);
+	kill(mapped->pid, SIGKILL);
+	/* It mostly can be killed, but not soon if the CPU is busy. */
+	for (int tries = 0; mapped->hangs && tries < 10; tries++) {
+		if (waitpid(mapped->pid, NULL, WNOHANG))
+			break;
+		poll(NULL, 0, 10);
+	}
+	if (!mapped->hangs)
+		waitpid(mapped->pid, NULL, 0);
+	mapped->pid = 0;
+}
+
+/* One that hangs may be one of many, which are not waited for as long as the first. */
+static unsigned int patience(const struct mapped *mapped)
+{
+	unsigned int max = mapped->strikes > 16 ? 0 : OPEN_BLOCKED_MAX >> mapped->strikes;
+
+	return max < TICK ? TICK : max;
+}
+
+static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
+		       struct mapped_file *file)
+{
+	snprintf(file->message, SFRAME_MESSAGE, "%s", mapped->hangs ?
+		 "is on a file system that does not answer" : "breaks libelf");
+	if (mapped->hangs)
+		mapped->strikes++;
+	mapped_end(mapped);
+	mapped->hangs = false;
+	file->id = mapping->id;
+	file->has_sframe = false;
+	file->error = -EIO;
+	file->fd = -1;
+	return -1;
+}
+
+/**
+ * mapped_open - open the file of a mapping
+ * @mapped:	the process that does it, which starts if there is none
+ * @mapping:	what is mapped
+ * @own:	others' files are no good
+ * @file:	set: the file, and what it is; or -ENOENT if it is gone, or another error, and
+ *		the reason, which is nothing if it is no file to convert
+ *
+ * Return: 0, or -1 if there is no file.
+ */
+int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
+		struct mapped_file *file)
+{
+	struct request request = { .pid = mapping->pid, .id = mapping->id, .own = own };
+
+	*file = (struct mapped_file) { .fd = -1, .error = -ENOENT, .id = mapping->id };
+	if (snprintf(request.path, sizeof(request.path), "%s", mapping->path) >=
+	    (int)sizeof(request.path)) {
+		snprintf(file->message, SFRAME_MESSAGE, "has a name that is too long");
+		return -1;
+	}
+	/* It may have ended since the last file. */
+	if (mapped->pid && send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0)
+		mapped_end(mapped);
+	if (!mapped->pid &&
+	    (mapped_start(mapped) ||
+	     send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0)) {
+		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
+		return -1;
+	}
+	mapped->hangs = !blocked_wait(mapped->pid, mapped->socket, patience(mapped));
+	if (mapped->hangs || receive_file(mapped->socket, file))
+		return mapped_fail(mapped, mapping, file);
+	return file->fd < 0 ? -1 : 0;
+}

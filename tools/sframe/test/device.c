@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A stand-in for device.c, for tests of sessions on kernels that take no sections: what is
+ * handed in is a line of a file, which SFRAME_DEVICE names.
+ *
+ * Everything but the kernel's answer is as it is with the device.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "session.h"
+
+int device_look(void)
+{
+	return getenv("SFRAME_DEVICE") ? 0 : -ENOENT;
+}
+
+int device_open(void)
+{
+	const char *device = getenv("SFRAME_DEVICE");
+
+	if (!device)
+		errno = ENOENT;
+	return !device ? -1 : open(device, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+bool device_is_for_all(void)
+{
+	return getenv("SFRAME_FOR_ALL");
+}
+
+int device_add(int device, const struct build_id *id, int section)
+{
+	char line[2 * UNWIND_SFRAME_BUILD_ID_MAX + 32], *at = line;
+	struct stat st;
+
+	if (fstat(section, &st))
+		return -errno;
+	if (!st.st_size)
+		return -EINVAL;
+	for (u32 i = 0; i < id->size; i++)
+		at += sprintf(at, "%02x", id->bytes[i]);
+	sprintf(at, " %lld\n", (long long)st.st_size);
+	return dprintf(device, "%s", line) < 0 ? -errno : 0;
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * server: what a profiler hears of a server that does well, dies, cannot write, or hangs; and
+ * which time counts in which a process is blocked. Results in TAP.
+ *
+ * The session is a stand-in, so each happens where it is to happen.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session.h"
+
+/* Where a server has its end of the socket. */
+#define SOCKET	3
+
+/* More than the socket and stdio have room for. */
+#define MANY	5000
+
+static enum { GOOD, DIES, CANNOT_WRITE, HANGS, FAILS } does;
+static unsigned int nr, bad, seen;
+
+static void check(bool good, const char *name)
+{
+	printf("%sok %u - %s\n", good ? "" : "not ", ++nr, name);
+	bad += !good;
+}
+
+int device_look(void)
+{
+	return 0;
+}
+
+struct session *session_new(const struct sframe_session_options *options, char *message)
+{
+	(void)options;
+	if (does == HANGS)
+		pause();
+	strcpy(message, "it fails");
+	return does == FAILS ? NULL : (struct session *)&does;
+}
+
+static int swap_socket(int with)
+{
+	int former = dup(SOCKET);
+
+	dup2(with, SOCKET);
+	return former;
+}
+
+void session_missed(struct session *session, sframe_missed_fn missed, void *data)
+{
+	int socket = -1;
+
+	(void)session;
+	for (unsigned int i = 0; i < MANY; i++) {
+		if (does == DIES && i == MANY / 2) {
+			fflush(data);
+			raise(SIGKILL);
+		}
+		if (does == CANNOT_WRITE && i == MANY / 2)
+			socket = swap_socket(open("/dev/full", O_WRONLY));
+		missed(data, "/e\n\033l/m", i % 2, "eml: is a name\n");
+	}
+	/* From here on it can. */
+	if (socket >= 0)
+		swap_socket(socket);
+}
+
+void session_convert(struct session *session, int fd)
+{
+	(void)session;
+	(void)fd;
+}
+
+void session_run(struct session *session, int fd)
+{
+	char end;
+
+	(void)session;
+	(void)!read(fd, &end, 1);
+}
+
+void session_summary(const struct session *session)
+{
+	(void)session;
+}
+
+void session_free(struct session *session)
+{
+	(void)session;
+}
+
+static void missed(void *data, const char *path, bool late, const char *why)
+{
+	(void)data;
+	if (strcmp(path, "/e\n\033l/m") || strcmp(why, "eml: is a name\n") || late != seen % 2)
+		exit(1);
+	seen++;
+}
+
+/* Returns what sframe_server_end() does, if the wait before returned what is wanted. */
+static int serve(int how, int wanted, char *message)
+{
+	struct sframe_session_options options = {};
+	struct sframe_server server;
+	int waited;
+
+	does = how;
+	seen = 0;
+	if (sframe_server_start(&server, &options))
+		return -2;
+	waited = sframe_server_wait(&server, NULL, message);
+	return sframe_server_end(&server, missed, NULL) + 10 * (waited != wanted);
+}
+
+/* The descriptors of standard streams are not what a server gets. */
+static bool closed_streams(void)
+{
+	int out = dup(1), err = dup(2), ret;
+	char message[SFRAME_MESSAGE];
+
+	close(0);
+	close(1);
+	close(2);
+	ret = serve(GOOD, 0, message);
+	dup2(out, 1);
+	dup2(err, 2);
+	return !ret && seen == MANY;
+}
+
+static void check_blocked(void)
+{
+	struct blocked blocked;
+
+	blocked_begin(&blocked, getpid());
+	for (int i = 0; i < 10; i++) {
+		blocked_count(&blocked, 'R', 0);
+		blocked_count(&blocked, 'T', 0);
+		blocked_count(&blocked, 't', 0);
+		blocked_count(&blocked, 0, 0);
+	}
+	check(!blocked.ms && !blocked.row, "who cannot run is not blocked");
+	blocked_count(&blocked, 'D', 0);
+	blocked_count(&blocked, 'S', 0);
+	check(blocked.ms == 2 * TICK && blocked.row == 2 * TICK, "who waits is blocked");
+	blocked_count(&blocked, 'D', 1);
+	check(blocked.ms == 2 * TICK && !blocked.row, "who goes on does not hang");
+	blocked_count(&blocked, 'D', 1);
+	check(blocked.ms == 3 * TICK && blocked.row == TICK, "time adds up");
+
+	/* However late that is, it is one tick at most, and this process runs. */
+	blocked_begin(&blocked, getpid());
+	blocked.tick -= 1000 * TICK;
+	blocked_look(&blocked);
+	check(!blocked.ms, "the first tick of a process that runs");
+}
+
+int main(void)
+{
+	char message[SFRAME_MESSAGE];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	check(!serve(GOOD, 0, message) && seen == MANY && !message[0], "a whole list");
+	check(serve(DIES, 0, message) == -1 && seen < MANY, "a server that dies in its list");
+	check(serve(CANNOT_WRITE, 0, message) == -1 && seen < MANY,
+	      "a server that cannot write its list");
+	check(serve(HANGS, 0, message) == -1 && strstr(message, "does not answer"),
+	      "a server that hangs");
+	check(serve(FAILS, -1, message) == -1 && !strcmp(message, "it fails"),
+	      "a server that fails");
+	check(closed_streams(), "closed streams");
+	check_blocked();
+	printf("1..%u\n", nr);
+	return !!bad;
+}

@@ -2,15 +2,23 @@
 /*
  * sframe run: a command for the time of which the kernel has sections, for profilers that
  * do not see to that themselves.
+ *
+ * One process has the sections, see server.c, and one is the command. This one starts and
+ * waits: it opens no file that users name, so nothing keeps the command from starting.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,79 +44,259 @@ static void __attribute__((noreturn)) command_main(char **argv, const int go[2])
 		   "%s: cannot be run: %s", argv[0], strerror(errno)));
 }
 
-static int command_status(pid_t pid)
+/*
+ * Of these the command hears, too, if they were for this process alone, and whoever called
+ * it does not want that they are ignored.
+ */
+static const int forwarded[] = {
+	SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
+};
+
+static void forwarded_set(sigset_t *set)
 {
+	struct sigaction action;
+
+	sigemptyset(set);
+	for (unsigned int i = 0; i < sizeof(forwarded) / sizeof(*forwarded); i++) {
+		if (!sigaction(forwarded[i], NULL, &action) && action.sa_handler != SIG_IGN)
+			sigaddset(set, forwarded[i]);
+	}
+}
+
+/**
+ * struct witness - a process that tells signals for the group from those for one process
+ * @pid:	the process, which takes no signal but when it is asked
+ * @socket:	to ask it
+ * @seen:	what it has said, and nobody has used
+ */
+struct witness {
+	pid_t	pid;
+	int	socket;
+	u64	seen;
+};
+
+static void __attribute__((noreturn)) witness_main(int socket, pid_t parent)
+{
+	const struct timespec now = {};
+	sigset_t all;
+	char ask;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "sframe-witness");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	forwarded_set(&all);
+	while (read(socket, &ask, 1) == 1) {
+		u64 seen = 0;
+		int sig;
+
+		while ((sig = sigtimedwait(&all, NULL, &now)) > 0)
+			seen |= 1ULL << sig;
+		if (write(socket, &seen, sizeof(seen)) != sizeof(seen))
+			break;
+	}
+	_exit(0);
+}
+
+/* Without it, signals for the group come twice. */
+static void witness_start(struct witness *witness)
+{
+	pid_t parent = getpid();
+	int sockets[2];
+
+	*witness = (struct witness) { .socket = -1 };
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
+		return;
+	witness->pid = fork();
+	if (!witness->pid)
+		witness_main(sockets[1], parent);
+	close(sockets[1]);
+	witness->socket = sockets[0];
+}
+
+static void witness_end(struct witness *witness)
+{
+	if (witness->socket >= 0)
+		close(witness->socket);
+	if (witness->pid <= 0)
+		return;
+	kill(witness->pid, SIGKILL);
+	waitpid(witness->pid, NULL, 0);
+}
+
+/* Was this signal for all of the group? */
+static bool witness_has(struct witness *witness, int sig)
+{
+	u64 seen, bit = 1ULL << sig;
+
+	/*
+	 * The kernel changes no group while a signal is on its way to one: when this returns
+	 * all have it. It does nothing else.
+	 */
+	if (witness->pid > 0)
+		setpgid(witness->pid, getpgrp());
+	if (witness->pid > 0 && send(witness->socket, "", 1, MSG_NOSIGNAL) == 1 &&
+	    blocked_wait(witness->pid, witness->socket, OPEN_BLOCKED_MAX) &&
+	    read(witness->socket, &seen, sizeof(seen)) == sizeof(seen))
+		witness->seen |= seen;
+	if (!(witness->seen & bit))
+		return false;
+	witness->seen &= ~bit;
+	return true;
+}
+
+/**
+ * struct command - what runs
+ * @pid:	its process, which is there until it is waited for
+ * @pidfd:	the same
+ * @go:		to be written to for its start
+ */
+struct command {
+	pid_t	pid;
+	int	pidfd;
+	int	go;
+};
+
+/* A terminal that hangs up tells the session's leader, and that may be us alone. */
+static void forward_signals(const struct command *command, struct witness *witness, int signals)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+		/* A command that has left the group has heard of nothing. */
+		if (!witness_has(witness, info.ssi_signo) || getpgid(command->pid) != getpgrp())
+			syscall(SYS_pidfd_send_signal, command->pidfd, info.ssi_signo, NULL, 0);
+	}
+}
+
+/* Let it run until it ends. Nobody has waited for it before, so signals are for it alone. */
+static int command_run(const struct command *command)
+{
+	struct pollfd fds[] = { { .events = POLLIN }, { .events = POLLIN } };
+	struct witness witness;
+	sigset_t set, former;
 	int status;
 
-	if (waitpid(pid, &status, 0) != pid)
-		return STATUS_FAILED;
+	witness_start(&witness);
+	forwarded_set(&set);
+	fds[0].fd = command->pidfd;
+	fds[1].fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fds[1].fd < 0)
+		sigemptyset(&set);
+	sigprocmask(SIG_BLOCK, &set, &former);
+	if (write(command->go, "", 1) != 1)
+		kill(command->pid, SIGKILL);
+	/* What has ended it was for this process as well, and is not to come later. */
+	do {
+		poll(fds, 2, -1);
+		forward_signals(command, &witness, fds[1].fd);
+	} while (!fds[0].revents);
+	if (fds[1].fd >= 0)
+		close(fds[1].fd);
+	witness_end(&witness);
+	if (waitpid(command->pid, &status, 0) != command->pid)
+		status = STATUS_FAILED << 8;
+	sigprocmask(SIG_SETMASK, &former, NULL);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void run_missed(void *session, const char *path, bool late, const char *why)
+static void __attribute__((format(printf, 1, 2))) run_say(const char *format, ...)
 {
-	if (!late)
-		session_say(session, "no stacks through %s: it %s", path, why);
+	va_list args;
+	char *line;
+
+	va_start(args, format);
+	if (vasprintf(&line, format, args) < 0)
+		line = NULL;
+	va_end(args);
+	if (!line)
+		return;
+	sframe_printable(line);
+	fprintf(stderr, "sframe: %s\n", line);
+	free(line);
+}
+
+static void run_missed(void *data, const char *path, bool late, const char *why)
+{
+	unsigned int *nr_late = data;
+
+	if (late)
+		++*nr_late;
+	else
+		run_say("no stacks through %s: it %s", path, why);
+}
+
+/* The server has all that is known to be needed, or hangs. */
+static int run_served(struct sframe_server *server, const struct command *command)
+{
+	unsigned int nr_late = 0;
+	int status;
+
+	status = command_run(command);
+	if (sframe_server_end(server, run_missed, &nr_late) < 0)
+		run_say("the process that makes sections has ended too early, or hangs");
+	if (nr_late)
+		run_say("%u files had no section from their start on", nr_late);
+	return status;
 }
 
 /* The command is there, and waits. */
-static int run_started(struct sframe_session_options *options, char **argv, pid_t pid, int go)
+static int run_started(struct sframe_session_options *options, char **argv,
+		       const struct command *command)
 {
-	int pidfd = syscall(SYS_pidfd_open, pid, 0), status;
 	char message[SFRAME_MESSAGE];
-	struct session *session;
+	struct sframe_server server;
+	int ret;
 
-	if (pidfd < 0)
-		return fail(STATUS_FAILED, "%s: cannot be waited for: %s", argv[0],
-			    strerror(errno));
 	options->program = argv[0];
 	if (!options->running) {
-		options->pids = &pid;
+		options->pids = &command->pid;
 		options->nr_pids = 1;
 	}
-	session = session_new(options, message);
-	if (!session) {
-		close(pidfd);
+	ret = sframe_server_start(&server, options);
+	if (ret == -ENOENT)
+		return fail(STATUS_FAILED,
+			    "this kernel takes no sections: it has no /dev/unwind_sframe");
+	if (ret)
+		return fail(STATUS_FAILED, "there can be no process: %s", strerror(-ret));
+	ret = sframe_server_wait(&server, NULL, message);
+	if (ret)
+		sframe_server_end(&server, NULL, NULL);
+	if (ret)
 		return fail(STATUS_FAILED, "%s", message);
-	}
-	session_convert(session, -1);
-
-	/* The terminal asks the command to stop, and what it does is its own business. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGQUIT, SIG_IGN);
-	if (write(go, "", 1) == 1)
-		session_run(session, pidfd);
-	status = command_status(pid);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGQUIT, SIG_DFL);
-	session_convert(session, -1);
-	session_summary(session);
-	session_missed(session, run_missed, session);
-	session_free(session);
-	close(pidfd);
-	return status;
+	if (message[0])
+		run_say("%s", message);
+	return run_served(&server, command);
 }
 
 static int run_command(struct sframe_session_options *options, char **argv)
 {
+	struct command command;
 	int go[2], status;
-	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC))
 		return fail(STATUS_FAILED, "there can be no pipe: %s", strerror(errno));
-	pid = fork();
-	if (!pid)
+	command.pid = fork();
+	if (!command.pid)
 		command_main(argv, go);
 	close(go[0]);
-	if (pid < 0) {
-		close(go[1]);
-		return fail(STATUS_FAILED, "there can be no process: %s", strerror(errno));
-	}
-	status = run_started(options, argv, pid, go[1]);
+	command.go = go[1];
+	command.pidfd = command.pid < 0 ? -1 : syscall(SYS_pidfd_open, command.pid, 0);
+	/* Who called may not have wanted to hear of ends. */
+	signal(SIGCHLD, SIG_DFL);
+	if (command.pidfd < 0)
+		status = fail(STATUS_FAILED, "there can be no process: %s", strerror(errno));
+	else
+		status = run_started(options, argv, &command);
+	/* What has not been started ends by that. */
 	close(go[1]);
-	/* Who has not been started ends by that. */
-	if (status == STATUS_FAILED)
-		waitpid(pid, NULL, 0);
+	if (command.pidfd >= 0) {
+		/* By this, another process of the same number cannot be meant. */
+		waitid(P_PIDFD, command.pidfd, NULL, WEXITED);
+		close(command.pidfd);
+	}
 	return status;
 }
 
@@ -175,8 +363,14 @@ static int run_parse(int argc, char **argv, struct sframe_session_options *optio
 int run_main(int argc, char **argv)
 {
 	struct sframe_session_options options = {};
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), ret;
 	pid_t pid;
-	int ret = run_parse(argc, argv, &options, &pid);
 
+	/* What is closed stays so for the command, and is not what is opened next. */
+	while (null >= 0 && null <= STDERR_FILENO)
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0)
+		close(null);
+	ret = run_parse(argc, argv, &options, &pid);
 	return ret < 0 ? 0 : ret ?: run_command(&options, argv + optind);
 }

@@ -581,6 +581,7 @@ else
 fi
 check "install: refused" no_install
 check "sessions: a server and who asks it" "$bin/server"
+check "sessions: run" "$here/session.sh" "$bin"
 check "fuzz" fuzz
 check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"
 

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A file system that does not answer: hang.py DIRECTORY FILE [FROM TO]
+
+It has FILE under the name of "file". What reads bytes FROM to TO of that waits forever, and so
+does all else once there is a file "dead" in the current directory. FUSE is in the kernel, so
+whoever waits is in a system call, as with NFS. There is a file "ready" when it is mounted.
+"""
+import ctypes
+import os
+import struct
+import sys
+
+INIT, LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE = 26, 1, 2, 3, 14, 15, 18
+INTERRUPT, BATCH_FORGET = 36, 42
+ENOENT, ENOSYS = -2, -38
+DIRECT_IO = 1
+ROOT, FILE = 1, 2
+
+
+def attributes(node, size):
+    mode = 0o40755 if node == ROOT else 0o100755
+    return struct.pack("<6Q10I", node, size, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+
+
+def answer(opcode, node, body, data, gap):
+    """Bytes of the answer, or an error; None if there is none."""
+    if opcode == INIT:
+        return struct.pack("<IIIIHHIIHHI7I", 7, 31, 65536, 0, 16, 12, 65536, 1, 0, 0, 0, *[0] * 7)
+    if opcode == GETATTR:
+        return struct.pack("<QII", 0, 0, 0) + attributes(node, len(data))
+    if opcode == LOOKUP:
+        if body.rstrip(b"\0") != b"file":
+            return ENOENT
+        return struct.pack("<QQQQII", FILE, 0, 0, 0, 0, 0) + attributes(FILE, len(data))
+    if opcode == OPEN:
+        return struct.pack("<QII", 1, DIRECT_IO, 0)
+    if opcode == READ:
+        offset, size = struct.unpack_from("<QI", body, 8)
+        if offset < gap[1] and offset + size > gap[0]:
+            return None
+        return data[offset:offset + size]
+    return b"" if opcode == RELEASE else ENOSYS
+
+
+def main():
+    gap = [int(arg, 0) for arg in sys.argv[3:5]] or (0, 0)
+    with open(sys.argv[2], "rb") as file:
+        data = file.read()
+    fuse = os.open("/dev/fuse", os.O_RDWR)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"hang", sys.argv[1].encode(), b"fuse", 0,
+                  b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fuse):
+        sys.exit(os.strerror(ctypes.get_errno()))
+    with open("ready", "w", encoding="ascii"):
+        pass
+    while True:
+        request = os.read(fuse, 1 << 20)
+        _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
+        if opcode in (FORGET, BATCH_FORGET, INTERRUPT) or os.path.exists("dead"):
+            continue
+        reply = answer(opcode, node, request[40:], data, gap)
+        if reply is None:
+            continue
+        error, reply = (reply, b"") if isinstance(reply, int) else (0, reply)
+        os.write(fuse, struct.pack("<IiQ", 16 + len(reply), error, unique) + reply)
+
+
+main()

@@ -1,0 +1,265 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test sessions on any kernel, with a stand-in for the device: session.sh DIRECTORY [WORDS]
+#
+# The directory is where 'make sframe test' put the programs. Needs gcc, python3, and to be
+# root of a user namespace, where FUSE is what hangs; tests are skipped where that is not
+# there. Results in TAP. With WORDS, only tests with these in their name.
+if [ -z "${IN_NAMESPACE-}" ] && unshare -Urm true 2> /dev/null; then
+	IN_NAMESPACE=yes exec unshare -Urm "$0" "$@"
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
+. "$here/../../testing/selftests/unwind/tap.sh"
+sframe=$bin/standin
+export HOME=$work SFRAME_DEVICE=$work/device
+
+# soon COMMAND...: it is true before long
+soon() {
+	for _ in $(seq 600); do
+		"$@" > /dev/null 2>&1 && return
+		sleep 0.1
+	done
+	fail "this does not happen: $*"
+}
+
+# ends STATUS REGEX ARGUMENT...: with this status, and a sentence
+ends() {
+	local wanted=$1 sentence=$2 status
+	shift 2
+	timeout 100 "$sframe" run "$@" > out 2> err
+	status=$?
+	cat err
+	[ "$status" = "$wanted" ] || { fail "status $status: run $*"; return 1; }
+	[ -z "$sentence" ] || grep -qE "^sframe: .*$sentence" err ||
+		fail "not this sentence: $sentence"
+}
+
+# shellcheck disable=SC2016	# for the inner shell
+statuses() {
+	ends 0 "" true && ends 3 "" sh -c 'exit 3' && ends 143 "" sh -c 'kill $$' &&
+		ends 137 "" sh -c 'kill -9 $$' && ends 129 "" sh -c 'kill -HUP $$' &&
+		ends 127 "no-such-program: cannot be run" no-such-program &&
+		ends 126 "/: cannot be run" / &&
+		ends 125 "needs a COMMAND" -a &&
+		ends 125 "there is no process 99999999" -p 99999999 true || return 1
+	(trap '' CHLD; ends 3 "" sh -c 'exit 3') &&
+		SFRAME_DEVICE=/ ends 125 "cannot be opened" true || return 1
+	(unset SFRAME_DEVICE; ends 125 "has no /dev/unwind_sframe" touch none) && [ ! -e none ]
+}
+
+# A program that counts signals. With "away", it is in a group of its own.
+cat > count.py <<-'END_COUNT'
+	import os, signal, sys
+	count = os.open("count", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+	for nr in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR2:
+	    signal.signal(nr, lambda nr, frame: os.write(count, b"%d\n" % nr))
+	signal.signal(signal.SIGUSR1, lambda nr, frame: os._exit(7))
+	if sys.argv[1:] == ["away"]:
+	    os.setpgid(0, 0)
+	open("ready", "w").close()
+	while True:
+	    signal.pause()
+END_COUNT
+
+# counted WANTED...: the program has had these signals, and no others. It has had all before
+# the one that ends it, as that is a later one that goes the same way.
+counted() {
+	sort -n count | tr '\n' ' ' > had
+	[ "$(cat had)" = "$*${1:+ }" ] || fail "it had $(cat had), and not $*"
+}
+
+# signals WHOM SIGNAL...: send these to run alone, or to its group
+signals() {
+	local whom=$1 pid sig status
+	shift
+	rm -f ready count
+	python3 -c 'import os, signal, sys
+for nr in signal.SIGINT, signal.SIGQUIT:
+    signal.signal(nr, signal.SIG_DFL)
+os.setsid()
+os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py ${away-} 2> err & pid=$!
+	soon test -e ready || { cat err; kill $pid; return 1; }
+	for sig in "$@"; do
+		[ "$whom" = group ] && kill -"$sig" -- -$pid || kill -"$sig" $pid
+		soon grep -qx "$(kill -l "$sig")" count || break
+	done
+	kill -USR1 $pid
+	wait $pid
+	status=$?
+	# What run has left alone.
+	[ "$status" = 7 ] || { cat err; pkill -g $pid; fail "status $status"; return 1; }
+}
+
+signals_alone() {
+	signals alone TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
+}
+
+signals_group() {
+	signals group TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
+}
+
+# Whoever has left the group hears of what was for the group.
+signals_away() {
+	away=away signals group TERM && counted 15
+}
+
+signals_ignored() {
+	(trap '' HUP; exec "$sframe" run sh -c 'kill -HUP $PPID; exit 4') 2> err
+	[ $? = 4 ]
+}
+
+# hang_up [away]: a terminal hangs up of which run leads the session
+hang_up() {
+	rm -f ready count
+	python3 - "$sframe" "$@" <<-'END_PTY'
+		import os, pty, signal, sys, time
+		pid, terminal = pty.fork()
+		if not pid:
+		    os.execv(sys.argv[1], [sys.argv[1], "run", "python3", "count.py"] + sys.argv[2:])
+		while not os.path.exists("ready"):
+		    time.sleep(0.1)
+		os.close(terminal)
+		for _ in range(600):
+		    if os.path.getsize("count"):
+		        break
+		    time.sleep(0.1)
+		try:
+		    os.kill(pid, signal.SIGUSR1)
+		except ProcessLookupError:
+		    pass
+		status = os.waitpid(pid, 0)[1]
+		sys.exit(os.waitstatus_to_exitcode(status) & 127)
+	END_PTY
+	[ $? = 7 ] && counted 1
+}
+
+# mapped FILE: have a process, $holder, that has a file mapped
+mapped() {
+	rm -f mapped
+	python3 -c 'import mmap, os, sys, time
+file = os.open(sys.argv[1], os.O_RDONLY)
+code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+open("mapped", "w").close()
+time.sleep(100000)' "$1" & holder=$!
+	soon test -e mapped
+}
+
+# library NAME: one that is like no other, with a build-id and an .eh_frame
+library() {
+	echo "int $1(int a) { return a + 1; }" > library.c
+	gcc -O2 -g -shared -fPIC -Wl,--build-id -o "$1" library.c
+}
+
+# hanging FILE [FROM TO]: have it as mnt/file, of a file system that is served by $server
+hanging() {
+	rm -f ready dead
+	mkdir -p mnt
+	python3 "$here/hang.py" mnt "$@" & server=$!
+	soon test -e ready
+}
+
+# served ARGUMENT...: as run, with the file system and the process that has its file
+served() {
+	ends 0 "" -v "$@"
+	local status=$?
+	kill "$holder" "$server"
+	wait "$holder" "$server" 2> /dev/null
+	umount -l mnt
+	return $status
+}
+
+# A file that cannot be opened.
+hangs_open() {
+	rm -rf .debug ran
+	library hangs_open && hanging hangs_open && mapped mnt/file && : > dead || return 1
+	served -p "$holder" touch ran && [ -e ran ] &&
+		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
+# A file that can be opened, but not be read where it counts: a conversion hangs.
+hangs_job() {
+	local from size
+	rm -rf .debug ran
+	library hangs_job || return 1
+	read -r from size < <(readelf -SW hangs_job |
+		sed -n 's/.* \.eh_frame  *PROGBITS  *[0-9a-f]* \([0-9a-f]*\) \([0-9a-f]*\) .*/\1 \2/p')
+	hanging hangs_job "0x$from" $((0x$from + 0x$size)) && mapped mnt/file || return 1
+	# It starts before the time is up, and other files are converted.
+	# shellcheck disable=SC2016	# for the inner shell
+	served -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) > ran' || return 1
+	[ "$(wc -l < ran)" = 2 ] || { fail "nobody hangs"; return 1; }
+	grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
+# The cache: there is no server to speak of, and the command runs.
+hangs_cache() {
+	rm -f ran
+	library hangs_cache && hanging hangs_cache && mapped hangs_cache && : > dead || return 1
+	served -c mnt/cache touch ran && [ -e ran ] &&
+		grep 'some sections are not there: a file system does not answer' err &&
+		grep 'has ended too early, or hangs' err
+}
+
+# A server that is killed is no reason to say that all was well.
+server_dies() {
+	# shellcheck disable=SC2016	# for the inner shell
+	ends 5 "has ended too early" sh -c 'kill -9 $(pgrep -x -P $PPID sframe); exit 5'
+}
+
+# What a name stands for is not what was mapped, and nothing of it hangs, or crashes.
+hostile_files() {
+	local name pid pids=() what
+	rm -rf .debug
+	mkdir -p hostile
+	for what in fifo directory sparse short text gone other; do
+		library "a_$what" && mv "a_$what" "hostile/$what" && mapped "hostile/$what" || return 1
+		pids+=("$holder")
+		# /proc has "(deleted)" behind it.
+		rm "hostile/$what"
+	done
+	mkfifo 'hostile/fifo (deleted)' && mkdir 'hostile/directory (deleted)' &&
+		library sparse && mv sparse 'hostile/sparse (deleted)' &&
+		truncate -s 1T 'hostile/sparse (deleted)' &&
+		library cut && head -c 200 cut > 'hostile/short (deleted)' &&
+		echo text > 'hostile/text (deleted)' &&
+		library another && mv another 'hostile/other (deleted)' || return 1
+	name=$'hostile/a\nb\033[31m\\c (deleted)'
+	library named && objcopy --remove-section .eh_frame named && mv named "$name" &&
+		mapped "$name" || return 1
+	pids+=("$holder")
+	for pid in "${pids[@]}"; do
+		ends 0 "" -v -p "$pid" true || { kill "${pids[@]}"; return 1; }
+		grep -a hostile err >> hostile.log
+	done
+	kill "${pids[@]}"
+	echo "--"
+	cat hostile.log
+	for what in fifo directory gone; do
+		grep "through .*/$what (deleted): it is not there any more" hostile.log || return 1
+	done
+	grep '/other (deleted): converted' hostile.log &&
+		grep 'through .*/a?b?\[31m\\c (deleted): it has no .eh_frame' hostile.log &&
+		! grep 'breaks' hostile.log
+}
+
+check "statuses and sentences" statuses
+check "signals for run alone" signals_alone
+check "signals for the group" signals_group
+check "signals for a group that the command has left" signals_away
+check "signals that are ignored" signals_ignored
+check "a terminal hangs up" hang_up
+check "a terminal hangs up, and the command is in the background" hang_up away
+check "a server that is killed" server_dies
+check "hostile files" hostile_files
+if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
+	check "a file that cannot be opened" hangs_open
+	check "a conversion that hangs" hangs_job
+	check "a cache that hangs" hangs_cache
+else
+	skip "files that hang" "needs FUSE in a user namespace"
+fi
+
+finish

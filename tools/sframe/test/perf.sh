@@ -141,17 +141,6 @@ statuses() {
 	grep -q "no-such-program-at-all" log
 }
 
-# soon COMMAND...: succeeds within a while
-soon() {
-	local i
-	for i in $(seq 200); do
-		"$@" > /dev/null 2>&1 && return
-		sleep 0.1
-	done
-	ps ax
-	fail "this does not happen: $*"
-}
-
 # gone: nobody who makes sections is there any more
 gone() {
 	soon eval '! pgrep -x sframe'
@@ -187,15 +176,17 @@ held() {
 
 # Nothing is left behind when perf is killed, and perf goes on when its server is.
 killed() {
-	local pid
+	local pid command
 	"${record[@]}" killed -a sleep 98765 > log 2>&1 & pid=$!
-	soon pgrep -f '^sleep 98765' && pgrep -x sframe || return 1
+	soon pgrep -P $pid -x sleep && pgrep -P $pid -x sframe || return 1
+	command=$(pgrep -P $pid -x sleep)
 	kill -9 $pid
 	wait $pid 2> /dev/null
-	pkill -f '^sleep 98765'
+	kill "$command"
 	gone || return 1
 
-	"${record[@]}" killed sh -c 'pkill -9 -x sframe; exit 5' > log 2>&1
+	# shellcheck disable=SC2016	# for the inner shell
+	"${record[@]}" killed sh -c 'kill -9 $(pgrep -P $PPID -x sframe); exit 5' > log 2>&1
 	[ $? = 5 ] || { cat log; return 1; }
 	grep 'WARNING: .* has ended too early' log
 }
@@ -275,8 +266,8 @@ of_container() {
 stopped() {
 	# In a group of its own, as with job control: others do not stop.
 	# shellcheck disable=SC2016	# for the inner shell
-	timeout -k 5 100 "${record[@]}" stopped sh -c 'pkill -TSTP -o -x sframe; exec perl "$@"' \
-		sh -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+	timeout -k 5 100 "${record[@]}" stopped \
+		sh -c 'kill -TSTP $(pgrep -P $PPID -x sframe); exec perl "$@"' sh -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
 		{ cat log err; return 1; }
 	share stopped --comms perl
 }

@@ -152,13 +152,17 @@ no_cache() {
 # is found by looking.
 lost() {
 	# shellcheck disable=SC2016	# for the inner shell
-	run -c lost sh -c 'kill -STOP $PPID
+	run -c lost sh -c 'server=$(pgrep -P $PPID -x sframe)
+		kill -STOP $server
 		for i in $(seq 600); do /bin/true; done
 		perl -e "sleep 1000" &
-		sleep 1
-		kill -CONT $PPID
-		for i in $(seq 20); do /bin/true; done
-		sleep 1
+		until readlink /proc/$!/exe | grep -q perl; do sleep 0.1; done
+		kill -CONT $server
+		for i in $(seq 600); do
+			/bin/true
+			! grep -q "/perl[^ ]*: converted" err || break
+			sleep 0.1
+		done
 		kill $!' || return 1
 	cat err
 	grep '/perl[^ ]*: converted' err
@@ -240,13 +244,14 @@ of_somebody() {
 
 # Nothing is left behind, whoever is killed.
 killed() {
-	local pid
+	local pid command
 	run true || return 1
 	"$sframe" run sleep 98765 & pid=$!
-	sleep 2
+	soon pgrep -P $pid -x sleep || return 1
+	command=$(pgrep -P $pid -x sleep)
 	kill -9 $pid
 	wait $pid 2> /dev/null
-	pkill -f '^sleep 98765'
+	kill "$command"
 	"${record[@]}" without -- perl -e "sub f { $spin } f() for 1..20" 20000 > log 2>&1
 	stacks_end without
 }

@@ -69,7 +69,7 @@ counted() {
 	[ "$(cat had)" = "$*${1:+ }" ] || fail "it had $(cat had), and not $*"
 }
 
-# signals WHOM SIGNAL...: send these to run alone, or to its group
+# signals WHOM SIGNAL...: send these to run alone, or with - to its group
 signals() {
 	local whom=$1 pid sig status
 	shift
@@ -78,32 +78,33 @@ signals() {
 for nr in signal.SIGINT, signal.SIGQUIT:
     signal.signal(nr, signal.SIG_DFL)
 os.setsid()
-os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py ${away-} 2> err & pid=$!
+os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py "${away-}" 2> err & pid=$!
 	soon test -e ready || { cat err; kill $pid; return 1; }
 	for sig in "$@"; do
-		[ "$whom" = group ] && kill -"$sig" -- -$pid || kill -"$sig" $pid
+		kill -"$sig" -- "$whom$pid" || break
 		soon grep -qx "$(kill -l "$sig")" count || break
 	done
 	kill -USR1 $pid
 	wait $pid
 	status=$?
 	# What run has left alone.
-	[ "$status" = 7 ] || { cat err; pkill -g $pid; fail "status $status"; return 1; }
+	[ "$status" = 7 ] || { cat err; kill -9 -- -$pid; fail "status $status"; return 1; }
 }
 
 signals_alone() {
-	signals alone TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
+	signals "" TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
 }
 
 signals_group() {
-	signals group TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
+	signals - TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
 }
 
 # Whoever has left the group hears of what was for the group.
 signals_away() {
-	away=away signals group TERM && counted 15
+	away=away signals - TERM && counted 15
 }
 
+# shellcheck disable=SC2016	# for the inner shell
 signals_ignored() {
 	(trap '' HUP; exec "$sframe" run sh -c 'kill -HUP $PPID; exit 4') 2> err
 	[ $? = 4 ]

@@ -27,7 +27,9 @@
 #define CACHED_MAX	3000
 
 /* Files that are known; others have no section. */
+#ifndef FILES_MAX
 #define FILES_MAX	16384
+#endif
 
 /* When to say how far it is, in ms. */
 #define PATIENCE	1000

@@ -267,7 +267,8 @@ stopped() {
 	# In a group of its own, as with job control: others do not stop.
 	# shellcheck disable=SC2016	# for the inner shell
 	timeout -k 5 100 "${record[@]}" stopped \
-		sh -c 'kill -TSTP $(pgrep -P $PPID -x sframe); exec perl "$@"' sh -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+		sh -c 'kill -TSTP $(pgrep -P $PPID -x sframe); exec perl "$@"' \
+		sh -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
 		{ cat log err; return 1; }
 	share stopped --comms perl
 }

@@ -39,7 +39,7 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	(void)options;
 	if (does == HANGS)
 		pause();
-	strcpy(message, "it fails");
+	snprintf(message, SFRAME_MESSAGE, "it fails");
 	return does == FAILS ? NULL : (struct session *)&does;
 }
 

@@ -117,7 +117,8 @@ hang_up() {
 		import os, pty, signal, sys, time
 		pid, terminal = pty.fork()
 		if not pid:
-		    os.execv(sys.argv[1], [sys.argv[1], "run", "python3", "count.py"] + sys.argv[2:])
+		    command = ["run", "python3", "count.py"] + sys.argv[2:]
+		    os.execv(sys.argv[1], ["sframe"] + command)
 		while not os.path.exists("ready"):
 		    time.sleep(0.1)
 		os.close(terminal)
@@ -185,7 +186,7 @@ hangs_job() {
 	rm -rf .debug ran
 	library hangs_job || return 1
 	read -r from size < <(readelf -SW hangs_job |
-		sed -n 's/.* \.eh_frame  *PROGBITS  *[0-9a-f]* \([0-9a-f]*\) \([0-9a-f]*\) .*/\1 \2/p')
+		awk 'sub(/.* \.eh_frame /, "") { print $3, $4 }')
 	hanging hangs_job "0x$from" $((0x$from + 0x$size)) && mapped mnt/file || return 1
 	# It starts before the time is up, and other files are converted.
 	# shellcheck disable=SC2016	# for the inner shell
@@ -216,7 +217,8 @@ hostile_files() {
 	rm -rf .debug
 	mkdir -p hostile
 	for what in fifo directory sparse short text gone other; do
-		library "a_$what" && mv "a_$what" "hostile/$what" && mapped "hostile/$what" || return 1
+		library "a_$what" && mv "a_$what" "hostile/$what" &&
+			mapped "hostile/$what" || return 1
 		pids+=("$holder")
 		# /proc has "(deleted)" behind it.
 		rm "hostile/$what"
@@ -246,6 +248,30 @@ hostile_files() {
 		! grep 'breaks' hostile.log
 }
 
+# More files than a session knows: it says so, once, and those before have sections.
+many_files() {
+	local pid lines
+	rm -f mapped
+	library many && gcc -O2 -shared -fPIC -Wl,--build-id=none -o none library.c &&
+		mkdir -p many_files || return 1
+	python3 -c 'import mmap, os, shutil, time
+code = []
+for nr in range(400):
+    name = "many_files/%d" % nr
+    shutil.copy("none", name)
+    file = os.open(name, os.O_RDONLY)
+    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
+    os.close(file)
+open("mapped", "w").close()
+time.sleep(100000)' & pid=$!
+	soon test -e mapped && ends 0 "there are more than 300 files" -p $pid true > log
+	kill $pid
+	lines=$(grep -c 'through .*/many_files/.* has no build-id' err)
+	echo "# $lines of 400 files listed"
+	[ "$lines" -gt 200 ] && [ "$lines" -lt 300 ] && [ "$(grep -c 'more than' err)" = 1 ]
+}
+
 check "statuses and sentences" statuses
 check "signals for run alone" signals_alone
 check "signals for the group" signals_group
@@ -255,6 +281,7 @@ check "a terminal hangs up" hang_up
 check "a terminal hangs up, and the command is in the background" hang_up away
 check "a server that is killed" server_dies
 check "hostile files" hostile_files
+check "many files" many_files
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
 	check "a conversion that hangs" hangs_job

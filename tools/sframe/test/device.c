@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format.h"
 #include "session.h"
 
 int device_look(void)
@@ -37,10 +38,11 @@ int device_add(int device, const struct build_id *id, int section)
 {
 	char line[2 * UNWIND_SFRAME_BUILD_ID_MAX + 32], *at = line;
 	struct stat st;
+	u16 magic = 0;
 
 	if (fstat(section, &st))
 		return -errno;
-	if (!st.st_size)
+	if (pread(section, &magic, sizeof(magic), 0) != sizeof(magic) || magic != SFRAME_MAGIC)
 		return -EINVAL;
 	for (u32 i = 0; i < id->size; i++)
 		at += sprintf(at, "%02x", id->bytes[i]);

@@ -220,10 +220,10 @@ static void __attribute__((format(printf, 1, 2))) run_say(const char *format, ..
 
 static void run_missed(void *data, const char *path, bool late, const char *why)
 {
-	unsigned int *nr_late = data;
+	unsigned int *next_time = data;
 
 	if (late)
-		++*nr_late;
+		*next_time += !strcmp(why, SFRAME_NEXT_TIME);
 	else
 		run_say("no stacks through %s: it %s", path, why);
 }
@@ -231,14 +231,14 @@ static void run_missed(void *data, const char *path, bool late, const char *why)
 /* The server has all that is known to be needed, or hangs. */
 static int run_served(struct sframe_server *server, const struct command *command)
 {
-	unsigned int nr_late = 0;
+	unsigned int next_time = 0;
 	int status;
 
 	status = command_run(command);
-	if (sframe_server_end(server, run_missed, &nr_late) < 0)
+	if (sframe_server_end(server, run_missed, &next_time) < 0)
 		run_say("the process that makes sections has ended too early, or hangs");
-	if (nr_late)
-		run_say("%u files had no section from their start on", nr_late);
+	if (next_time)
+		run_say("%u sections were made for the next time only", next_time);
 	return status;
 }
 

@@ -46,6 +46,9 @@ struct sframe_server {
 /* Of a file that had no section from its start on. */
 typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const char *why);
 
+/* Why a file is late that was never in time. */
+#define SFRAME_NEXT_TIME "has a section for the next time only"
+
 typedef bool (*sframe_stop_fn)(void);
 
 int sframe_server_start(struct sframe_server *server,

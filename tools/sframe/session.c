@@ -108,7 +108,6 @@ struct running {
  * @sections:	how many the kernel was given
  * @converted:	how many of these were made
  * @cached:	how many are of the cache, and not known to be needed
- * @late:	how many were not made in time
  */
 struct session {
 	struct sframe_session_options	options;
@@ -137,7 +136,6 @@ struct session {
 	unsigned int			sections;
 	unsigned int			converted;
 	unsigned int			cached;
-	unsigned int			late;
 };
 
 /**
@@ -594,7 +592,6 @@ void session_run(struct session *session, int fd)
 	if (session->lost)
 		session_rescan(session);
 	/* For those that nobody waited for. */
-	session->late = session->waiting + session->nr_jobs;
 	for (struct dso *dso = session->queue; dso; dso = dso->next)
 		dso->late = LATE_TOO_LATE;
 	for (unsigned int i = 0; i < session->nr_jobs; i++)
@@ -617,7 +614,7 @@ static void missed_dso(const void *node, VISIT visit, void *data)
 	if (dso->why) {
 		missed->fn(missed->data, dso->path, false, dso->why);
 	} else if (dso->late == LATE_TOO_LATE) {
-		missed->fn(missed->data, dso->path, true, "has a section for the next time only");
+		missed->fn(missed->data, dso->path, true, SFRAME_NEXT_TIME);
 	} else if (dso->late) {
 		snprintf(why, sizeof(why), "had no section for its first %ld.%03ld s",
 			 dso->late / 1000, dso->late % 1000);
@@ -645,12 +642,8 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
  */
 void session_summary(const struct session *session)
 {
-	if (session->options.verbose)
-		session_say(session, "%u sections, of which %u were made now",
-			    session->sections, session->converted);
-	if (session->late)
-		session_say(session, "%u sections were made for the next time only",
-			    session->late);
+	session_say(session, "%u sections, of which %u were made now", session->sections,
+		    session->converted);
 }
 
 /* Of the cache, whoever needs it. What is damaged is made again when it is needed. */

@@ -248,6 +248,59 @@ hostile_files() {
 		! grep 'breaks' hostile.log
 }
 
+# build_hold: a library with which each conversion stops where it begins
+build_hold() {
+	cat > hold.c <<-'END_HOLD'
+	#define _GNU_SOURCE
+	#include <signal.h>
+	#include <sys/resource.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+	{
+		if (resource == RLIMIT_CPU)
+			raise(SIGSTOP);
+		return syscall(SYS_setrlimit, resource, limit);
+	}
+	END_HOLD
+	gcc -O2 -shared -fPIC -o hold.so hold.c
+}
+
+# held: conversions, $jobs, of $pid have begun, and are stopped
+held() {
+	server=$(pgrep -P "$pid" -x sframe) && jobs=$(pgrep -r T -P "$server")
+}
+
+# holding: have run stand at its first conversions
+holding() {
+	rm -rf .debug ran
+	build_hold || return 1
+	LD_PRELOAD=$PWD/hold.so "$sframe" run touch ran 2> err & pid=$!
+	soon held
+}
+
+# What is stopped does not hang: it is waited for, and when it goes on all is as ever.
+stopped() {
+	local pid server jobs
+	holding || return 1
+	while kill -0 "$pid" 2> /dev/null; do
+		# shellcheck disable=SC2086	# words
+		! held || kill -CONT $jobs
+		sleep 0.1
+	done
+	wait "$pid" && [ -e ran ] && ! grep 'does not answer\|no stacks' err
+}
+
+# A command that waits for its sections does not start when run is told to end.
+ends_before() {
+	local pid server jobs
+	holding || return 1
+	kill "$pid"
+	wait "$pid"
+	[ $? = 143 ] && [ ! -e ran ] && soon eval "! kill -0 $server"
+}
+
 # More files than a session knows: it says so, once, and those before have sections.
 many_files() {
 	local pid lines
@@ -280,6 +333,8 @@ check "signals that are ignored" signals_ignored
 check "a terminal hangs up" hang_up
 check "a terminal hangs up, and the command is in the background" hang_up away
 check "a server that is killed" server_dies
+check "conversions that are stopped" stopped
+check "told to end before the start" ends_before
 check "hostile files" hostile_files
 check "many files" many_files
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then

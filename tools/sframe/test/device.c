@@ -34,6 +34,11 @@ bool device_is_for_all(void)
 	return getenv("SFRAME_FOR_ALL");
 }
 
+bool device_needs_copy(int fd __attribute__((unused)))
+{
+	return false;
+}
+
 int device_add(int device, const struct build_id *id, int section)
 {
 	char line[2 * UNWIND_SFRAME_BUILD_ID_MAX + 32], *at = line;

@@ -160,6 +160,36 @@ static int fill(int fd, const struct new_file *file)
 	return ret ?: file_sync(fd);
 }
 
+/* Give a file the place of @former, unless another one has that by now. */
+static const char *name_again(const struct place *place, const char *temp,
+			      const struct stat *former)
+{
+	struct stat st;
+
+	if (fstatat(place->dir, place->name, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
+		return "it was replaced meanwhile";
+	return renameat(place->dir, temp, place->dir, place->name) ? strerror(errno) : NULL;
+}
+
+/*
+ * Give a file a name that nobody had, unless somebody has it by now. Where the file system
+ * knows no such renaming, as that of NFS, a link does the same.
+ */
+static const char *name_new(const struct place *place, const char *temp)
+{
+	int dir = place->dir, ret;
+
+	ret = renameat2(dir, temp, dir, place->name, RENAME_NOREPLACE);
+	if (ret && errno == EINVAL) {
+		ret = linkat(dir, temp, dir, place->name, 0);
+		if (!ret)
+			unlinkat(dir, temp, 0);
+	}
+	if (ret && errno == EEXIST)
+		return "it was created meanwhile";
+	return ret ? strerror(errno) : NULL;
+}
+
 /* Of @former, the file to be replaced, only the identity counts; NULL if there is none. */
 static const char *replace(const struct place *place, const struct stat *former,
 			   const struct new_file *file)
@@ -167,7 +197,6 @@ static const char *replace(const struct place *place, const struct stat *former,
 	char temp[TEMP_SIZE];
 	int fd = temp_create(place->dir, TEMP_PREFIX, temp), ret;
 	const char *why = NULL;
-	struct stat st;
 
 	if (fd < 0)
 		return strerror(-fd);
@@ -178,11 +207,8 @@ static const char *replace(const struct place *place, const struct stat *former,
 		why = look_again(fd, file);
 	if (close(fd) && !why)
 		why = strerror(errno);
-	if (!why && former && (fstatat(place->dir, place->name, &st, AT_SYMLINK_NOFOLLOW) ||
-			       !is_same(former, &st)))
-		why = "it was replaced meanwhile";
-	if (!why && renameat(place->dir, temp, place->dir, place->name))
-		why = strerror(errno);
+	if (!why)
+		why = former ? name_again(place, temp, former) : name_new(place, temp);
 	if (why)
 		unlinkat(place->dir, temp, 0);
 	return why;
@@ -249,6 +275,8 @@ const char *write_file(const char *name, const struct new_file *file)
 		return strerror(errno);
 	if (fd < 0 && *name && name[strlen(name) - 1] == '/')
 		return "there is no such directory";
+	if (fd < 0 && !lstat(name, &st) && S_ISLNK(st.st_mode))
+		return "it is a link to a file that is not there";
 	if (fd >= 0 && fstat(fd, &st))
 		why = strerror(errno);
 	else if (fd >= 0 && !S_ISREG(st.st_mode))

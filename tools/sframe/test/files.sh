@@ -156,7 +156,9 @@ meanwhile() {
 	local call=$1 command=$2
 	shift 2
 	cat > hook.c <<-'END'
+		#include <errno.h>
 		#include <stdlib.h>
+		#include <string.h>
 		#include <sys/syscall.h>
 		#include <unistd.h>
 		static void hook(const char *call, int fd)
@@ -178,6 +180,17 @@ meanwhile() {
 		{
 			hook("HOOK_write", fd);
 			return syscall(SYS_write, fd, from, size);
+		}
+		int renameat2(int at, const char *from, int to, const char *name,
+			      unsigned int flags)
+		{
+			const char *has = getenv("FLAGS");
+
+			if (has && !strcmp(has, "without")) {
+				errno = EINVAL;
+				return -1;
+			}
+			return syscall(SYS_renameat2, at, from, to, name, flags);
 		}
 	END
 	[ -e hook.so ] || gcc -O2 -shared -fPIC -o hook.so hook.c || return 1
@@ -209,6 +222,27 @@ in_place_races() {
 		refused_meanwhile read 'rm p; ln -s dir1/p p' 'replaced meanwhile' || wrong=1
 	cmp dir1/p other || fail "a link to another file is followed" || wrong=1
 	no_rest && return $wrong
+}
+
+# What somebody else has created by then is kept, also where file systems have no word for it.
+new_races() {
+	local wrong=0 flags
+	program p || return 1
+	for flags in with without; do
+		rm -f new
+		if FLAGS=$flags meanwhile write 'echo x > new' convert -o new p 2> err; then
+			fail "what was created meanwhile is replaced, $flags flags" || wrong=1
+		fi
+		echo x | cmp - new && grep -q ': it was created meanwhile$' err ||
+			{ cat err; fail "no such sentence, $flags flags"; wrong=1; }
+		rm new && FLAGS=$flags meanwhile write true convert -o new p &&
+			"$sframe" check p new > out && no_rest || wrong=1
+	done
+	ln -sf no-such-file dangling &&
+		refuse 1 'it is a link to a file that is not there' convert -o dangling p &&
+		[ -L dangling ] || wrong=1
+	rm -f dangling
+	return $wrong
 }
 
 # A link that the shell may not write through, sframe may not, either.

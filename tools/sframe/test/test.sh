@@ -574,6 +574,7 @@ check "install: libraries" libraries
 check "install: dynamic linker" linker
 check "install: in place" in_place
 check "install: what others do meanwhile" in_place_races
+check "install: what others create meanwhile" new_races
 if [ "$(id -u)" = 0 ]; then
 	check "install: links of others" others_links
 else

@@ -341,8 +341,8 @@ int install_image(struct image *image, const u8 *file, size_t size,
  * struct new_file - a file that is to be written
  * @bytes:	what it has
  * @size:	of that
- * @mode:	who may do what with it, if it is not the new one of another
- * @former:	the file that it is the new one of, open; -1 if it is of none
+ * @mode:	who may do what with it, if there is none of its name
+ * @former:	the file that it was made of, open, if it is to replace that; or -1
  * @read:	what that was when it was read
  */
 struct new_file {

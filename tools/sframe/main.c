@@ -331,6 +331,15 @@ static int install_file(const struct command *command, struct new_file *file,
 	return ret;
 }
 
+/* A copy may be one in name only, as with another name of the file. */
+static bool is_in_place(const struct command *command, const struct stat *read)
+{
+	struct stat st;
+
+	return !command->output || (!stat(command->output, &st) &&
+				    st.st_dev == read->st_dev && st.st_ino == read->st_ino);
+}
+
 static int do_install(const struct command *command)
 {
 	struct new_file file;
@@ -341,7 +350,7 @@ static int do_install(const struct command *command)
 	ret = read_open(command->file, &fd, &bytes, &size, &file.read);
 	if (ret)
 		return ret;
-	file.former = command->output ? -1 : fd;
+	file.former = is_in_place(command, &file.read) ? fd : -1;
 	file.mode = file.read.st_mode;
 	ret = install_file(command, &file, bytes, size);
 	free(bytes);

@@ -111,53 +111,64 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+static bool is_same_access(const struct stat *a, const struct stat *b)
+{
+	return a->st_mode == b->st_mode && a->st_uid == b->st_uid && a->st_gid == b->st_gid;
+}
+
+static bool is_changed(const struct stat *read, const struct stat *now)
+{
+	return now->st_size != read->st_size ||
+	       memcmp(&now->st_mtim, &read->st_mtim, sizeof(now->st_mtim));
+}
+
 /*
- * Whose a file is, and who may do what with it, is as it was, or as for any new file. What
- * root may be by running it is not for files of others.
+ * Whose a file is, and who may do what with it, is as it was, or as for any new file. Not all
+ * users that may replace a file may have it stay another's.
  */
-static int set_mode(int fd, mode_t mode, const struct stat *former)
+static const char *set_mode(int fd, mode_t mode, const struct stat *former)
 {
 	if (former) {
 		mode = former->st_mode & 07777;
 		if (fchown(fd, former->st_uid, former->st_gid))
-			mode &= 0777;
+			return "its owner and group cannot be kept";
 	} else {
 		mode_t mask = umask(0);
 
 		umask(mask);
 		mode &= 0777 & ~mask;
 	}
-	return fchmod(fd, mode) ? -errno : 0;
+	return fchmod(fd, mode) ? strerror(errno) : NULL;
 }
 
 /*
- * Owner and mode may have been changed since the file was read, and those of now count. Its
- * bytes, too: then what was made of them is out of date.
+ * Owner and mode may have been changed since they were @former, and those of now count. The
+ * bytes of the file that was read, too: then what was made of them is out of date.
  */
-static const char *look_again(int fd, const struct new_file *file)
+static const char *look_again(int fd, int replaced, const struct stat *former,
+			      const struct new_file *file)
 {
 	struct stat now;
-	int ret;
 
-	if (fstat(file->former, &now))
+	if (fstat(replaced, &now))
 		return strerror(errno);
-	if (now.st_size != file->read.st_size ||
-	    memcmp(&now.st_mtim, &file->read.st_mtim, sizeof(now.st_mtim)))
+	if (file->former >= 0 && is_changed(&file->read, &now))
 		return "it was changed meanwhile";
-	if (now.st_mode == file->read.st_mode && now.st_uid == file->read.st_uid &&
-	    now.st_gid == file->read.st_gid)
-		return NULL;
-	ret = set_mode(fd, 0, &now);
-	return ret ? strerror(-ret) : NULL;
+	return is_same_access(former, &now) ? NULL : set_mode(fd, 0, &now);
 }
 
-static int fill(int fd, const struct new_file *file)
+static const char *fill(int fd, const struct stat *former, const struct new_file *file)
 {
 	int ret = write_all(fd, file->bytes, file->size);
+	const char *why;
 
-	if (!ret)
-		ret = set_mode(fd, file->mode, file->former >= 0 ? &file->read : NULL);
-	return ret ?: file_sync(fd);
+	if (ret)
+		return strerror(-ret);
+	why = set_mode(fd, file->mode, former);
+	if (why)
+		return why;
+	ret = file_sync(fd);
+	return ret ? strerror(-ret) : NULL;
 }
 
 /* Give a file the place of @former, unless another one has that by now. */
@@ -190,21 +201,19 @@ static const char *name_new(const struct place *place, const char *temp)
 	return ret ? strerror(errno) : NULL;
 }
 
-/* Of @former, the file to be replaced, only the identity counts; NULL if there is none. */
-static const char *replace(const struct place *place, const struct stat *former,
+/* What is @replaced is open, and was @former; or -1 and NULL. */
+static const char *replace(const struct place *place, int replaced, const struct stat *former,
 			   const struct new_file *file)
 {
 	char temp[TEMP_SIZE];
-	int fd = temp_create(place->dir, TEMP_PREFIX, temp), ret;
-	const char *why = NULL;
+	int fd = temp_create(place->dir, TEMP_PREFIX, temp);
+	const char *why;
 
 	if (fd < 0)
 		return strerror(-fd);
-	ret = fill(fd, file);
-	if (ret)
-		why = strerror(-ret);
-	else if (file->former >= 0)
-		why = look_again(fd, file);
+	why = fill(fd, former, file);
+	if (!why && former)
+		why = look_again(fd, replaced, former, file);
 	if (close(fd) && !why)
 		why = strerror(errno);
 	if (!why)
@@ -244,7 +253,7 @@ static const char *write_regular(const char *name, int fd, const struct stat *st
 	ret = place_open(&place, name, fd >= 0);
 	if (ret)
 		return strerror(-ret);
-	why = replace(&place, fd < 0 ? NULL : st, file);
+	why = replace(&place, fd, fd < 0 ? NULL : st, file);
 	place_close(&place);
 	return why;
 }

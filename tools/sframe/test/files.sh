@@ -197,12 +197,15 @@ meanwhile() {
 	env "HOOK_$call=$command" LD_PRELOAD="$work/hook.so" "$sframe" "$@"
 }
 
-# refused_meanwhile CALL COMMAND WORDS: p is not replaced, as this was done
+# refused_meanwhile CALL COMMAND WORDS [OPTION...]: p is not replaced, as this was done
 refused_meanwhile() {
-	if meanwhile "$1" "$2" install p 2> err; then
-		fail "p is replaced after '$2'"
+	local call=$1 command=$2 words=$3
+	shift 3
+	if meanwhile "$call" "$command" install "$@" p 2> err; then
+		fail "p is replaced after '$command'"
 	else
-		grep -q "^sframe: p: .*$3\$" err || { cat err; fail "no '$3' after '$2'"; }
+		grep -q "^sframe: .*p: .*$words\$" err ||
+			{ cat err; fail "no '$words' after '$command'"; }
 	fi
 }
 
@@ -215,6 +218,7 @@ in_place_races() {
 	cp -p q p && ln p open && refused_meanwhile write 'echo x >> p' 'changed meanwhile' &&
 		[ p -ef open ] || wrong=1
 	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' || wrong=1
+	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' -o ./p || wrong=1
 	rm -f p && cp -p q p && ln -f other open &&
 		refused_meanwhile read 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
 		wrong=1
@@ -243,6 +247,44 @@ new_races() {
 		[ -L dangling ] || wrong=1
 	rm -f dangling
 	return $wrong
+}
+
+# owned FILE WANTED: it has this owner, group and mode
+owned() {
+	[ "$(stat -c '%u:%g %a' "$1")" = "$2" ] || { ls -ln "$1"; fail "$1 is not $2"; }
+}
+
+# Whoever replaces a file, it is whose it was, and so is what they may do with it.
+owners() {
+	local wrong=0
+	program p && cp p q || return 1
+	echo x > old && chown 12345:12346 old q && chmod 600 old && chmod 4750 q || return 1
+	cp -p q q2
+	"$sframe" convert -o old p && owned old '12345:12346 600' &&
+		"$sframe" check p old > out || wrong=1
+	"$sframe" install -o old p && owned old '12345:12346 600' && clean old || wrong=1
+	meanwhile write 'chmod 640 old' convert -o old p && owned old '12345:12346 640' || wrong=1
+	"$sframe" install -o q q && owned q '12345:12346 4750' && clean q || wrong=1
+	"$sframe" install q2 && owned q2 '12345:12346 4750' && clean q2 || wrong=1
+	return $wrong
+}
+
+# Who may write to a directory does not come to own what is there.
+others_files() {
+	local name wrong=0
+	program p && cp "$sframe" sframe && rm -rf theirs && mkdir theirs &&
+		cp p theirs/p && cp p theirs/q &&
+		chown 12345 theirs theirs/p && chmod 755 . theirs theirs/* || return 1
+	as_other() { setpriv --reuid 12345 --regid 0 --clear-groups ./sframe "$@" 2> err; }
+	as_other install theirs/p && owned theirs/p '12345:0 755' || { cat err; wrong=1; }
+	for name in '' '-o theirs/q'; do
+		# shellcheck disable=SC2086	# words
+		if as_other install $name theirs/q; then
+			fail "a file of root is replaced" || wrong=1
+		fi
+		grep -q ': its owner and group cannot be kept$' err || { cat err; wrong=1; }
+	done
+	cmp p theirs/q && owned theirs/q '0:0 755' && no_rest && return $wrong
 }
 
 # A link that the shell may not write through, sframe may not, either.

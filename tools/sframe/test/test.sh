@@ -577,8 +577,10 @@ check "install: what others do meanwhile" in_place_races
 check "install: what others create meanwhile" new_races
 if [ "$(id -u)" = 0 ]; then
 	check "install: links of others" others_links
+	check "install: owners of files" owners
+	check "install: files of others" others_files
 else
-	skip "install: links of others" "only root makes them"
+	skip "install: links, owners and files of others" "only root makes them"
 fi
 check "install: refused" no_install
 check "sessions: a server and who asks it" "$bin/server"

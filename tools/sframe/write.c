@@ -116,10 +116,19 @@ static bool is_same_access(const struct stat *a, const struct stat *b)
 	return a->st_mode == b->st_mode && a->st_uid == b->st_uid && a->st_gid == b->st_gid;
 }
 
+/*
+ * The time of the last change of any kind tells, unless owner, links or mode explain it. That
+ * a file sets no ID any more does not: a write takes that away.
+ */
 static bool is_changed(const struct stat *read, const struct stat *now)
 {
-	return now->st_size != read->st_size ||
-	       memcmp(&now->st_mtim, &read->st_mtim, sizeof(now->st_mtim));
+	if (now->st_size != read->st_size ||
+	    memcmp(&now->st_mtim, &read->st_mtim, sizeof(now->st_mtim)))
+		return true;
+	return !((read->st_mode ^ now->st_mode) & ~(S_ISUID | S_ISGID)) &&
+	       read->st_uid == now->st_uid && read->st_gid == now->st_gid &&
+	       read->st_nlink == now->st_nlink &&
+	       memcmp(&now->st_ctim, &read->st_ctim, sizeof(now->st_ctim));
 }
 
 /*

@@ -209,6 +209,10 @@ refused_meanwhile() {
 	fi
 }
 
+# A change that neither the size nor the time of it tells.
+same_size="touch -r p time && printf x | dd of=p bs=1 seek=15 conv=notrunc 2> /dev/null &&
+	touch -r time p"
+
 # What others do to the file meanwhile is kept, and nothing else is replaced.
 in_place_races() {
 	local wrong=0
@@ -218,6 +222,10 @@ in_place_races() {
 	cp -p q p && ln p open && refused_meanwhile write 'echo x >> p' 'changed meanwhile' &&
 		[ p -ef open ] || wrong=1
 	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' || wrong=1
+	cp -p q p && refused_meanwhile read "$same_size" 'changed meanwhile' || wrong=1
+	# A write takes the bit away if it is not root's.
+	cp -p q p && refused_meanwhile read "$same_size; chmod u-s p" 'changed meanwhile' ||
+		wrong=1
 	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' -o ./p || wrong=1
 	rm -f p && cp -p q p && ln -f other open &&
 		refused_meanwhile read 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||

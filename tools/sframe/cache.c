@@ -117,7 +117,10 @@ static int cache_open_file(int dir, const char *name)
 	return -1;
 }
 
-/* All of it, from a file that may be cut off meanwhile. */
+/*
+ * All of it, from a file that may be cut off meanwhile: returns 1 then, which is no error that
+ * a file system may have.
+ */
 static int read_section(int fd, u8 *bytes, size_t size)
 {
 	for (size_t done = 0; done < size;) {
@@ -125,14 +128,16 @@ static int read_section(int fd, u8 *bytes, size_t size)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0)
-			return got ? -errno : -EBADMSG;
+		if (got < 0)
+			return -errno;
+		if (!got)
+			return 1;
 		done += got;
 	}
 	return 0;
 }
 
-/* Returns 0 if all of a section is there; -EBADMSG if not; another error if nobody knows. */
+/* Returns 0 if all of a section is there; 1 if not; an error, negative, if nobody knows. */
 static int check_file(int fd)
 {
 	struct stat st;
@@ -142,13 +147,13 @@ static int check_file(int fd)
 	if (fstat(fd, &st))
 		return -errno;
 	if (st.st_size > SFRAME_SECTION_MAX)
-		return -EBADMSG;
+		return 1;
 	bytes = malloc(st.st_size + 1);
 	if (!bytes)
 		return -ENOMEM;
 	ret = read_section(fd, bytes, st.st_size);
 	if (!ret && !section_is_whole(bytes, st.st_size))
-		ret = -EBADMSG;
+		ret = 1;
 	free(bytes);
 	return ret;
 }
@@ -165,9 +170,9 @@ static void remove_damaged(int dir, const char *name, int fd)
 
 /*
  * All of a section. A file of which the end was not written before the system went down is
- * removed; one that cannot be read now may be good.
+ * removed, unless the cache is to stay as it is; one that cannot be read now may be good.
  */
-static int cache_open_whole(int dir, const char *name)
+static int cache_open_whole(int dir, const char *name, bool read_only)
 {
 	int fd = cache_open_file(dir, name), ret;
 
@@ -176,10 +181,10 @@ static int cache_open_whole(int dir, const char *name)
 	ret = check_file(fd);
 	if (!ret)
 		return fd;
-	if (ret == -EBADMSG)
+	if (ret > 0 && !read_only)
 		remove_damaged(dir, name, fd);
 	close(fd);
-	errno = -ret;
+	errno = ret > 0 ? EBADMSG : -ret;
 	return -1;
 }
 
@@ -187,10 +192,11 @@ static int cache_open_whole(int dir, const char *name)
  * cache_find - find the section of a file
  * @cache:	the cache
  * @id:		the file's build-id
+ * @read_only:	leave the cache as it is
  *
  * Return: the section, a file that is open for reading, and all there; -1 if there is none.
  */
-int cache_find(int cache, const struct build_id *id)
+int cache_find(int cache, const struct build_id *id, bool read_only)
 {
 	char name[NAME_SIZE], *file = name + 3;
 	int dir, fd;
@@ -198,7 +204,7 @@ int cache_find(int cache, const struct build_id *id)
 	cache_name(id, name);
 	name[2] = '\0';
 	dir = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_whole(dir, file) : -1;
+	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_whole(dir, file, read_only) : -1;
 	if (dir >= 0)
 		close(dir);
 	return fd;
@@ -287,30 +293,53 @@ static void remove_stale(int dir, const char *name)
 		unlinkat(dir, name, 0);
 }
 
-static int cache_each_of(int cache, const char *dir,
-			 int (*found)(void *data, const struct build_id *id, int fd), void *data)
+/**
+ * struct walk - through the cache
+ * @cache:	the cache
+ * @read_only:	leave it as it is
+ * @remote:	a server has it
+ * @found:	called for each section
+ * @data:	for @found
+ */
+struct walk {
+	int	cache;
+	bool	read_only;
+	bool	remote;
+	int	(*found)(void *data, const struct build_id *id, int fd);
+	void	*data;
+};
+
+static int walk_file(const struct walk *walk, int at, const char *dir, const char *file)
 {
-	int at = openat(cache, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), ret = 0;
+	struct build_id id;
+	int fd, ret;
+
+	if (!cache_parse(dir, file, &id)) {
+		if (!walk->read_only)
+			remove_stale(at, file);
+		return 0;
+	}
+	fd = walk->remote ? -1 : cache_open_whole(at, file, walk->read_only);
+	if (fd < 0)
+		return 0;
+	ret = walk->found(walk->data, &id, fd);
+	close(fd);
+	return ret;
+}
+
+static int walk_dir(const struct walk *walk, const char *dir)
+{
+	int at = openat(walk->cache, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), ret = 0;
 	DIR *files = at >= 0 && is_ours(at, S_IFDIR) ? fdopendir(at) : NULL;
 	struct dirent *file;
-	struct build_id id;
 
 	if (!files) {
 		if (at >= 0)
 			close(at);
 		return 0;
 	}
-	while (!ret && (file = readdir(files))) {
-		int fd = cache_parse(dir, file->d_name, &id) ?
-				cache_open_whole(at, file->d_name) : -1;
-
-		if (fd < 0) {
-			remove_stale(at, file->d_name);
-			continue;
-		}
-		ret = found(data, &id, fd);
-		close(fd);
-	}
+	while (!ret && (file = readdir(files)))
+		ret = walk_file(walk, at, dir, file->d_name);
 	closedir(files);
 	return ret;
 }
@@ -318,22 +347,27 @@ static int cache_each_of(int cache, const char *dir,
 /**
  * cache_each - go through all sections that nobody has asked for
  * @cache:	the cache
+ * @read_only:	leave it as it is; otherwise, what is damaged or left over is removed
  * @found:	called for each, which is closed then; ends with what is not 0
  * @data:	for @found
  *
  * None of a cache that a server has: all of them would come by the network, to be copied into
- * memory, and few are needed.
+ * memory, and few are needed. Of these there are names only, for what is left over.
  *
  * Return: what @found returned last.
  */
-int cache_each(int cache, int (*found)(void *data, const struct build_id *id, int fd),
-	       void *data)
+int cache_each(int cache, bool read_only,
+	       int (*found)(void *data, const struct build_id *id, int fd), void *data)
 {
+	const struct walk walk = {
+		.cache = cache, .read_only = read_only, .remote = device_needs_copy(cache),
+		.found = found, .data = data,
+	};
 	struct dirent *dir;
 	int at, ret = 0;
 	DIR *dirs;
 
-	if (device_needs_copy(cache))
+	if (walk.remote && read_only)
 		return 0;
 	at = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dirs = at < 0 ? NULL : fdopendir(at);
@@ -341,7 +375,7 @@ int cache_each(int cache, int (*found)(void *data, const struct build_id *id, in
 		return 0;
 	while (!ret && (dir = readdir(dirs))) {
 		if (strlen(dir->d_name) == 2 && dir->d_name[0] != '.')
-			ret = cache_each_of(cache, dir->d_name, found, data);
+			ret = walk_dir(&walk, dir->d_name);
 	}
 	closedir(dirs);
 	return ret;

@@ -14,7 +14,7 @@
 /**
  * struct sframe_session_options - what a session is for
  * @cache:	directory of the cache; NULL for that of perf
- * @read_only:	nothing is put into the cache
+ * @read_only:	nothing is put into the cache, nor removed from it
  * @program:	a program that is about to run, or NULL
  * @pids:	processes that are watched, and all that they start
  * @nr_pids:	of these; 0 to watch all there are

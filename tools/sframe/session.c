@@ -246,6 +246,13 @@ static void dso_keep(struct dso *dso)
 	dso->again = false;
 }
 
+/* Is what the kernel does not take, with this error, to be made again? */
+static bool session_may_remove(const struct session *session, int error)
+{
+	return session->cache >= 0 && !session->options.read_only &&
+	       (error == -EINVAL || error == -EOPNOTSUPP);
+}
+
 static void dso_add(struct session *session, struct dso *dso, int section)
 {
 	int ret = device_add(session->device, &dso->id, section);
@@ -256,7 +263,7 @@ static void dso_add(struct session *session, struct dso *dso, int section)
 		return;
 	}
 	/* It may be a damaged one of the cache. */
-	if (session->cache >= 0 && (ret == -EINVAL || ret == -EOPNOTSUPP)) {
+	if (session_may_remove(session, ret)) {
 		cache_remove(session->cache, &dso->id);
 		dso->again = true;
 	}
@@ -292,7 +299,9 @@ static void session_queue(struct session *session, struct dso *dso,
 
 static int session_cached(const struct session *session, const struct build_id *id)
 {
-	return id->size && session->cache >= 0 ? cache_find(session->cache, id) : -1;
+	if (!id->size || session->cache < 0)
+		return -1;
+	return cache_find(session->cache, id, session->options.read_only);
 }
 
 /* The entry of what was not met before, or not found. */
@@ -453,7 +462,7 @@ static void session_end_job(struct session *session, struct running *running)
 	/* The kernel need not keep what a file has in memory. */
 	if (session->cache >= 0 && dso->own && !session->options.read_only &&
 	    !cache_save(session->cache, &dso->id, section)) {
-		kept = cache_find(session->cache, &dso->id);
+		kept = cache_find(session->cache, &dso->id, false);
 		if (kept >= 0) {
 			close(section);
 			section = kept;
@@ -656,7 +665,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	if (tfind(&key, &session->dsos, compare_ids))
 		return 0;
 	ret = device_add(session->device, id, fd);
-	if (ret == -EINVAL || ret == -EOPNOTSUPP)
+	if (session_may_remove(session, ret))
 		cache_remove(session->cache, id);
 	if (ret == -EDQUOT)
 		session_say(session,
@@ -756,7 +765,7 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	if (options->running)
 		watch_scan(options->pids, options->nr_pids, session_found, session);
 	if (session->cache >= 0)
-		cache_each(session->cache, session_known, session);
+		cache_each(session->cache, options->read_only, session_known, session);
 	return session;
 }
 

@@ -31,10 +31,10 @@ struct build_id {
 
 int copy_file(int to, int from);
 int cache_open(const char *dir, bool make);
-int cache_find(int cache, const struct build_id *id);
+int cache_find(int cache, const struct build_id *id, bool read_only);
 int cache_save(int cache, const struct build_id *id, int from);
-int cache_each(int cache, int (*found)(void *data, const struct build_id *id, int fd),
-	       void *data);
+int cache_each(int cache, bool read_only,
+	       int (*found)(void *data, const struct build_id *id, int fd), void *data);
 void cache_remove(int cache, const struct build_id *id);
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 

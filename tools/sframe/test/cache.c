@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * cache save DIR FILE: put the section of FILE into the cache DIR, and print its name there
- * cache find DIR FILE: is it there? "none", or how many bytes it has
- * cache each DIR: how many there are
+ * cache find DIR FILE [read-only]: is it there? "none", or how many bytes it has
+ * cache each DIR [read-only]: how many there are
  * cache id FILE...: the build-id of each, whether it has a section, or why it is refused
  *
  * What sessions do with files before they convert any.
@@ -61,7 +61,7 @@ static int save(int cache, const char *name)
 	return 0;
 }
 
-static int find(int cache, const char *name)
+static int find(int cache, const char *name, bool read_only)
 {
 	struct build_id id;
 	bool has_sframe;
@@ -71,7 +71,7 @@ static int find(int cache, const char *name)
 	if (fd < 0)
 		return 1;
 	close(fd);
-	fd = cache_find(cache, &id);
+	fd = cache_find(cache, &id, read_only);
 	if (fd < 0)
 		puts("none");
 	else if (!fstat(fd, &st))
@@ -108,23 +108,27 @@ static int identify(int nr, char **names)
 int main(int argc, char **argv)
 {
 	unsigned int nr = 0;
+	bool read_only;
 	int cache;
 
 	if (argc < 3)
 		return 2;
+	read_only = !strcmp(argv[argc - 1], "read-only");
 	/* As sessions have it. */
 	image_limit_memory(0);
 	if (!strcmp(argv[1], "id"))
 		return identify(argc - 2, argv + 2);
-	cache = cache_open(argv[2], true);
+	cache = cache_open(argv[2], !read_only);
 	if (cache < 0)
 		return say(argv[2], strerror(errno));
 	if (!strcmp(argv[1], "each")) {
-		cache_each(cache, count, &nr);
+		cache_each(cache, read_only, count, &nr);
 		printf("%u\n", nr);
 		return 0;
 	}
 	if (argc < 4)
 		return 2;
-	return strcmp(argv[1], "save") ? find(cache, argv[3]) : save(cache, argv[3]);
+	if (!strcmp(argv[1], "save"))
+		return save(cache, argv[3]);
+	return find(cache, argv[3], read_only);
 }

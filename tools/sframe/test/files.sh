@@ -110,27 +110,34 @@ damaged_cache() {
 	return $wrong
 }
 
-# What cannot be read now may be good, and is made again for this time.
+# What cannot be read now may be good, and is made again for this time. EBADMSG is what file
+# systems say whose checksums are wrong.
 unreadable_cache() {
-	local entry
+	local entry error
 	cat > eio.c <<-'END'
 		#include <errno.h>
+		#include <stdlib.h>
 		#include <sys/types.h>
 		ssize_t pread(int fd, void *to, size_t size, off_t at)
 		{
-			errno = EIO;
+			errno = atoi(getenv("ERROR"));
 			return -1;
 		}
 	END
 	program p && gcc -O2 -shared -fPIC -o eio.so eio.c && rm -rf store && mkdir store &&
 		"$bin/cache" save store p > name || return 1
 	entry=store/.sframe/1/$(cat name)
-	[ "$(LD_PRELOAD=$work/eio.so "$bin/cache" each store)" = 0 ] && [ -e "$entry" ] &&
-		[ "$("$bin/cache" each store)" = 1 ]
+	for error in 5 74; do
+		[ "$(ERROR=$error LD_PRELOAD=$work/eio.so "$bin/cache" each store)" = 0 ] &&
+			[ -e "$entry" ] && [ "$("$bin/cache" each store)" = 1 ] ||
+			fail "error $error" || return 1
+	done
 }
 
-# Of a cache on NFS, sections come by the network: only those that are needed.
+# Of a cache on NFS, sections come by the network: only those that are needed. What is left of
+# those that were not complete is removed, as it is elsewhere.
 remote_cache() {
+	local dir verb
 	cat > nfs.c <<-'END'
 		#include <sys/vfs.h>
 		int fstatfs(int fd, struct statfs *fs)
@@ -141,8 +148,26 @@ remote_cache() {
 	END
 	program p && gcc -O2 -shared -fPIC -o nfs.so nfs.c && rm -rf store && mkdir store &&
 		"$bin/cache" save store p > name && [ "$("$bin/cache" each store)" = 1 ] || return 1
+	dir=$(dirname "store/.sframe/1/$(cat name)")
+	: > "$dir/.tmp.new"
+	touch -d '2 hours ago' "$dir/.tmp.old"
 	[ "$(LD_PRELOAD=$work/nfs.so "$bin/cache" each store)" = 0 ] &&
-		[ "$(LD_PRELOAD=$work/nfs.so "$bin/cache" find store p)" -gt 0 ]
+		[ "$(LD_PRELOAD=$work/nfs.so "$bin/cache" find store p)" -gt 0 ] || return 1
+	[ -e "$dir/.tmp.new" ] && [ ! -e "$dir/.tmp.old" ] || { ls -la "$dir"; return 1; }
+}
+
+# Who may not put anything into the cache does not take anything out of it, either.
+read_only_cache() {
+	local entry
+	program p && rm -rf store && mkdir store && "$bin/cache" save store p > name || return 1
+	entry=store/.sframe/1/$(cat name)
+	touch -d '2 hours ago' "$(dirname "$entry")/.tmp.old"
+	truncate -s -1 "$entry"
+	find store > before
+	[ "$("$bin/cache" each store read-only)" = 0 ] &&
+		[ "$("$bin/cache" find store p read-only)" = none ] &&
+		find store | diff before - || return 1
+	[ "$("$bin/cache" each store)" = 0 ] && [ "$(find store -type f)" = "" ]
 }
 
 # Nothing is left of files that were not complete.

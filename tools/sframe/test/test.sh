@@ -523,6 +523,7 @@ check "damaged section of a file" damaged_own
 check "cache: damaged" damaged_cache
 check "cache: unreadable" unreadable_cache
 check "cache: NFS" remote_cache
+check "cache: read only" read_only_cache
 check "make install" make_installs
 for file in "$samples"/*.base64; do
 	name=${file##*/}

@@ -9,6 +9,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -23,9 +25,6 @@
 
 /* Of all segments: real files have some hundred bytes of notes. */
 #define NOTES_MAX	(1 << 16)
-
-/* "ab/cdef..." */
-#define NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 2)
 
 /* What a file begins with that is not complete, and when it will not be any more, in s. */
 #define TEMP		".tmp."
@@ -103,6 +102,31 @@ int cache_open(const char *dir, bool make)
 		fd = next;
 	}
 	return fd;
+}
+
+/**
+ * cache_open_perf - open the cache that perf has, too
+ * @dir:	where; NULL for that of perf: PERF_BUILDID_DIR, or ~/.debug
+ * @make:	make it if it is not there
+ *
+ * Return: a directory; -1 if there can be none, with errno.
+ */
+int cache_open_perf(const char *dir, bool make)
+{
+	const char *home = getenv("HOME");
+	char path[PATH_MAX];
+
+	if (!dir)
+		dir = getenv("PERF_BUILDID_DIR");
+	if (!dir && !home) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (!dir) {
+		snprintf(path, sizeof(path), "%s/.debug", home);
+		dir = path;
+	}
+	return cache_open(dir, make);
 }
 
 /* A section that nobody else has written. */
@@ -198,7 +222,7 @@ static int cache_open_whole(int dir, const char *name, bool read_only)
  */
 int cache_find(int cache, const struct build_id *id, bool read_only)
 {
-	char name[NAME_SIZE], *file = name + 3;
+	char name[CACHE_NAME_SIZE], *file = name + 3;
 	int dir, fd;
 
 	cache_name(id, name);
@@ -217,7 +241,7 @@ int cache_find(int cache, const struct build_id *id, bool read_only)
  */
 void cache_remove(int cache, const struct build_id *id)
 {
-	char name[NAME_SIZE];
+	char name[CACHE_NAME_SIZE];
 
 	cache_name(id, name);
 	unlinkat(cache, name, 0);
@@ -241,45 +265,77 @@ int copy_file(int to, int from)
 	return done < 0 ? -errno : 0;
 }
 
+/* All of a section into a file that is ours, but may not be on the disk. */
+static int fill_entry(struct cache_entry *entry, int from)
+{
+	int ret;
+
+	entry->fd = temp_create(entry->dir, TEMP, entry->temp);
+	if (entry->fd < 0)
+		return entry->fd;
+	ret = copy_file(entry->fd, from);
+	if (!ret && fchmod(entry->fd, 0644))
+		ret = -errno;
+	if (!ret) {
+		entry->section = openat(entry->dir, entry->temp,
+					O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		ret = entry->section < 0 ? -errno : 0;
+	}
+	if (ret) {
+		close(entry->fd);
+		unlinkat(entry->dir, entry->temp, 0);
+	}
+	return ret;
+}
+
 /**
- * cache_save - put a section into the cache
+ * cache_begin - begin to put a section into the cache
+ * @entry:	set, to be given to cache_end() if this returns 0
  * @cache:	the cache
  * @id:		the build-id of the file that it is for
  * @from:	a file that holds it, and nothing else
  *
- * Who reads the cache meanwhile, or after the system went down, finds all of it, or nothing.
- *
  * Return: 0, or an error of errno.h, negative.
  */
-int cache_save(int cache, const struct build_id *id, int from)
+int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from)
 {
-	char name[NAME_SIZE], temp[TEMP_SIZE], *file = name + 3;
-	int dir, fd, ret;
+	int ret;
 
 	if (id->size < BUILD_ID_MIN)
 		return -EINVAL;
-	cache_name(id, name);
-	name[2] = '\0';
-	dir = open_dir(cache, name, O_NOFOLLOW, true);
-	if (dir < 0)
+	cache_name(id, entry->name);
+	entry->name[2] = '\0';
+	entry->dir = open_dir(cache, entry->name, O_NOFOLLOW, true);
+	if (entry->dir < 0)
 		return -errno;
-	fd = temp_create(dir, TEMP, temp);
-	if (fd < 0) {
-		close(dir);
-		return fd;
-	}
-	ret = copy_file(fd, from);
-	if (!ret && fchmod(fd, 0644))
-		ret = -errno;
-	if (!ret)
-		ret = file_sync(fd);
-	if (close(fd) && !ret)
-		ret = -errno;
-	if (!ret && renameat(dir, temp, dir, file))
-		ret = -errno;
+	ret = fill_entry(entry, from);
 	if (ret)
-		unlinkat(dir, temp, 0);
-	close(dir);
+		close(entry->dir);
+	return ret;
+}
+
+/**
+ * cache_end - put a section into the cache
+ * @entry:	of cache_begin()
+ * @keep:	false if it is no use after all
+ *
+ * This waits for the disk. Who reads the cache meanwhile, or after the system went down, finds
+ * all of it, or nothing.
+ *
+ * Return: 0, or an error of errno.h, negative.
+ */
+int cache_end(struct cache_entry *entry, bool keep)
+{
+	int ret = keep ? file_sync(entry->fd) : 0;
+
+	if (close(entry->fd) && !ret)
+		ret = -errno;
+	if (!ret && keep && renameat(entry->dir, entry->temp, entry->dir, entry->name + 3))
+		ret = -errno;
+	if (ret || !keep)
+		unlinkat(entry->dir, entry->temp, 0);
+	close(entry->section);
+	close(entry->dir);
 	return ret;
 }
 

@@ -334,9 +334,6 @@ int install_image(struct image *image, const u8 *file, size_t size,
 
 /* write.c: files that are written */
 
-/* Of the name of a file that is not complete. */
-#define TEMP_SIZE	32
-
 /**
  * struct new_file - a file that is to be written
  * @bytes:	what it has
@@ -353,8 +350,6 @@ struct new_file {
 	struct stat	read;
 };
 
-int temp_create(int dir, const char *prefix, char *name);
-int file_sync(int fd);
 const char *write_file(const char *name, const struct new_file *file);
 
 /* main.c, run.c: the command line */

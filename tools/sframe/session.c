@@ -7,7 +7,6 @@
  * it.
  */
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <search.h>
 #include <signal.h>
@@ -253,14 +252,15 @@ static bool session_may_remove(const struct session *session, int error)
 	       (error == -EINVAL || error == -EOPNOTSUPP);
 }
 
-static void dso_add(struct session *session, struct dso *dso, int section)
+/* Returns true if others may try the same section. */
+static bool dso_add(struct session *session, struct dso *dso, int section)
 {
 	int ret = device_add(session->device, &dso->id, section);
 
 	dso_keep(dso);
 	if (!ret) {
 		session->sections++;
-		return;
+		return true;
 	}
 	/* It may be a damaged one of the cache. */
 	if (session_may_remove(session, ret)) {
@@ -269,6 +269,7 @@ static void dso_add(struct session *session, struct dso *dso, int section)
 	}
 	dso_lose(session, dso, "has a section that the kernel does not take: %s",
 		 strerror(-ret));
+	return ret != -EINVAL && ret != -EOPNOTSUPP;
 }
 
 /* Into the tree for what was seen. */
@@ -437,11 +438,32 @@ static void session_kill_blocked(struct session *session)
 	}
 }
 
+/*
+ * Into the kernel, and then into the cache: those that run do not wait for the disk. The kernel
+ * need not keep in memory what a file has, unless it would have to ask a server for it.
+ */
+static void session_keep(struct session *session, struct dso *dso, int section)
+{
+	bool keep = session->cache >= 0 && dso->own && !session->options.read_only;
+	bool remote = keep && device_needs_copy(session->cache), good;
+	struct cache_entry entry;
+
+	if (keep && !remote)
+		keep = !cache_begin(&entry, session->cache, &dso->id, section);
+	good = dso_add(session, dso, keep && !remote ? entry.section : section);
+	if (dso->since && !dso->late)
+		dso->late = now_ms() - dso->since + 1;
+	if (keep && remote)
+		keep = good && !cache_begin(&entry, session->cache, &dso->id, section);
+	if (keep)
+		cache_end(&entry, good);
+}
+
 static void session_end_job(struct session *session, struct running *running)
 {
 	struct dso *dso = running->dso;
 	char message[SFRAME_MESSAGE];
-	int section = job_end(&running->job, message), kept;
+	int section = job_end(&running->job, message);
 	bool killed = running->killed;
 
 	*running = session->jobs[--session->nr_jobs];
@@ -459,19 +481,8 @@ static void session_end_job(struct session *session, struct running *running)
 	session->converted++;
 	if (session->options.verbose)
 		session_say(session, "%s: converted", dso->path);
-	/* The kernel need not keep what a file has in memory. */
-	if (session->cache >= 0 && dso->own && !session->options.read_only &&
-	    !cache_save(session->cache, &dso->id, section)) {
-		kept = cache_find(session->cache, &dso->id, false);
-		if (kept >= 0) {
-			close(section);
-			section = kept;
-		}
-	}
-	dso_add(session, dso, section);
+	session_keep(session, dso, section);
 	close(section);
-	if (dso->since && !dso->late)
-		dso->late = now_ms() - dso->since + 1;
 }
 
 /* Whoever maps much makes that events are lost, and not that nothing else is done. */
@@ -677,25 +688,6 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	return ret == -EDQUOT || session->cached == CACHED_MAX;
 }
 
-/* The cache of perf: PERF_BUILDID_DIR, or ~/.debug. */
-static int session_open_cache(const char *dir, bool make)
-{
-	const char *home = getenv("HOME");
-	char path[PATH_MAX];
-
-	if (!dir)
-		dir = getenv("PERF_BUILDID_DIR");
-	if (!dir && !home) {
-		errno = ENOENT;
-		return -1;
-	}
-	if (!dir) {
-		snprintf(path, sizeof(path), "%s/.debug", home);
-		dir = path;
-	}
-	return cache_open(dir, make);
-}
-
 static int session_open(struct session *session, char *message)
 {
 	const struct sframe_session_options *options = &session->options;
@@ -716,7 +708,7 @@ static int session_open(struct session *session, char *message)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	session->cache = session_open_cache(options->cache, !options->read_only);
+	session->cache = cache_open_perf(options->cache, !options->read_only);
 	if (session->cache < 0 && !options->read_only)
 		session_say(session, "there is no cache, so this is for once: %s",
 			    strerror(errno));

@@ -14,6 +14,14 @@
 
 #include "server.h"
 
+/* write.c: files that are written */
+
+/* Of the name of a file that is not complete. */
+#define TEMP_SIZE	32
+
+int temp_create(int dir, const char *prefix, char *name);
+int file_sync(int fd);
+
 /* cache.c: sections by build-id, in files */
 
 /**
@@ -30,9 +38,30 @@ struct build_id {
 #define BUILD_ID_MIN	2
 
 int copy_file(int to, int from);
+/* "ab/cdef..." */
+#define CACHE_NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 2)
+
+/**
+ * struct cache_entry - a section that is on its way into the cache
+ * @section:	it, a file that is open for reading
+ * @fd:		the same, for writing
+ * @dir:	where it is going to be
+ * @name:	its name, of which the first part is that of @dir
+ * @temp:	the name in @dir that it has until then
+ */
+struct cache_entry {
+	int	section;
+	int	fd;
+	int	dir;
+	char	name[CACHE_NAME_SIZE];
+	char	temp[TEMP_SIZE];
+};
+
 int cache_open(const char *dir, bool make);
+int cache_open_perf(const char *dir, bool make);
 int cache_find(int cache, const struct build_id *id, bool read_only);
-int cache_save(int cache, const struct build_id *id, int from);
+int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from);
+int cache_end(struct cache_entry *entry, bool keep);
 int cache_each(int cache, bool read_only,
 	       int (*found)(void *data, const struct build_id *id, int fd), void *data);
 void cache_remove(int cache, const struct build_id *id);

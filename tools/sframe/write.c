@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "session.h"
 
 #define TEMP_PREFIX	".sframe."
 

@@ -42,6 +42,7 @@ static int open_file(const char *name, struct build_id *id, bool *has_sframe)
 static int save(int cache, const char *name)
 {
 	char message[SFRAME_MESSAGE];
+	struct cache_entry entry;
 	struct build_id id;
 	bool has_sframe;
 	struct job job;
@@ -52,7 +53,7 @@ static int save(int cache, const char *name)
 	section = job_end(&job, message);
 	if (section < 0)
 		return say(name, message);
-	ret = cache_save(cache, &id, section);
+	ret = cache_begin(&entry, cache, &id, section) ?: cache_end(&entry, true);
 	if (ret)
 		return say(name, strerror(-ret));
 	for (u32 i = 0; i < id.size; i++)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A stand-in for device.c, for tests of sessions on kernels that take no sections: what is
- * handed in is a line of a file, which SFRAME_DEVICE names.
+ * handed in is a line of a file, which SFRAME_DEVICE names. With SFRAME_REMOTE, all files are
+ * where a server has to be asked for them.
  *
  * Everything but the kernel's answer is as it is with the device.
  */
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,7 +38,17 @@ bool device_is_for_all(void)
 
 bool device_needs_copy(int fd __attribute__((unused)))
 {
-	return false;
+	const char *remote = getenv("SFRAME_REMOTE");
+
+	return remote && *remote;
+}
+
+static bool is_memory(int fd)
+{
+	char link[32], name[8] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "/memfd:");
 }
 
 int device_add(int device, const struct build_id *id, int section)
@@ -51,6 +63,6 @@ int device_add(int device, const struct build_id *id, int section)
 		return -EINVAL;
 	for (u32 i = 0; i < id->size; i++)
 		at += sprintf(at, "%02x", id->bytes[i]);
-	sprintf(at, " %lld\n", (long long)st.st_size);
+	sprintf(at, " %lld %s\n", (long long)st.st_size, is_memory(section) ? "memory" : "file");
 	return dprintf(device, "%s", line) < 0 ? -errno : 0;
 }

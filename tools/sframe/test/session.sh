@@ -325,7 +325,51 @@ time.sleep(100000)' & pid=$!
 	[ "$lines" -gt 200 ] && [ "$lines" -lt 300 ] && [ "$(grep -c 'more than' err)" = 1 ]
 }
 
+# build_early: a library that writes a line for each file that is to be on the disk before the
+# device has one more section
+build_early() {
+	cat > early.c <<-'END_EARLY'
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <sys/stat.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	int fsync(int fd)
+	{
+		static off_t before;
+		struct stat st;
+
+		if (stat(getenv("SFRAME_DEVICE"), &st) || st.st_size <= before)
+			dprintf(2, "early\n");
+		dprintf(2, "fsync\n");
+		before = st.st_size;
+		return syscall(SYS_fsync, fd);
+	}
+	END_EARLY
+	gcc -O2 -shared -fPIC -o early.so early.c
+}
+
+# The kernel has a section before the cache has it on the disk; it has the file, unless that
+# would come by the network.
+kept() {
+	local remote kind
+	build_early || return 1
+	for remote in '' yes; do
+		if [ "$remote" ]; then kind="memory"; else kind="file"; fi
+		rm -rf .debug device
+		SFRAME_REMOTE=$remote LD_PRELOAD=$PWD/early.so ends 0 "" -v true || return 1
+		grep -qx fsync err && ! grep -qx early err || fail "the disk is first" || return 1
+		grep -c . device
+		! grep -v " $kind\$" device || fail "not all are a $kind" || return 1
+		[ "$(find .debug -type f | wc -l)" = "$(grep -cx fsync err)" ] || return 1
+		# Of those, the next session converts none.
+		ends 0 "" -v true && ! grep ': converted' err || return 1
+	done
+}
+
 check "statuses and sentences" statuses
+check "the kernel and the disk" kept
 check "signals for run alone" signals_alone
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away

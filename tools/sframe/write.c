@@ -138,6 +138,8 @@ static bool is_changed(const struct stat *read, const struct stat *now)
  */
 static const char *set_mode(int fd, mode_t mode, const struct stat *former)
 {
+	struct stat st;
+
 	if (former) {
 		mode = former->st_mode & 07777;
 		if (fchown(fd, former->st_uid, former->st_gid))
@@ -148,7 +150,12 @@ static const char *set_mode(int fd, mode_t mode, const struct stat *former)
 		umask(mask);
 		mode &= 0777 & ~mask;
 	}
-	return fchmod(fd, mode) ? strerror(errno) : NULL;
+	if (fchmod(fd, mode))
+		return strerror(errno);
+	/* The kernel says nothing where the user is not of the group that is to be set as ID. */
+	if (former && (fstat(fd, &st) || (st.st_mode & 07777) != mode))
+		return "its mode cannot be kept";
+	return NULL;
 }
 
 /*

@@ -317,7 +317,16 @@ others_files() {
 		fi
 		grep -q ': its owner and group cannot be kept$' err || { cat err; wrong=1; }
 	done
-	cmp p theirs/q && owned theirs/q '0:0 755' && no_rest && return $wrong
+	cmp p theirs/q && owned theirs/q '0:0 755' || wrong=1
+	# New files there are of a group that the user is not in, and which sets no ID then.
+	chgrp 12346 theirs && chmod 2755 theirs && cp p theirs/r &&
+		chown 12345:12346 theirs/r && chmod 2755 theirs/r || return 1
+	if as_other install theirs/r; then
+		fail "a mode is lost" || wrong=1
+	fi
+	grep -q ': its mode cannot be kept$' err && owned theirs/r '12345:12346 2755' ||
+		{ cat err; wrong=1; }
+	no_rest && return $wrong
 }
 
 # A link that the shell may not write through, sframe may not, either.

@@ -289,6 +289,30 @@ const char *section_row(const struct section *section, const struct fde *fde, si
 					      plain_row(&words, info, row);
 }
 
+/**
+ * section_next_row - read the next row of a function
+ * @section:	what has it
+ * @fde:	the function
+ * @from:	0 for the first row; no row starts before this, which is set
+ * @at:		as for section_row()
+ * @row:	set
+ *
+ * Rows ascend, and are for code that the function has, or its block.
+ *
+ * Return: NULL, or what is wrong.
+ */
+const char *section_next_row(const struct section *section, const struct fde *fde, u64 *from,
+			     size_t *at, struct row *row)
+{
+	bool padded;
+	const char *wrong = section_row(section, fde, at, row, &padded);
+
+	if (!wrong && (row->start < *from || row->start >= (fde->block ?: fde->size)))
+		wrong = "rows do not ascend in their function";
+	*from = (u64)row->start + 1;
+	return wrong;
+}
+
 /* The rows of an FDE begin at @at, which is set to where they end; returns how many. */
 static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t *at)
 {
@@ -296,7 +320,6 @@ static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t
 	u64 from = 0;
 	struct fde fde;
 	struct row row;
-	bool padded;
 
 	if (section_fde(section, index, &fde) || fde.rows != *at + attr || !fde.size ||
 	    fde.size > INT64_MAX - fde.start || fde.start < *end)
@@ -304,10 +327,8 @@ static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t
 	*end = fde.start + fde.size;
 	*at = fde.rows;
 	for (u32 i = 0; i < fde.nr; i++) {
-		if (section_row(section, &fde, at, &row, &padded) || row.start < from ||
-		    row.start >= (fde.block ?: fde.size))
+		if (section_next_row(section, &fde, &from, at, &row))
 			return -1;
-		from = (u64)row.start + 1;
 	}
 	return fde.nr;
 }

@@ -18,6 +18,12 @@
 
 #include "internal.h"
 
+/* The kernel looks at no more section headers, of which it reads so many at once. */
+#define KERNEL_SHDRS	1024
+#define KERNEL_BATCH	8U
+/* Nor at more of their names. */
+#define KERNEL_NAMES	64
+
 /**
  * image_error - say what is wrong
  * @image:	gets the sentence
@@ -326,42 +332,109 @@ Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *s
 	return NULL;
 }
 
+/* A part of the file, NULL if not all of it is there. */
+static const void *image_part(const struct image *image, u64 offset, size_t size, Elf_Type type)
+{
+	Elf_Data *data;
+
+	if (offset > image->size || size > image->size - offset)
+		return NULL;
+	data = elf_getdata_rawchunk(image->elf, offset, size, type);
+	return data ? data->d_buf : NULL;
+}
+
+/* The first program header of a section. */
+static bool sframe_phdr(const struct image *image, GElf_Phdr *phdr)
+{
+	size_t nr = 0;
+
+	elf_getphdrnum(image->elf, &nr);
+	for (size_t i = 0; i < nr; i++) {
+		if (gelf_getphdr(image->elf, i, phdr) && phdr->p_type == PT_GNU_SFRAME &&
+		    phdr->p_filesz)
+			return true;
+	}
+	return false;
+}
+
+/* Is it a section, by type, or by name, of which @names are looked at? */
+static bool is_sframe(const struct image *image, const Elf64_Shdr *shdr, u64 strings,
+		      unsigned int *names)
+{
+	const char *name;
+
+	if ((shdr->sh_flags & (SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR)) != SHF_ALLOC)
+		return false;
+	if (shdr->sh_type == SHT_GNU_SFRAME)
+		return true;
+	if (shdr->sh_type != SHT_PROGBITS || !strings || !*names)
+		return false;
+	--*names;
+	name = image_part(image, strings + shdr->sh_name, sizeof(".sframe"), ELF_T_BYTE);
+	return name && !memcmp(name, ".sframe", sizeof(".sframe"));
+}
+
+/*
+ * The first section header of one, or NULL. As they stand in the file: libelf has none if
+ * the last ones are missing.
+ */
+static const Elf64_Shdr *sframe_shdr(const struct image *image)
+{
+	const Elf64_Ehdr *ehdr = elf64_getehdr(image->elf);
+	unsigned int nr = ehdr->e_shnum, names = KERNEL_NAMES;
+	const Elf64_Shdr *strings, *shdrs;
+
+	if (ehdr->e_shentsize != sizeof(*shdrs) || ehdr->e_shstrndx >= nr ||
+	    ehdr->e_shoff > image->size)
+		return NULL;
+	if (nr > KERNEL_SHDRS)
+		nr = KERNEL_SHDRS;
+	if (nr > (image->size - ehdr->e_shoff) / sizeof(*shdrs))
+		nr = (image->size - ehdr->e_shoff) / sizeof(*shdrs) & -KERNEL_BATCH;
+	strings = image_part(image, ehdr->e_shoff + ehdr->e_shstrndx * sizeof(*strings),
+			     sizeof(*strings), ELF_T_SHDR);
+	shdrs = image_part(image, ehdr->e_shoff, nr * sizeof(*shdrs), ELF_T_SHDR);
+	for (unsigned int i = 0; strings && shdrs && i < nr; i++) {
+		if (is_sframe(image, &shdrs[i], strings->sh_offset, &names) && shdrs[i].sh_size)
+			return &shdrs[i];
+	}
+	return NULL;
+}
+
 /**
  * image_sframe - find the SFrame section that a file has
  * @image:	the file
  * @addr:	set to its address
  * @offset:	set to where it is in the file
- * @size:	set to its size, all of which is in the file
+ * @size:	set to its size at most, all of which is in the file: what some linkers write
+ *		is more than there is
  *
- * Where there are both, the section counts: its size is right.
+ * As the kernel finds it, in kernel/unwind/elf.c: a program header counts, and only
+ * without one a section header.
  *
  * Return: 0; -ENODATA if there is none; -EBADMSG if it is not in the file.
  */
 int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size)
 {
+	const Elf64_Shdr *shdr;
 	GElf_Phdr phdr;
-	GElf_Shdr shdr;
-	size_t nr = 0;
 
-	if (image_section(image, ".sframe", &shdr) && shdr.sh_type != SHT_NOBITS) {
-		*addr = shdr.sh_addr;
-		*offset = shdr.sh_offset;
-		*size = shdr.sh_size;
-		goto found;
-	}
-	elf_getphdrnum(image->elf, &nr);
-	for (size_t i = 0; i < nr; i++) {
-		if (!gelf_getphdr(image->elf, i, &phdr) || phdr.p_type != PT_GNU_SFRAME)
-			continue;
+	if (sframe_phdr(image, &phdr)) {
 		*addr = phdr.p_vaddr;
 		*offset = phdr.p_offset;
 		*size = phdr.p_filesz;
-		goto found;
+	} else {
+		shdr = sframe_shdr(image);
+		if (!shdr)
+			return -ENODATA;
+		*addr = shdr->sh_addr;
+		*offset = shdr->sh_offset;
+		*size = shdr->sh_size;
 	}
-	return -ENODATA;
-found:
-	if (*offset > image->size || *size > image->size - *offset)
+	if (*offset >= image->size)
 		return -EBADMSG;
+	if (*size > image->size - *offset)
+		*size = image->size - *offset;
 	return 0;
 }
 

@@ -290,6 +290,8 @@ const char *section_open(struct section *section, size_t at);
 const char *section_fde(const struct section *section, u32 index, struct fde *fde);
 const char *section_row(const struct section *section, const struct fde *fde, size_t *at,
 			struct row *row, bool *padded);
+const char *section_next_row(const struct section *section, const struct fde *fde, u64 *from,
+			     size_t *at, struct row *row);
 bool section_is_whole(const u8 *bytes, size_t size);
 
 /* check.c, dump.c, install.c: the verbs */

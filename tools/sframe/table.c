@@ -8,6 +8,12 @@
 
 #include "internal.h"
 
+/*
+ * FDEs, rows and headers that are looked at for a good function: real sections begin with
+ * one. Each file costs this in the one process of a session.
+ */
+#define LOOKS_MAX	(1 << 16)
+
 /* Room for one more; @nr may be as large as memory allows. */
 static void *table_grow(void *array, size_t nr, size_t *space, size_t size)
 {
@@ -170,16 +176,14 @@ static int read_damaged(struct image *image, const char *wrong)
 	return image_error(image, EBADMSG, "has a damaged section: %s", wrong);
 }
 
-/* Rows ascend, and are for code that the function has. */
 static int read_rows(struct image *image, const struct section *section,
 		     const struct fde *fde, struct table *table)
 {
-	u64 limit = fde->block ?: fde->size, from = 0;
 	struct function *function;
 	size_t at = fde->rows;
 	const char *wrong;
 	struct row row;
-	bool padded;
+	u64 from = 0;
 
 	function = table_function(table, fde->start, fde->start + fde->size);
 	if (!function)
@@ -187,16 +191,26 @@ static int read_rows(struct image *image, const struct section *section,
 	function->block = fde->block;
 	function->signal = fde->info & SFRAME_FDE_SIGNAL;
 	for (u32 i = 0; i < fde->nr; i++) {
-		wrong = section_row(section, fde, &at, &row, &padded);
-		if (!wrong && (row.start < from || row.start >= limit))
-			wrong = "rows do not ascend in their function";
+		wrong = section_next_row(section, fde, &from, &at, &row);
 		if (wrong)
 			return read_damaged(image, wrong);
-		from = (u64)row.start + 1;
 		if (table_row(table, function, &row))
 			return image_error(image, ENOMEM, "needs more memory than there is");
 	}
 	return 0;
+}
+
+/* Is all of it in one segment? */
+static bool is_text(const struct image *image, const struct fde *fde)
+{
+	for (unsigned int i = 0; i < image->nr_text; i++) {
+		const struct range *text = &image->text[i];
+
+		if (fde->start >= text->start && fde->start < text->end &&
+		    fde->size <= text->end - fde->start)
+			return fde->size;
+	}
+	return false;
 }
 
 static int read_part(struct image *image, const struct section *section, struct table *table)
@@ -206,12 +220,10 @@ static int read_part(struct image *image, const struct section *section, struct 
 
 	for (u32 i = 0; i < section->nr_fdes; i++) {
 		const char *wrong = section_fde(section, i, &fde);
-		const struct range *text;
 
 		if (wrong)
 			return read_damaged(image, wrong);
-		text = image_text(image, fde.start);
-		if (!fde.size || !text || fde.size > text->end - fde.start)
+		if (!is_text(image, &fde))
 			return read_damaged(image, "a function is not in code of the file");
 		if (!fde.nr && fde.info & SFRAME_FDE_SIGNAL)
 			continue;
@@ -265,44 +277,57 @@ int table_read(struct image *image, const struct section *from, struct table *ta
 	return 0;
 }
 
-/* Does the kernel take it for a function? @rows is how many rows it may still look at. */
+/**
+ * struct look - how much of a section may still be looked at
+ * @left:	FDEs, rows and headers, all together
+ * @rows:	rows that FDEs of this part may have
+ */
+struct look {
+	u32	left;
+	u32	rows;
+};
+
+/* Does the kernel take it for a function that says something? By sframe_add() there. */
 static bool is_function(struct image *image, const struct section *section, u32 index,
-			u64 *rows)
+			struct look *look)
 {
-	const struct range *text;
 	struct fde fde;
 	struct row row;
-	bool padded;
+	u64 from = 0;
 	size_t at;
 
-	if (section_fde(section, index, &fde) || fde.nr > *rows)
-		return false;
-	*rows -= fde.nr;
-	text = image_text(image, fde.start);
-	if (!fde.size || !text || fde.size > text->end - fde.start)
+	if (section_fde(section, index, &fde) || fde.nr > look->rows || !is_text(image, &fde))
 		return false;
 	at = fde.rows;
+	if ((u64)fde.nr * ((1 << SFRAME_FDE_WIDTH(fde.info)) + 1) > section->rows_end - at)
+		return false;
+	look->rows -= fde.nr;
 	for (u32 i = 0; i < fde.nr; i++) {
-		if (section_row(section, &fde, &at, &row, &padded))
+		if (!look->left || section_next_row(section, &fde, &from, &at, &row))
 			return false;
+		look->left--;
 	}
-	return true;
+	return fde.nr || !(fde.info & SFRAME_FDE_SIGNAL);
 }
 
 static bool has_function(struct image *image, struct section *section)
 {
-	u64 rows = section->size;
+	struct look look = { .left = LOOKS_MAX };
 
 	section->next = 0;
 	do {
 		/* What comes behind a good one does not spoil it, and does not count. */
 		if (section_open(section, section->next))
 			return false;
-		for (u32 i = 0; i < section->nr_fdes; i++) {
-			if (is_function(image, section, i, &rows))
+		look.rows = section->rows_end - section->rows;
+		for (u32 i = 0; i < section->nr_fdes && look.left; i++) {
+			look.left--;
+			if (is_function(image, section, i, &look))
 				return true;
 		}
-	} while (section->next);
+		if (look.left)
+			look.left--;
+	} while (section->next && look.left);
 	return false;
 }
 
@@ -311,7 +336,9 @@ static bool has_function(struct image *image, struct section *section)
  * @image:	the file
  *
  * If not, the kernel uses what it is given for the file, as if there were none: if the
- * section is damaged, or says nothing of any code.
+ * section is damaged, or says nothing of any code. One of which nothing good was found
+ * after LOOKS_MAX is taken for damaged: the file is converted in vain, if it is not, and
+ * the kernel uses what the file has.
  *
  * Return: true if so.
  */

@@ -3,11 +3,14 @@
  * decoder FILE [SECTION]: the kernel's decoder takes the section, all of it, and says at
  * each address what the decoder here says. Both are asked where either may change, and at
  * the last address before that.
+ *
+ * decoder -k FILE: does the kernel's decoder take anything of the section? 0 if so.
  */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +89,24 @@ static unsigned long compare(const struct table *table, const struct sframe_tabl
 	return bad;
 }
 
+/* By what the kernel says alone. */
+static int can_be(const char *name)
+{
+	char message[SFRAME_MESSAGE];
+	struct kernel_counts counts;
+	u64 addr, offset, bytes;
+	struct image image;
+	size_t size;
+	u8 *file = read_all(name, &size);
+
+	if (image_open_memory(&image, file, size, message))
+		return 2;
+	if (image_sframe(&image, &addr, &offset, &bytes))
+		return 1;
+	return !kernel_open(file + offset, bytes, addr, (const struct kernel_text *)image.text,
+			    image.nr_text, &counts);
+}
+
 int main(int argc, char **argv)
 {
 	struct section section = {};
@@ -102,6 +123,8 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	if (argc > 2 && !strcmp(argv[1], "-k"))
+		return can_be(argv[2]);
 	file = read_all(argv[1], &size);
 	if (image_open_memory(&image, file, size, message)) {
 		printf("%s: %s\n", argv[1], message);

@@ -48,25 +48,60 @@ section_at() {
 	readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\]//' | awk -v n="$2" '$1 == n { print "0x" $4 }'
 }
 
+# spoiled HOW...: the file, damaged so, is as one without a section; the kernel's decoder
+# refuses what it finds there, too
+spoiled() {
+	"$here/spoil.py" installed spoiled "$@" || return 1
+	! has_section spoiled && ! "$bin/decoder" -k spoiled || fail "spoiled: $*"
+}
+
+# harmless HOW...: the kernel takes the file's own section nevertheless, and it can be read
+harmless() {
+	"$here/spoil.py" installed harmless "$@" && has_section harmless &&
+		"$bin/decoder" -k harmless && "$sframe" dump harmless > dumped &&
+		"$sframe" check harmless > out || fail "harmless: $*"
+}
+
+# lacks HOW...: it is behind the end of the file
+lacks() {
+	spoiled "$@" && refuse 1 'spoiled: is truncated: it lacks .sframe' dump spoiled &&
+		refuse 1 'spoiled: is truncated: it lacks .sframe' check spoiled
+}
+
 # A file whose own section is damaged is converted; one whose section has a flaw is not.
 damaged_own() {
-	local wrong=0 at
+	local wrong=0 at how
 	program p && "$sframe" install -o installed p && has_section installed || return 1
 	own magic 0 '\0' || wrong=1
 	own version 2 '\11' || wrong=1
 	own flags 3 '\200' || wrong=1
 	own truncated 16 '\377\377\377' || wrong=1
 	own empty 8 '\0\0\0\0' || wrong=1
-	# Behind the end of the file.
-	at=$(($(readelf -hW installed | sed -n 's/.*Start of section headers: *\([0-9]*\).*/\1/p') +
-		64 * ($(readelf -hW installed | sed -n 's/.*Number of section headers: *//p') - 1)))
-	cp installed behind && patch behind $((at + 24 + 6)) '\1' || return 1
-	! has_section behind && refuse 1 'behind: is truncated: it lacks .sframe' dump behind &&
-		refuse 1 'behind: is truncated: it lacks .sframe' check behind || wrong=1
+	for how in size text offset limit order silent; do
+		spoiled $how || wrong=1
+	done
 	at=$(section_at installed .sframe)
 	# The first function only.
 	cp installed flaw && patch flaw $((at + 28 + 8)) '\377\377\377\177' &&
 		has_section flaw || wrong=1
+	return $wrong
+}
+
+# The section is looked for where the kernel does it: program headers come first.
+headers_own() {
+	local wrong=0
+	program p && "$sframe" install -o installed p || return 1
+	harmless shdr_offset || wrong=1
+	harmless shdr_flags || wrong=1
+	harmless phdr_size || wrong=1
+	harmless no_phdr || wrong=1
+	harmless empty_phdr || wrong=1
+	harmless no_phdr shdr_size || wrong=1
+	harmless nameless || wrong=1
+	lacks phdr_offset || wrong=1
+	lacks no_phdr shdr_offset || wrong=1
+	spoiled no_phdr shdr_flags || wrong=1
+	spoiled no_phdr many_shdrs || wrong=1
 	return $wrong
 }
 

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""spoil.py FROM TO HOW...: copy a file that has a section of version 3, and damage the copy
+
+Each HOW is the name of a function below.
+"""
+import struct
+import sys
+
+PT_NULL, PT_GNU_SFRAME, SHF_WRITE = 0, 0x6474E554, 1
+
+
+class File:
+    """A file, its headers that are about the section, and where its FDEs and rows are"""
+
+    def __init__(self, name):
+        with open(name, "rb") as file:
+            self.bytes = bytearray(file.read())
+        phoff, shoff = self.get("QQ", 32)
+        phnum, _, shnum, _ = self.get("HHHH", 56)
+        self.phdr = next(at for at in range(phoff, phoff + 56 * phnum, 56)
+                         if self.get("I", at)[0] == PT_GNU_SFRAME)
+        self.section, addr = self.get("QQ", self.phdr + 8)
+        self.shdr = next(at for at in range(shoff, shoff + 64 * shnum, 64)
+                         if self.get("QQ", at + 16) == (addr, self.section))
+        version, self.nr, fdes, rows = self.get("2xB5xI8xII", self.section)
+        assert version == 3
+        self.fdes = self.section + 28 + fdes
+        self.rows = self.section + 28 + rows
+
+    def get(self, kind, at):
+        return struct.unpack_from("<" + kind, self.bytes, at)
+
+    def put(self, kind, at, *values):
+        struct.pack_into("<" + kind, self.bytes, at, *values)
+
+    def functions(self):
+        """Of each function, where its FDE, its attribute and its rows are"""
+        for fde in range(self.fdes, self.fdes + 16 * self.nr, 16):
+            attr = self.rows + self.get("I", fde + 12)[0]
+            yield fde, attr, attr + 5
+
+
+def size(file):
+    for fde, _, _ in file.functions():
+        file.put("I", fde + 8, 0)
+
+
+def text(file):
+    for fde, _, _ in file.functions():
+        file.put("q", fde, file.get("q", fde)[0] + (1 << 40))
+
+
+def offset(file):
+    for fde, _, _ in list(file.functions()):
+        file.put("I", fde + 12, 0xFFFFFFFF)
+
+
+def limit(file):
+    """The first row of each is behind its end."""
+    for fde, attr, row in file.functions():
+        assert file.get("HB", attr)[1] & 0xF == 0
+        file.put("I", fde + 8, 1)
+        file.put("B", row, 0xFF)
+
+
+def order(file):
+    """The second row of each is where the first one is."""
+    for fde, attr, row in file.functions():
+        nr, info = file.get("HB", attr)
+        assert info & 0xF == 0
+        if nr < 2:
+            file.put("I", fde + 8, 0)
+            continue
+        kind = file.get("B", row + 1)[0]
+        file.put("B", row + 2 + ((kind >> 1 & 0xF) << (kind >> 5 & 3)), file.get("B", row)[0])
+
+
+def silent(file):
+    """Signal frames without rows: the kernel has another way to walk these."""
+    for _, attr, _ in file.functions():
+        file.put("HB", attr, 0, 0x80)
+
+
+def phdr_offset(file):
+    file.put("Q", file.phdr + 8, 1 << 40)
+
+
+def phdr_size(file):
+    file.put("Q", file.phdr + 32, 1 << 40)
+
+
+def no_phdr(file):
+    file.put("I", file.phdr, PT_NULL)
+
+
+def empty_phdr(file):
+    file.put("Q", file.phdr + 32, 0)
+
+
+def shdr_offset(file):
+    file.put("Q", file.shdr + 24, 1 << 40)
+
+
+def shdr_size(file):
+    file.put("Q", file.shdr + 32, 1 << 40)
+
+
+def shdr_flags(file):
+    file.put("Q", file.shdr + 8, file.get("Q", file.shdr + 8)[0] | SHF_WRITE)
+
+
+def nameless(file):
+    """Only the program header says what it is."""
+    file.put("I", file.shdr, 0)
+    file.put("I", file.shdr + 4, 1)
+
+
+def many_shdrs(file):
+    """The section is behind as many headers as the kernel looks at."""
+    header = bytes(file.bytes[file.shdr:file.shdr + 64])
+    shnum = file.get("H", 60)[0]
+    shoff = file.get("Q", 40)[0]
+    table = bytes(file.bytes[shoff:shoff + 64 * shnum])
+    file.put("I", file.shdr + 4, 0)
+    file.put("Q", 40, len(file.bytes))
+    file.put("H", 60, shnum + 1024)
+    file.bytes += table.replace(header, bytes(64)) + bytes(64 * 1023) + header
+
+
+def main():
+    file = File(sys.argv[1])
+    for how in sys.argv[3:]:
+        globals()[how](file)
+    with open(sys.argv[2], "wb") as out:
+        out.write(file.bytes)
+
+
+main()

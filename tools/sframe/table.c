@@ -10,7 +10,7 @@
 
 /*
  * FDEs, rows and headers that are looked at for a good function: real sections begin with
- * one. Each file costs this in the one process of a session.
+ * one. Each file costs this, and to read SFRAME_SECTION_MAX, in the one process of a session.
  */
 #define LOOKS_MAX	(1 << 16)
 

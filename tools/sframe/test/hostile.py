@@ -7,7 +7,7 @@ there is too much of.
 """
 import struct
 
-PT_LOAD, PT_NOTE = 1, 4
+PT_LOAD, PT_NOTE, PT_GNU_SFRAME = 1, 4, 0x6474E554
 SHT_PROGBITS, SHT_STRTAB = 1, 3
 NOTE_OF_OTHERS = struct.pack("<III", 4, 0, 7) + b"ABC\0"
 
@@ -64,3 +64,40 @@ write("names", code, names, shdr(0, 0, 0, 0) + shdr(0, SHT_STRTAB, start, len(na
 # More sections than the ELF header can tell: the first section says how many.
 write("sections", code, shdrs=shdr(0, 0, 0, 1 << 24), size=8 << 30, shnum=0)
 write("odd-sections", code, shdrs=shdr(0, 0, 0, 0), shnum=0xffff)
+
+
+# Sections in which the kernel finds a function, behind more bad ones, bad rows, or parts
+# without any, than a session looks at.
+def section(name, parts):
+    start = 64 + 2 * 56
+    write(name, phdr(PT_LOAD, 0, 1 << 17, 5) + phdr(PT_GNU_SFRAME, start, len(parts)), parts)
+
+
+def part(fdes, rows):
+    """Of version 3, in which starts are relative to themselves"""
+    nr = len(fdes) // 16
+    return struct.pack("<HBBBbbBIIIII", 0xDEE2, 3, 0, 3, 0, -8, 0, nr, 0, len(rows), 0,
+                       nr * 16) + fdes + rows
+
+
+def fde(offset, size, row):
+    """Of the first code that there is; its FDE is at this offset of the section."""
+    return struct.pack("<qII", -(64 + 2 * 56 + offset), size, row)
+
+
+def functions(name, index, nr):
+    section(name, part(bytes(16 * index) + fde(28 + 16 * index, 16, 0) +
+                       bytes(16 * (nr - index - 1)), good))
+
+
+good = struct.pack("<HBBBBB", 1, 0, 0, 0, 0, 0)
+functions("functions-few", 1000, 1 << 17)
+functions("functions", 1 << 16, 1 << 17)
+
+# The last row of the first two is where the one before it is.
+bad = struct.pack("<HBBB", 40000, 2, 0, 0)
+bad += b"".join(struct.pack("<IB", min(i, 39998), 0) for i in range(40000))
+section("rows", part(fde(28, 1 << 16, 0) + fde(44, 1 << 16, 0) + fde(60, 16, len(bad)),
+                     bad + good))
+empty = part(b"", b"") + bytes(4)
+section("parts", empty * (1 << 16) + part(fde(len(empty) * (1 << 16) + 28, 16, 0), good))

@@ -130,18 +130,33 @@ static int image_check_shdrs(struct image *image, const struct bytes *bytes,
 }
 
 /* libelf believes what headers say, so they are looked at before. */
-static int image_check(struct image *image, const struct bytes *bytes)
+static int image_check(struct image *image, const struct bytes *bytes, Elf64_Ehdr *ehdr)
 {
-	Elf64_Ehdr ehdr = {};
-	ssize_t got = image_peek(image, bytes, &ehdr, sizeof(ehdr), 0);
+	ssize_t got = image_peek(image, bytes, ehdr, sizeof(*ehdr), 0);
 	int ret;
 
 	if (got < 0)
 		return image_unreadable(image, -got);
-	ret = image_check_kind(image, &ehdr, got);
+	ret = image_check_kind(image, ehdr, got);
 	if (!ret)
-		ret = image_check_phdrs(image, &ehdr);
-	return ret ?: image_check_shdrs(image, bytes, &ehdr);
+		ret = image_check_phdrs(image, ehdr);
+	return ret ?: image_check_shdrs(image, bytes, ehdr);
+}
+
+/* libelf reads headers again, and others may have been written meanwhile. */
+static bool image_is_as_checked(const struct image *image, const Elf64_Ehdr *checked)
+{
+	Elf64_Ehdr ehdr;
+	const Elf_Data from = {
+		.d_buf = (void *)checked, .d_type = ELF_T_EHDR, .d_size = sizeof(*checked),
+		.d_version = EV_CURRENT,
+	};
+	Elf_Data to = { .d_buf = &ehdr, .d_size = sizeof(ehdr), .d_version = EV_CURRENT };
+	size_t nr;
+
+	return elf64_xlatetom(&to, &from, ELFDATA2LSB) &&
+	       !memcmp(&ehdr, elf64_getehdr(image->elf), sizeof(ehdr)) &&
+	       !elf_getshdrnum(image->elf, &nr) && nr < SHN_LORESERVE;
 }
 
 /* Functions are where the kernel looks for them: in what is mapped of the file. */
@@ -168,7 +183,7 @@ static int image_segments(struct image *image)
 	return image->nr_text ? 0 : image_error(image, ENODATA, "has no executable segment");
 }
 
-static int image_open(struct image *image)
+static int image_open(struct image *image, const Elf64_Ehdr *checked)
 {
 	size_t nr;
 	int ret;
@@ -179,6 +194,8 @@ static int image_open(struct image *image)
 	if (elf_kind(image->elf) != ELF_K_ELF || !image->ident || !elf64_getehdr(image->elf) ||
 	    elf_getphdrnum(image->elf, &nr) || nr != elf64_getehdr(image->elf)->e_phnum)
 		ret = image_error(image, EBADMSG, "has a damaged ELF header");
+	else if (!image_is_as_checked(image, checked))
+		ret = image_error(image, EAGAIN, "changes while it is read");
 	else
 		ret = image_segments(image);
 	if (ret)
@@ -196,6 +213,7 @@ static int image_open(struct image *image)
  */
 int image_open_fd(struct image *image, int fd, char *message)
 {
+	Elf64_Ehdr ehdr = {};
 	struct stat st;
 	int ret;
 
@@ -205,13 +223,13 @@ int image_open_fd(struct image *image, int fd, char *message)
 	if (!S_ISREG(st.st_mode))
 		return image_error(image, EINVAL, "is not a regular file");
 	image->size = st.st_size;
-	ret = image_check(image, &(struct bytes) { .fd = fd });
+	ret = image_check(image, &(struct bytes) { .fd = fd }, &ehdr);
 	if (ret)
 		return ret;
 	elf_version(EV_CURRENT);
 	/* Not mapped: who truncates the file would end this program. */
 	image->elf = elf_begin(fd, ELF_C_READ, NULL);
-	return image_open(image);
+	return image_open(image, &ehdr);
 }
 
 /**
@@ -225,16 +243,17 @@ int image_open_fd(struct image *image, int fd, char *message)
  */
 int image_open_memory(struct image *image, const void *bytes, size_t size, char *message)
 {
+	Elf64_Ehdr ehdr = {};
 	int ret;
 
 	*image = (struct image) { .message = message, .size = size };
-	ret = image_check(image, &(struct bytes) { .fd = -1, .at = bytes });
+	ret = image_check(image, &(struct bytes) { .fd = -1, .at = bytes }, &ehdr);
 	if (ret)
 		return ret;
 	elf_version(EV_CURRENT);
 	/* It is only read, but libelf says that to nobody. */
 	image->elf = elf_memory((char *)bytes, size);
-	return image_open(image);
+	return image_open(image, &ehdr);
 }
 
 /**

@@ -217,7 +217,7 @@ no_rest() {
 }
 
 # meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
-# or write(), of a file, this was done
+# or write(), of a file, or before it reads the start of one again, this was done
 meanwhile() {
 	local call=$1 command=$2
 	shift 2
@@ -257,6 +257,13 @@ meanwhile() {
 				return -1;
 			}
 			return syscall(SYS_renameat2, at, from, to, name, flags);
+		}
+		ssize_t pread(int fd, void *to, size_t size, off_t at)
+		{
+			static int starts;
+			if (!at && starts++)
+				hook("HOOK_pread", fd);
+			return syscall(SYS_pread64, fd, to, size, at);
 		}
 	END
 	[ -e hook.so ] || gcc -O2 -shared -fPIC -o hook.so hook.c || return 1
@@ -368,6 +375,26 @@ others_files() {
 	grep -q ': its mode cannot be kept$' err && owned theirs/r '12345:12346 2755' ||
 		{ cat err; wrong=1; }
 	no_rest && return $wrong
+}
+
+# changed_headers FILE: what was looked at is not what is there when libelf reads it
+changed_headers() {
+	if meanwhile pread "cat $1 > p" convert -o out2 p 2> err; then
+		fail "another file is converted: $1"
+	else
+		grep -q '^sframe: p: changes while it is read$' err || { cat err; fail "$1"; }
+	fi
+}
+
+# Who writes other headers after these were looked at does not get them believed.
+headers_race() {
+	local wrong=0
+	program q && "$here/spoil.py" q phdrs many_phdrs &&
+		"$here/spoil.py" q odd no_shdrs && "$here/spoil.py" q sections many_sections || return 1
+	cp q p && changed_headers phdrs || wrong=1
+	cp odd p && changed_headers sections || wrong=1
+	cp q p && meanwhile pread : convert -o p.sf p && rm p.sf || wrong=1
+	return $wrong
 }
 
 # A link that the shell may not write through, sframe may not, either.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""spoil.py FROM TO HOW...: copy a file that has a section of version 3, and damage the copy
+"""spoil.py FROM TO HOW...: copy a file, most often with a section of version 3, and damage it
 
 Each HOW is the name of a function below.
 """
@@ -16,6 +16,8 @@ class File:
     def __init__(self, name):
         with open(name, "rb") as file:
             self.bytes = bytearray(file.read())
+
+    def find(self):
         phoff, shoff = self.get("QQ", 32)
         phnum, _, shnum, _ = self.get("HHHH", 56)
         self.phdr = next(at for at in range(phoff, phoff + 56 * phnum, 56)
@@ -116,6 +118,23 @@ def nameless(file):
     file.put("I", file.shdr + 4, 1)
 
 
+def many_phdrs(file):
+    """More than the file has: what is behind these is taken for some."""
+    file.put("H", 56, 200)
+
+
+def no_shdrs(file):
+    """The first one would say how many there are, and does not. There is room for many."""
+    file.put("HHH", 58, 64, 0, 0)
+    file.bytes += bytes(70000 * 64)
+
+
+def many_sections(file):
+    """The first one says how many there are."""
+    no_shdrs(file)
+    file.put("Q", file.get("Q", 40)[0] + 32, 70000)
+
+
 def many_shdrs(file):
     """The section is behind as many headers as the kernel looks at."""
     header = bytes(file.bytes[file.shdr:file.shdr + 64])
@@ -130,6 +149,8 @@ def many_shdrs(file):
 
 def main():
     file = File(sys.argv[1])
+    if not set(sys.argv[3:]) & {"many_phdrs", "no_shdrs", "many_sections"}:
+        file.find()
     for how in sys.argv[3:]:
         globals()[how](file)
     with open(sys.argv[2], "wb") as out:

@@ -524,6 +524,7 @@ check "library" library
 check "hostile files" hostile_files
 check "damaged section of a file" damaged_own
 check "headers of a section of a file" headers_own
+check "headers of a file that changes" headers_race
 check "cache: damaged" damaged_cache
 check "cache: unreadable" unreadable_cache
 check "cache: NFS" remote_cache

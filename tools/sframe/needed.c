@@ -3,11 +3,11 @@
  * What a program needs before it runs: its interpreter, and the libraries that it and
  * these name, where the dynamic linker most often finds them.
  *
- * It is a guess, for a head start: what is missed is seen when it is mapped.
+ * It is a guess, for a head start: what is missed is seen when it is mapped. Files are
+ * whatever somebody has written, so all that is read and tried has a limit.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
@@ -18,20 +18,38 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "session.h"
 
 /* Files at most; cc1 needs 10, and programs with windows 100. */
 #define NEEDED_MAX	512
 
+/* Entries of .dynamic that are looked at, and names that are tried, for all files. */
+#define LOOKS_MAX	(1 << 16)
+
+/* Directories that one file names are at most so long, all together. */
+#define DIRS_SIZE	(1 << 16)
+
 /**
  * struct needed - what is known to be needed
  * @paths:	files, real names
  * @nr:		number of @paths
+ * @looks:	how many there were, of LOOKS_MAX
  */
 struct needed {
 	char		*paths[NEEDED_MAX];
 	unsigned int	nr;
+	unsigned int	looks;
 };
+
+/* May something more be looked at? */
+static bool look(struct needed *needed)
+{
+	if (needed->looks == LOOKS_MAX)
+		return false;
+	needed->looks++;
+	return true;
+}
 
 static const char *const standard_dirs[] = {
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64",
@@ -41,7 +59,7 @@ static const char *const standard_dirs[] = {
 /* Returns false if it is not there. */
 static bool add_path(struct needed *needed, const char *path)
 {
-	char *real = access(path, R_OK) ? NULL : realpath(path, NULL);
+	char *real = look(needed) && !access(path, R_OK) ? realpath(path, NULL) : NULL;
 
 	if (!real)
 		return false;
@@ -64,7 +82,7 @@ static bool add_from(struct needed *needed, const char *dirs, const char *of, co
 	char path[PATH_MAX], dir[PATH_MAX], origin[PATH_MAX];
 
 	snprintf(origin, sizeof(origin), "%s", of);
-	for (const char *end; dirs && *dirs; dirs = *end ? end + 1 : end) {
+	for (const char *end; dirs && *dirs && look(needed); dirs = *end ? end + 1 : end) {
 		const char *begin = dirs;
 
 		end = strchrnul(dirs, ':');
@@ -102,23 +120,75 @@ static void add_library(struct needed *needed, const char *runpath, const char *
 	}
 }
 
+/* Names, as they stand; NULL if there are none, or more than anybody has. */
+static const Elf_Data *find_strings(Elf *elf, u32 index)
+{
+	Elf_Scn *scn = elf_getscn(elf, index);
+	const Elf_Data *data;
+	GElf_Shdr shdr;
+
+	if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_STRTAB || shdr.sh_size > IMAGE_NAMES)
+		return NULL;
+	data = elf_rawdata(scn, NULL);
+	return data && data->d_buf ? data : NULL;
+}
+
+/* NULL if it has no end within @max bytes. */
+static const char *string_at(const Elf_Data *strings, u64 at, size_t max)
+{
+	const char *string;
+
+	if (at >= strings->d_size)
+		return NULL;
+	string = (const char *)strings->d_buf + at;
+	return memchr(string, 0, strings->d_size - at < max ? strings->d_size - at : max) ?
+		string : NULL;
+}
+
 /* What .dynamic says: first where to look, then what for. */
 static void read_dynamic(struct needed *needed, Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr,
 			 const char *path)
 {
-	Elf_Data *data = elf_getdata(scn, NULL);
-	const char *runpath = NULL, *name;
+	const Elf_Data *strings = find_strings(elf, shdr->sh_link);
+	Elf_Data *data = shdr->sh_size > IMAGE_NAMES ? NULL : elf_getdata(scn, NULL);
+	const char *runpath, *name;
+	u64 dirs = UINT64_MAX;
 	GElf_Dyn dyn;
 
-	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
-		if (dyn.d_tag == DT_RUNPATH || (dyn.d_tag == DT_RPATH && !runpath))
-			runpath = elf_strptr(elf, shdr->sh_link, dyn.d_un.d_val);
+	if (!strings || !data)
+		return;
+	for (int i = 0; look(needed) && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+		if (dyn.d_tag == DT_RUNPATH || (dyn.d_tag == DT_RPATH && dirs == UINT64_MAX))
+			dirs = dyn.d_un.d_val;
 	}
-	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
-		name = dyn.d_tag == DT_NEEDED ?
-			elf_strptr(elf, shdr->sh_link, dyn.d_un.d_val) : NULL;
+	runpath = string_at(strings, dirs, DIRS_SIZE);
+	for (int i = 0; look(needed) && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+		name = dyn.d_tag == DT_NEEDED ? string_at(strings, dyn.d_un.d_val, PATH_MAX) : NULL;
 		if (name)
 			add_library(needed, runpath, path, name);
+	}
+}
+
+/* The first one, as of the kernel, which takes no longer name. */
+static void read_interpreter(struct needed *needed, Elf *elf)
+{
+	char name[PATH_MAX + 1];
+	GElf_Phdr phdr;
+	Elf_Data *data;
+	size_t nr = 0;
+
+	elf_getphdrnum(elf, &nr);
+	for (size_t i = 0; i < nr; i++) {
+		if (!gelf_getphdr(elf, i, &phdr) || phdr.p_type != PT_INTERP)
+			continue;
+		data = phdr.p_filesz > PATH_MAX ? NULL :
+			elf_getdata_rawchunk(elf, phdr.p_offset, phdr.p_filesz, ELF_T_BYTE);
+		if (data && data->d_buf) {
+			snprintf(name, sizeof(name), "%.*s", (int)phdr.p_filesz,
+				 (const char *)data->d_buf);
+			add_path(needed, name);
+		}
+		return;
 	}
 }
 
@@ -126,24 +196,13 @@ static void read_elf(struct needed *needed, Elf *elf, const char *path)
 {
 	Elf_Scn *scn = NULL;
 	GElf_Shdr shdr;
-	size_t nr = 0;
 
+	read_interpreter(needed, elf);
 	while ((scn = elf_nextscn(elf, scn))) {
-		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == SHT_DYNAMIC)
-			read_dynamic(needed, elf, scn, &shdr, path);
-	}
-	elf_getphdrnum(elf, &nr);
-	for (size_t i = 0; i < nr; i++) {
-		char name[PATH_MAX];
-		Elf_Data *data;
-		GElf_Phdr phdr;
-
-		if (!gelf_getphdr(elf, i, &phdr) || phdr.p_type != PT_INTERP)
+		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_DYNAMIC)
 			continue;
-		data = elf_getdata_rawchunk(elf, phdr.p_offset, phdr.p_filesz, ELF_T_BYTE);
-		if (data && snprintf(name, sizeof(name), "%.*s", (int)phdr.p_filesz,
-				     (char *)data->d_buf) < (int)sizeof(name))
-			add_path(needed, name);
+		read_dynamic(needed, elf, scn, &shdr, path);
+		return;
 	}
 }
 
@@ -163,20 +222,17 @@ static void read_script(struct needed *needed, char *line)
 static void read_file(struct needed *needed, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	char line[256] = {};
-	Elf *elf;
+	char line[256] = {}, message[SFRAME_MESSAGE];
+	struct image image;
 
 	if (fd < 0)
 		return;
 	if (pread(fd, line, sizeof(line) - 1, 0) > 2 && !strncmp(line, "#!", 2)) {
 		line[strcspn(line, "\n")] = '\0';
 		read_script(needed, line + 2);
-	} else {
-		elf_version(EV_CURRENT);
-		elf = elf_begin(fd, ELF_C_READ, NULL);
-		if (elf && elf_kind(elf) == ELF_K_ELF)
-			read_elf(needed, elf, path);
-		elf_end(elf);
+	} else if (!image_open_fd(&image, fd, message)) {
+		read_elf(needed, image.elf, path);
+		image_close(&image);
 	}
 	close(fd);
 }

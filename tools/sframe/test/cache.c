@@ -4,6 +4,7 @@
  * cache find DIR FILE [read-only]: is it there? "none", or how many bytes it has
  * cache each DIR [read-only]: how many there are
  * cache id FILE...: the build-id of each, whether it has a section, or why it is refused
+ * cache needed PROGRAM: the files that it needs
  *
  * What sessions do with files before they convert any.
  */
@@ -106,6 +107,11 @@ static int identify(int nr, char **names)
 	return 0;
 }
 
+static void print_path(void *data, const struct mapping *mapping)
+{
+	fprintf(data, "%s\n", mapping->path);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int nr = 0;
@@ -119,6 +125,8 @@ int main(int argc, char **argv)
 	image_limit_memory(0);
 	if (!strcmp(argv[1], "id"))
 		return identify(argc - 2, argv + 2);
+	if (!strcmp(argv[1], "needed"))
+		return !needed_files(argv[2], print_path, stdout);
 	cache = cache_open(argv[2], !read_only);
 	if (cache < 0)
 		return say(argv[2], strerror(errno));

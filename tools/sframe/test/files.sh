@@ -36,6 +36,31 @@ hostile_files() {
 	return $wrong
 }
 
+# needs FILE WORD...: it needs files with these in their names, and no other ones
+needs() {
+	local file=$1
+	shift
+	(ulimit -t 5 && "$bin/cache" needed "./$file" > said) && [ "$(sed 's,.*/,,' said)" = \
+		"$(printf '%s\n' "$file" "$@")" ] || { cat said; fail "what $file needs"; }
+}
+
+# The same for what programs need, which is looked for before they start. The C library needs
+# the loader, which comes first if it is the interpreter of the program.
+hostile_needs() {
+	local wrong=0 loader libc
+	loader=$(basename "$(realpath /lib64/ld-linux-x86-64.so.2)")
+	libc=$(basename "$(realpath "$libs/libc.so.6")")
+	rm -rf hostile && mkdir hostile && cd hostile && "$here/hostile.py" || return 1
+	needs needs "$loader" "$libc" || wrong=1
+	needs needs-many "$loader" || wrong=1
+	needs needs-strings "$loader" || wrong=1
+	needs needs-interpreter "$libc" "$loader" || wrong=1
+	needs needs-more "$loader" || wrong=1
+	cd ..
+	rm -rf hostile
+	return $wrong
+}
+
 # own NAME OFFSET BYTES: with these bytes in its own section, a file is as one without
 own() {
 	local at

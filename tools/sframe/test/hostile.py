@@ -7,8 +7,8 @@ there is too much of.
 """
 import struct
 
-PT_LOAD, PT_NOTE, PT_GNU_SFRAME = 1, 4, 0x6474E554
-SHT_PROGBITS, SHT_STRTAB = 1, 3
+PT_LOAD, PT_INTERP, PT_NOTE, PT_GNU_SFRAME = 1, 3, 4, 0x6474E554
+SHT_PROGBITS, SHT_STRTAB, SHT_DYNAMIC = 1, 3, 6
 NOTE_OF_OTHERS = struct.pack("<III", 4, 0, 7) + b"ABC\0"
 
 
@@ -101,3 +101,27 @@ section("rows", part(fde(28, 1 << 16, 0) + fde(44, 1 << 16, 0) + fde(60, 16, len
                      bad + good))
 empty = part(b"", b"") + bytes(4)
 section("parts", empty * (1 << 16) + part(fde(len(empty) * (1 << 16) + 28, 16, 0), good))
+
+
+# What a program needs: as it is to be, then with too many or too large parts before it is
+# complete. The kernel runs no program whose interpreter has a longer name than a path.
+def needs(name, number=1, strings=4096, interp=4096, sections=1):
+    start = 64 + 2 * 56
+    missing, found = b"\0missing.so\0libc.so.6\0", struct.pack("<QQ", 1, 12)
+    loader = b"/lib64/ld-linux-x86-64.so.2\0"
+    dynamic = struct.pack("<QQ", 1, 1) * (number - 1) + found + bytes(16)
+    at = start + len(dynamic)
+    shdrs = shdr(0, 0, 0, 0) + shdr(0, SHT_STRTAB, at, strings)
+    for i in range(sections):
+        shdrs += shdr(0, SHT_DYNAMIC, start if i == sections - 1 else start + len(dynamic) - 16,
+                      len(dynamic) if i == sections - 1 else 16, 1)
+    end = at + len(missing)
+    write(name, code + phdr(PT_INTERP, end, interp), dynamic + missing + loader, shdrs,
+          size=end + max(strings, interp))
+
+
+needs("needs")
+needs("needs-many", number=1 << 17)
+needs("needs-strings", strings=(16 << 20) + 1)
+needs("needs-interpreter", interp=4097)
+needs("needs-more", sections=2)

@@ -522,6 +522,7 @@ check "wrong sections" wrong_sections
 check "address of the section" address
 check "library" library
 check "hostile files" hostile_files
+check "hostile files: what they need" hostile_needs
 check "damaged section of a file" damaged_own
 check "headers of a section of a file" headers_own
 check "headers of a file that changes" headers_race

@@ -23,6 +23,7 @@
 #define KERNEL_BATCH	8U
 /* Nor at more of their names. */
 #define KERNEL_NAMES	64
+#define KERNEL_PAGE	4096
 
 /**
  * image_error - say what is wrong
@@ -159,6 +160,13 @@ static bool image_is_as_checked(const struct image *image, const Elf64_Ehdr *che
 	       !elf_getshdrnum(image->elf, &nr) && nr < SHN_LORESERVE;
 }
 
+/* Can it be mapped as its header says? Else the kernel has no code there. */
+static bool image_is_mappable(const GElf_Phdr *phdr)
+{
+	return phdr->p_offset % KERNEL_PAGE == phdr->p_vaddr % KERNEL_PAGE &&
+	       phdr->p_offset <= INT64_MAX && phdr->p_filesz <= INT64_MAX - phdr->p_offset;
+}
+
 /* Functions are where the kernel looks for them: in what is mapped of the file. */
 static int image_segments(struct image *image)
 {
@@ -169,7 +177,8 @@ static int image_segments(struct image *image)
 	for (size_t i = 0; i < nr; i++) {
 		if (!gelf_getphdr(image->elf, i, &phdr))
 			return image_error(image, EBADMSG, "has damaged program headers");
-		if (phdr.p_type != PT_LOAD || !(phdr.p_flags & PF_X) || !phdr.p_filesz)
+		if (phdr.p_type != PT_LOAD || !(phdr.p_flags & PF_X) || !phdr.p_filesz ||
+		    !image_is_mappable(&phdr))
 			continue;
 		if (phdr.p_vaddr > INT64_MAX || phdr.p_filesz > INT64_MAX - phdr.p_vaddr)
 			return image_error(image, EBADMSG, "has a segment of no possible address");

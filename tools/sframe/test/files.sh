@@ -51,7 +51,7 @@ hostile_needs() {
 	loader=$(basename "$(realpath /lib64/ld-linux-x86-64.so.2)")
 	libc=$(basename "$(realpath "$libs/libc.so.6")")
 	rm -rf hostile && mkdir hostile && cd hostile && "$here/hostile.py" || return 1
-	needs needs "$loader" "$libc" || wrong=1
+	needs needs-little "$loader" "$libc" || wrong=1
 	needs needs-many "$loader" || wrong=1
 	needs needs-strings "$loader" || wrong=1
 	needs needs-interpreter "$libc" "$loader" || wrong=1
@@ -130,6 +130,8 @@ headers_own() {
 	harmless no_phdr shdr_size || wrong=1
 	harmless nameless || wrong=1
 	lacks phdr_offset || wrong=1
+	"$here/spoil.py" installed odd odd_code && ! has_section odd &&
+		refuse 1 'odd: has no executable segment' convert -o out2 odd || wrong=1
 	lacks no_phdr shdr_offset || wrong=1
 	spoiled no_phdr shdr_flags || wrong=1
 	spoiled no_phdr many_shdrs || wrong=1
@@ -415,7 +417,8 @@ changed_headers() {
 headers_race() {
 	local wrong=0
 	program q && "$here/spoil.py" q phdrs many_phdrs &&
-		"$here/spoil.py" q odd no_shdrs && "$here/spoil.py" q sections many_sections || return 1
+		"$here/spoil.py" q odd no_shdrs &&
+		"$here/spoil.py" q sections many_sections || return 1
 	cp q p && changed_headers phdrs || wrong=1
 	cp odd p && changed_headers sections || wrong=1
 	cp q p && meanwhile pread : convert -o p.sf p && rm p.sf || wrong=1

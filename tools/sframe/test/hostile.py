@@ -120,7 +120,7 @@ def needs(name, number=1, strings=4096, interp=4096, sections=1):
           size=end + max(strings, interp))
 
 
-needs("needs")
+needs("needs-little")
 needs("needs-many", number=1 << 17)
 needs("needs-strings", strings=(16 << 20) + 1)
 needs("needs-interpreter", interp=4097)

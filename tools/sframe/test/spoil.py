@@ -7,7 +7,7 @@ Each HOW is the name of a function below.
 import struct
 import sys
 
-PT_NULL, PT_GNU_SFRAME, SHF_WRITE = 0, 0x6474E554, 1
+PT_NULL, PT_LOAD, PT_GNU_SFRAME, SHF_WRITE = 0, 1, 0x6474E554, 1
 
 
 class File:
@@ -116,6 +116,13 @@ def nameless(file):
     """Only the program header says what it is."""
     file.put("I", file.shdr, 0)
     file.put("I", file.shdr + 4, 1)
+
+
+def odd_code(file):
+    """Code cannot be mapped where it is said to be."""
+    for at in range(file.get("Q", 32)[0], file.phdr, 56):
+        if file.get("II", at) == (PT_LOAD, 5):
+            file.put("Q", at + 8, file.get("Q", at + 8)[0] + 16)
 
 
 def many_phdrs(file):

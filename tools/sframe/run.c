@@ -64,36 +64,63 @@ static void forwarded_set(sigset_t *set)
 }
 
 /**
+ * struct seen - signals that the witness had
+ * @set:	a bit for each
+ * @from:	the process that sent it, or 0 for the kernel
+ */
+struct seen {
+	u64	set;
+	pid_t	from[64];
+};
+
+/**
  * struct witness - a process that tells signals for the group from those for one process
  * @pid:	the process, which takes no signal but when it is asked
  * @socket:	to ask it
  * @seen:	what it has said, and nobody has used
  */
 struct witness {
-	pid_t	pid;
-	int	socket;
-	u64	seen;
+	pid_t		pid;
+	int		socket;
+	struct seen	seen;
 };
+
+/* What looks for this program by its name or arguments means run, and not its witness. */
+static void witness_hide(void)
+{
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	char line[4096];
+	ssize_t size = fd < 0 ? 0 : read(fd, line, sizeof(line));
+
+	if (size > 0)
+		memset(program_invocation_name, 0, size);
+	if (fd >= 0)
+		close(fd);
+	prctl(PR_SET_NAME, "witness");
+}
 
 static void __attribute__((noreturn)) witness_main(int socket, pid_t parent)
 {
 	const struct timespec now = {};
+	siginfo_t info;
 	sigset_t all;
 	char ask;
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	prctl(PR_SET_NAME, "sframe-witness");
+	witness_hide();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
 	forwarded_set(&all);
 	while (read(socket, &ask, 1) == 1) {
-		u64 seen = 0;
+		struct seen seen = {};
 		int sig;
 
-		while ((sig = sigtimedwait(&all, NULL, &now)) > 0)
-			seen |= 1ULL << sig;
+		while ((sig = sigtimedwait(&all, &info, &now)) > 0) {
+			seen.set |= 1ULL << sig;
+			seen.from[sig] = info.si_code == SI_KERNEL ? 0 : info.si_pid;
+		}
 		if (write(socket, &seen, sizeof(seen)) != sizeof(seen))
 			break;
 	}
@@ -126,25 +153,46 @@ static void witness_end(struct witness *witness)
 	waitpid(witness->pid, NULL, 0);
 }
 
-/* Was this signal for all of the group? */
-static bool witness_has(struct witness *witness, int sig)
+/* Add what it has seen. What is for run as well, and was not taken yet, is for the group. */
+static void witness_ask(struct witness *witness, int sig)
 {
-	u64 seen, bit = 1ULL << sig;
+	struct seen *seen = &witness->seen, new;
+	sigset_t pending;
 
+	if (send(witness->socket, "", 1, MSG_NOSIGNAL) != 1 ||
+	    !blocked_wait(witness->pid, witness->socket, OPEN_BLOCKED_MAX) ||
+	    recv(witness->socket, &new, sizeof(new), MSG_WAITALL) != sizeof(new))
+		return;
+	sigpending(&pending);
+	for (int other = 1; other < 64; other++) {
+		u64 bit = 1ULL << other;
+
+		if (new.set & bit) {
+			seen->set |= bit;
+			seen->from[other] = new.from[other];
+		}
+		if (other != sig && sigismember(&pending, other) != 1)
+			seen->set &= ~bit;
+	}
+}
+
+/* Was this signal for all of the group? Then it has come to the witness from the same one. */
+static bool witness_has(struct witness *witness, int sig, pid_t from)
+{
+	u64 bit = 1ULL << sig;
+	bool has;
+
+	if (witness->pid <= 0)
+		return false;
 	/*
 	 * The kernel changes no group while a signal is on its way to one: when this returns
 	 * all have it. It does nothing else.
 	 */
-	if (witness->pid > 0)
-		setpgid(witness->pid, getpgrp());
-	if (witness->pid > 0 && send(witness->socket, "", 1, MSG_NOSIGNAL) == 1 &&
-	    blocked_wait(witness->pid, witness->socket, OPEN_BLOCKED_MAX) &&
-	    read(witness->socket, &seen, sizeof(seen)) == sizeof(seen))
-		witness->seen |= seen;
-	if (!(witness->seen & bit))
-		return false;
-	witness->seen &= ~bit;
-	return true;
+	setpgid(witness->pid, getpgrp());
+	witness_ask(witness, sig);
+	has = witness->seen.set & bit && witness->seen.from[sig] == from;
+	witness->seen.set &= ~bit;
+	return has;
 }
 
 /**
@@ -165,8 +213,11 @@ static void forward_signals(const struct command *command, struct witness *witne
 	struct signalfd_siginfo info;
 
 	while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+		pid_t from = info.ssi_code == SI_KERNEL ? 0 : info.ssi_pid;
+
 		/* A command that has left the group has heard of nothing. */
-		if (!witness_has(witness, info.ssi_signo) || getpgid(command->pid) != getpgrp())
+		if (!witness_has(witness, info.ssi_signo, from) ||
+		    getpgid(command->pid) != getpgrp())
 			syscall(SYS_pidfd_send_signal, command->pidfd, info.ssi_signo, NULL, 0);
 	}
 }
@@ -179,13 +230,14 @@ static int command_run(const struct command *command)
 	sigset_t set, former;
 	int status;
 
-	witness_start(&witness);
 	forwarded_set(&set);
 	fds[0].fd = command->pidfd;
 	fds[1].fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fds[1].fd < 0)
 		sigemptyset(&set);
 	sigprocmask(SIG_BLOCK, &set, &former);
+	/* It begins with all of these blocked. */
+	witness_start(&witness);
 	if (write(command->go, "", 1) != 1)
 		kill(command->pid, SIGKILL);
 	/* What has ended it was for this process as well, and is not to come later. */

@@ -69,6 +69,10 @@ counted() {
 	[ "$(cat had)" = "$*${1:+ }" ] || fail "it had $(cat had), and not $*"
 }
 
+more_counted() {
+	[ "$(wc -l < count)" -gt "$(wc -l < count.before)" ]
+}
+
 # signals WHOM SIGNAL...: send these to run alone, or with - to its group
 signals() {
 	local whom=$1 pid sig status
@@ -80,9 +84,14 @@ for nr in signal.SIGINT, signal.SIGQUIT:
 os.setsid()
 os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py "${away-}" 2> err & pid=$!
 	soon test -e ready || { cat err; kill $pid; return 1; }
+	if [ -n "${stray-}" ]; then
+		(kill -"$1" "$(pgrep -P $pid -x witness)") || return 1
+	fi
 	for sig in "$@"; do
+		: > count.before
+		[ ! -e count ] || cat count > count.before
 		kill -"$sig" -- "$whom$pid" || break
-		soon grep -qx "$(kill -l "$sig")" count || break
+		soon more_counted || break
 	done
 	kill -USR1 $pid
 	wait $pid
@@ -93,6 +102,12 @@ os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py "${away-}" 2
 
 signals_alone() {
 	signals "" TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
+}
+
+# What has hit the witness and nobody else is not taken for what run has later.
+signals_stray() {
+	local stray=yes
+	signals "" TERM TERM && counted 15 15
 }
 
 signals_group() {
@@ -371,6 +386,7 @@ kept() {
 check "statuses and sentences" statuses
 check "the kernel and the disk" kept
 check "signals for run alone" signals_alone
+check "signals after one for the witness" signals_stray
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away
 check "signals that are ignored" signals_ignored

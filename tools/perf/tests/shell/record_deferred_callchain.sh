@@ -298,7 +298,8 @@ test_compressed() {
 test_user_state() {
 	echo "Registers and stack"
 
-	large="dd if=/dev/zero of=/dev/null bs=64M count=4"
+	# Long enough for most samples to be in a few kernel entries, however fast the machine is.
+	large="dd if=/dev/zero of=/dev/null bs=64M count=32"
 	# shellcheck disable=SC2086
 	record -e cpu-clock --call-graph dwarf -- ${large} > /dev/null 2>&1
 	copied=$(stat -c %s "${data}")

@@ -79,7 +79,7 @@ signals() {
 	shift
 	rm -f ready count
 	python3 -c 'import os, signal, sys
-for nr in signal.SIGINT, signal.SIGQUIT:
+for nr in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
     signal.signal(nr, signal.SIG_DFL)
 os.setsid()
 os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py "${away-}" 2> err & pid=$!
@@ -132,6 +132,7 @@ hang_up() {
 		import os, pty, signal, sys, time
 		pid, terminal = pty.fork()
 		if not pid:
+		    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 		    command = ["run", "python3", "count.py"] + sys.argv[2:]
 		    os.execv(sys.argv[1], ["sframe"] + command)
 		while not os.path.exists("ready"):

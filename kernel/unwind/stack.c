@@ -108,7 +108,8 @@ static unsigned int unwind_max_entries(void)
 	return clamp_t(int, max, 1, UNWIND_MAX_ENTRIES);
 }
 
-static void unwind_walk_stack(struct unwind_task_info *info)
+/* Inline, as there is one caller, which most often calls it. */
+static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 {
 	struct unwind_user_state state __uninitialized;
 	struct pt_regs *regs = task_pt_regs(current);

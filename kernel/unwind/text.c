@@ -24,20 +24,6 @@
 #include "text.h"
 #include "unwind.h"
 
-/* The state of the mappings; odd when it is not known for how long it lasts. */
-static unsigned int unwind_text_seq(struct mm_struct *mm)
-{
-#ifdef CONFIG_PER_VMA_LOCK
-	/*
-	 * Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). No section
-	 * of readers starts here that somebody has to end.
-	 */
-	return smp_load_acquire(&mm->mm_lock_seq.sequence);
-#else
-	return 1;
-#endif
-}
-
 /**
  * unwind_text_forget - forget all
  * @text:	what was known
@@ -51,20 +37,14 @@ void unwind_text_forget(struct unwind_text *text)
 }
 
 /**
- * unwind_text_begin - forget what is not true any more
- * @state:	a walk that starts
+ * unwind_text_begin_anew - forget all, as it is not true any more
+ * @text:	what was known
+ * @seq:	state of the address space that what comes belongs to
  */
-void unwind_text_begin(struct unwind_user_state *state)
+void unwind_text_begin_anew(struct unwind_text *text, u64 seq)
 {
-	u64 seq = unwind_text_seq(current->mm) | (u64)unwind_object_ticks() << 32;
-	struct unwind_text *text = state->text;
-
-	if (unlikely((seq & 1) || seq != text->seq)) {
-		unwind_text_forget(text);
-		text->seq = seq;
-	}
-	/* The first caller is likely to be where one was before. */
-	state->code = &text->code[0];
+	unwind_text_forget(text);
+	text->seq = seq;
 }
 
 /**
@@ -282,31 +262,26 @@ unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
 
 #ifdef CONFIG_UPROBES
 /**
- * unwind_uretprobe_address - undo what a return probe did to the stack
- * @state:	the walk, which remembers the mapping of the real one
- * @addr:	a return address; becomes the real one
- * @slot:	where on the stack it is
+ * unwind_uretprobe_find - find the return probe of a function
+ * @state:	the walk, which remembers the mapping that the function returns to
+ * @slot:	where on the stack its return address was
  *
  * By place and not by order: longjmp() leaves probes behind, and coroutines take
  * turns. The latest one of a place is the one that counts.
  *
- * Return: true when @addr was the trampoline, and @slot that of a return probe.
+ * Return: the probe, which lasts as long as the walk, or NULL.
  */
-bool unwind_uretprobe_address(struct unwind_user_state *state, unsigned long *addr,
-			      unsigned long slot)
+const struct return_instance *unwind_uretprobe_find(struct unwind_user_state *state,
+						    unsigned long slot)
 {
-	if (!unwind_is_trampoline(state, *addr))
-		return false;
-
 	for (const struct return_instance *ri = state->uretprobe; ri; ri = ri->next) {
 		/* What the probe found on the stack is the user's word, too. */
 		if (ri->stack == slot && ri->orig_ret_vaddr < TASK_SIZE_MAX) {
-			*addr = ri->orig_ret_vaddr;
 			/* To know what mapping it is in; the probe knows that it is code. */
-			unwind_text(state, *addr);
-			return true;
+			unwind_text(state, ri->orig_ret_vaddr);
+			return ri;
 		}
 	}
-	return false;
+	return NULL;
 }
 #endif

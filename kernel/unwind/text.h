@@ -9,6 +9,7 @@
 #include <linux/compiler.h>
 #include <linux/hash.h>
 #include <linux/log2.h>
+#include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <linux/unwind_user_types.h>
 #include <linux/uprobes.h>
@@ -35,7 +36,22 @@ static __always_inline bool unwind_text_may_be(unsigned long addr)
 	return addr >= PAGE_SIZE && addr < TASK_SIZE_MAX;
 }
 
-void unwind_text_begin(struct unwind_user_state *state);
+/* The state of the mappings; odd when it is not known for how long it lasts. */
+static __always_inline unsigned int unwind_text_seq(struct mm_struct *mm)
+{
+#ifdef CONFIG_PER_VMA_LOCK
+	/*
+	 * Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). No section
+	 * of readers starts here that somebody has to end.
+	 */
+	return smp_load_acquire(&mm->mm_lock_seq.sequence);
+#else
+	return 1;
+#endif
+}
+
+void unwind_text_begin_anew(struct unwind_text *text, u64 seq);
+
 void unwind_text_forget(struct unwind_text *text);
 enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 					  u64 *look, bool follow);
@@ -98,8 +114,22 @@ static inline void unwind_uretprobe_init(struct unwind_user_state *state)
 	state->uretprobe = unlikely(current->utask) ? current->utask->return_instances : NULL;
 }
 
-bool unwind_uretprobe_address(struct unwind_user_state *state, unsigned long *addr,
-			      unsigned long slot);
+const struct return_instance *unwind_uretprobe_find(struct unwind_user_state *state,
+						    unsigned long slot);
+
+/* Undo what a return probe did to the address at @slot. Returns false where there is none. */
+static __always_inline bool unwind_uretprobe_address(struct unwind_user_state *state,
+						     unsigned long *addr, unsigned long slot)
+{
+	const struct return_instance *ri;
+
+	if (!unwind_is_trampoline(state, *addr))
+		return false;
+	ri = unwind_uretprobe_find(state, slot);
+	if (ri)
+		*addr = ri->orig_ret_vaddr;
+	return ri;
+}
 #else
 static inline bool unwind_is_trampoline(const struct unwind_user_state *state,
 					unsigned long addr)

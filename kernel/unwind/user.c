@@ -203,12 +203,11 @@ unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsig
  * to, or where a return probe put its trampoline. Returns 0 when it is none; sets the
  * step that follows.
  */
-static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr,
-					enum unwind_user_step *step)
+static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
 {
 	unsigned long ra;
 
-	*step = UNWIND_STEP_SIGNAL;
+	state->step = UNWIND_STEP_SIGNAL;
 
 	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
 		return 0;
@@ -217,7 +216,7 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 	if (!unwind_text(state, ra))
 		return 0;
 	if (arch_unwind_user_after_call(ra) > 0) {
-		*step = UNWIND_STEP_FP;
+		state->step = UNWIND_STEP_FP;
 		return ra;
 	}
 	return arch_unwind_user_restorer(state, ra) ? ra : 0;
@@ -225,9 +224,9 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 
 /* The same, but the real one where a return probe put its trampoline. */
 static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
-					     unsigned long addr, enum unwind_user_step *step)
+					     unsigned long addr)
 {
-	unsigned long ra = unwind_user_caller(state, addr, step);
+	unsigned long ra = unwind_user_caller(state, addr);
 
 	if (unwind_is_trampoline(state, ra) && !unwind_uretprobe_address(state, &ra, addr))
 		return 0;
@@ -315,6 +314,7 @@ static bool unwind_user_probed(struct unwind_user_state *state, unsigned long *l
 	return true;
 }
 
+/* Follow frame pointers for up to @max frames, which one mask serves: UNWIND_USER_BATCH. */
 static unsigned int unwind_user_fp(struct unwind_user_state *state,
 				   unsigned long *entries, unsigned int max)
 {
@@ -326,7 +326,8 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 		return unwind_user_switch(state, entries);
 
 	/* Where a table says nothing, it may say something for the next one. */
-	max = unwind_sframe_has_table(state) ? 1 : min(max, UNWIND_USER_BATCH);
+	if (unwind_sframe_has_table(state))
+		max = 1;
 retry:
 	nr = state->ws == sizeof(u32) ? unwind_user_fp_32(state, entries, max) :
 					unwind_user_fp_64(state, entries, max);
@@ -375,14 +376,16 @@ static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long add
 static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 {
 	enum unwind_user_says says = unwind_text_look(state, false);
-	enum unwind_user_step step;
 
 	if (says == UNWIND_SAYS_NOTHING &&
-	    (unwind_user_caller(state, state->sp, &step) ||
-	     unwind_user_caller(state, state->sp + state->ws, &step) ||
+	    (unwind_user_caller(state, state->sp) ||
+	     unwind_user_caller(state, state->sp + state->ws) ||
 	     (state->drap - state->sp - 1 < UNWIND_USER_DRAP_MAX &&
-	      unwind_user_caller(state, state->drap - state->ws, &step))))
+	      unwind_user_caller(state, state->drap - state->ws)))) {
+		/* None of these is gone to: the ip is as exact as before. */
+		state->step = UNWIND_STEP_CODE;
 		says = unwind_text_look(state, true);
+	}
 	return says;
 }
 
@@ -403,7 +406,6 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 {
 	enum unwind_user_says says = unwind_user_look(state);
 	unsigned long cfa = state->sp + state->ws, ra, fp = state->fp;
-	enum unwind_user_step step;
 
 	if (says == UNWIND_SAYS_SFRAME)
 		return unwind_sframe_walk(state, entries, max);
@@ -446,11 +448,11 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 
 	if (cfa <= state->sp)
 		return 0;
-	ra = unwind_user_real_caller(state, cfa - state->ws, &step);
-	if (!ra)
+	ra = unwind_user_real_caller(state, cfa - state->ws);
+	if (!ra) {
+		state->step = UNWIND_STEP_FP;
 		return 0;
-
-	state->step = step;
+	}
 	return unwind_user_go(state, entries, ra, cfa, fp);
 }
 
@@ -490,22 +492,41 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 static unsigned int unwind_user_step(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
-	if (state->step == UNWIND_STEP_SIGNAL) {
-		unsigned int nr = unwind_user_signal(state, entries);
-
-		/* Most often there is none, and it says how to go on. */
-		if (nr || state->step == UNWIND_STEP_DONE)
-			return nr;
-	}
+	/* What code and signal frames take to read counts as well. */
+	unsigned int batch = UNWIND_USER_BATCH / 2, nr = 0;
 
 	switch (state->step) {
+	case UNWIND_STEP_SIGNAL:
+		nr = unwind_user_signal(state, entries);
+		break;
 	case UNWIND_STEP_CODE:
-		return unwind_user_code(state, entries, max);
+		nr = unwind_user_code(state, entries, max);
+		break;
 	case UNWIND_STEP_SFRAME:
 		return unwind_sframe_walk(state, entries, max);
-	default:
-		return unwind_user_fp(state, entries, max);
+	case UNWIND_STEP_FP:
+	case UNWIND_STEP_DONE:
+		batch = UNWIND_USER_BATCH;
+		break;
 	}
+
+	/* Most often these lead to frame pointers. */
+	max = min(max, batch);
+	if (state->step != UNWIND_STEP_FP || nr >= max)
+		return nr;
+	return nr + unwind_user_fp(state, entries + nr, max - nr);
+}
+
+/* Forget what is not true any more. */
+static __always_inline void unwind_user_recall(struct unwind_user_state *state)
+{
+	u64 seq = unwind_text_seq(current->mm) | (u64)unwind_object_ticks() << 32;
+	struct unwind_text *text = state->text;
+
+	if (unlikely((seq & 1) || seq != text->seq))
+		unwind_text_begin_anew(text, seq);
+	/* The first caller is likely to be where one was before. */
+	state->code = &text->code[0];
 }
 
 /**
@@ -537,7 +558,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 	state->step = state->syscall >= 0 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE;
 	unwind_uretprobe_init(state);
 	if (text)
-		unwind_text_begin(state);
+		unwind_user_recall(state);
 }
 
 /**

@@ -25,39 +25,15 @@
 #include <asm/unistd.h>
 #include <asm/unwind_user.h>
 
-/* Not all kernels have names for these. */
-#define X32_NR		(__X32_SYSCALL_BIT | 513)
-#define IA32_NR		119
-#define IA32_RT_NR	173
-
-/* By the number alone, which is another system call's in the other ABI. */
-static bool maybe_sigreturn(unsigned long nr)
-{
-	return nr == __NR_rt_sigreturn || nr == X32_NR || nr == IA32_NR || nr == IA32_RT_NR;
-}
-
 /**
- * arch_unwind_user_set - set the position of a walk to that of registers
- * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
- *		is 0 in VM86 mode, which has no walkable stack, and with segments
- *		that are not the user's
- * @regs:	user registers
+ * arch_unwind_user_set_32 - the rest of arch_unwind_user_set()
+ * @state:	as set for 64-bit code
+ * @regs:	user registers of other code
  *
- * Context: any. No user memory is read.
+ * Context: any.
  */
-void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs)
+void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_regs *regs)
 {
-	state->ip = regs->ip;
-	state->sp = regs->sp;
-	state->fp = regs->bp;
-	state->drap = regs->r10;
-	state->cs_base = 0;
-	state->ss_base = 0;
-	state->syscall = maybe_sigreturn(regs->orig_ax) ? regs->orig_ax : -1;
-	state->ws = sizeof(u64);
-	if (likely(user_64bit_mode((struct pt_regs *)regs)))
-		return;
-
 	state->ws = sizeof(u32);
 	if ((regs->flags & X86_VM_MASK) || !user_segment_base(regs->cs, &state->cs_base) ||
 	    !user_segment_base(regs->ss, &state->ss_base))
@@ -120,8 +96,9 @@ static const struct sigreturn_code sigreturn_64[] = {
 	{ 9, { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, __NR_rt_sigreturn, RT_REGS },
 	{ 7, { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 }, 1, 1, __NR_rt_sigreturn, RT_REGS },
 #ifdef CONFIG_X86_X32_ABI
-	{ 9, { 0x48, 0xc7, 0xc0, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1, X32_NR, X32_REGS },
-	{ 7, { 0xb8, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1, X32_NR, X32_REGS },
+	{ 9, { 0x48, 0xc7, 0xc0, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1,
+	  ARCH_X32_SIGRETURN, X32_REGS },
+	{ 7, { 0xb8, 0x01, 0x02, 0, 0x40, 0x0f, 0x05 }, 1, 1, ARCH_X32_SIGRETURN, X32_REGS },
 #endif
 };
 
@@ -131,9 +108,9 @@ static const struct sigreturn_code sigreturn_64[] = {
 
 /* pop %eax, if the signal number has to go; mov $nr,%eax; int $0x80 */
 static const struct sigreturn_code sigreturn_32[] = {
-	{ 8, { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 1, 2, IA32_NR, IA32_REGS },
-	{ 7, { 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 2, 2, IA32_NR, IA32_REGS },
-	{ 7, { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 }, 1, 1, IA32_RT_NR, IA32_RT_REGS },
+	{ 8, { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 1, 2, ARCH_IA32_SIGRETURN, IA32_REGS },
+	{ 7, { 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 2, 2, ARCH_IA32_SIGRETURN, IA32_REGS },
+	{ 7, { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 }, 1, 1, ARCH_IA32_RT_SIGRETURN, IA32_RT_REGS },
 };
 #endif
 

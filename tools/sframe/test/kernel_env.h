@@ -23,10 +23,11 @@ typedef __s16 s16;
 typedef __s32 s32;
 typedef __s64 s64;
 
-/* Of asm/unwind_user.h, the part about SFrame, and not what reads user memory. */
+/* Of asm/unwind_user.h, the part about SFrame, and not what reads user memory or registers. */
 #define CONFIG_UNWIND_USER
 #define CONFIG_UNWIND_USER_SFRAME
 #define arch_unwind_user_load arch_unwind_user_load
+#define arch_unwind_user_set arch_unwind_user_set
 
 /* Also of it, and called by nobody here: segments. */
 #define __USER32_CS		0x23

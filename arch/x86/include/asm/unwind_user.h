@@ -13,6 +13,7 @@
 #include <asm/asm.h>
 #include <asm/ptrace.h>
 #include <asm/segment.h>
+#include <asm/unistd.h>
 
 /* arch/x86/events/core.c */
 unsigned long get_segment_base(unsigned int segment);
@@ -97,7 +98,49 @@ arch_unwind_user_load(unsigned long addr, const unsigned int ws)
 }
 #endif
 
-void arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs);
+/* Not all kernels have names for these. */
+#define ARCH_X32_SIGRETURN		(__X32_SYSCALL_BIT | 513)
+#define ARCH_IA32_SIGRETURN		119
+#define ARCH_IA32_RT_SIGRETURN		173
+
+/*
+ * By the number alone, which is another system call's in the other ABI. It is -1 outside of
+ * system calls.
+ */
+static __always_inline bool arch_maybe_sigreturn(long nr)
+{
+	return nr >= 0 && (nr == __NR_rt_sigreturn || nr == ARCH_X32_SIGRETURN ||
+			   nr == ARCH_IA32_SIGRETURN || nr == ARCH_IA32_RT_SIGRETURN);
+}
+
+void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_regs *regs);
+
+#ifndef arch_unwind_user_set
+/**
+ * arch_unwind_user_set - set the position of a walk to that of registers
+ * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
+ *		is 0 in VM86 mode, which has no walkable stack, and with segments
+ *		that are not the user's
+ * @regs:	user registers
+ *
+ * Context: any. No user memory is read.
+ */
+static __always_inline void
+arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs)
+{
+	state->ip = regs->ip;
+	state->sp = regs->sp;
+	state->fp = regs->bp;
+	state->drap = regs->r10;
+	state->cs_base = 0;
+	state->ss_base = 0;
+	state->syscall = arch_maybe_sigreturn(regs->orig_ax) ? regs->orig_ax : -1;
+	state->ws = sizeof(u64);
+	if (unlikely(!user_64bit_mode((struct pt_regs *)regs)))
+		arch_unwind_user_set_32(state, regs);
+}
+#endif
+
 enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
 					    bool follow);
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);

@@ -278,10 +278,11 @@ static void perf_deferred_output_ips(struct perf_output_handle *handle,
 static void perf_deferred_sample_id(struct perf_sample_data *sample,
 				    const struct perf_event *event, struct task_struct *task)
 {
-	struct pid_namespace *ns = (event->parent ?: event)->ns;
+	struct pid_namespace *ns;
 
 	if (likely(task == current))
 		return;
+	ns = (event->parent ?: event)->ns;
 	sample->tid_entry.pid = __task_pid_nr_ns(task, PIDTYPE_TGID, ns);
 	sample->tid_entry.tid = __task_pid_nr_ns(task, PIDTYPE_PID, ns);
 }
@@ -293,7 +294,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	/* Hundreds of bytes that some kernels would clear, and that are written below. */
 	struct perf_output_handle handle __uninitialized;
 	struct perf_sample_data sample __uninitialized;
-	struct perf_deferred_record record;
+	struct perf_deferred_record record __uninitialized;
 	struct perf_buffer *rb;
 	unsigned int nr;
 
@@ -324,14 +325,51 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
 
+	/*
+	 * It has its place: what an interrupt writes from here on comes after it, and so does
+	 * its name. Pairs with this function and perf_deferred_again().
+	 */
+	WRITE_ONCE(rb->deferred_callchains.record, deferred->cookie);
 	__output_copy(&handle, &record, sizeof(record));
 	perf_deferred_output_ips(&handle, deferred->trace, nr);
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
 	deferred->pass.left -= record.header.size;
-	/* Pairs with this function and perf_deferred_again(). */
-	WRITE_ONCE(rb->deferred_callchains.record, deferred->cookie);
+}
+
+/* The passes after the first one. The task stays on its CPU; @ctx is its context, pinned. */
+static noinline void deferred_iterate_on(perf_iterate_f output, void *data,
+					 struct perf_deferred_pass *pass,
+					 struct perf_event_context *ctx)
+{
+	do {
+		cond_resched();
+		scoped_guard(preempt)
+			perf_iterate_sb(output, data, NULL);
+	} while (perf_deferred_more(pass));
+	if (ctx)
+		perf_unpin_task_context(ctx);
+	migrate_enable();
+}
+
+/* As perf_deferred_iterate(); inline, as each delivery comes here. */
+static __always_inline bool deferred_iterate(perf_iterate_f output, void *data,
+					     struct perf_deferred_pass *pass, int cpu)
+{
+	struct perf_event_context *ctx;
+	bool reached;
+
+	scoped_guard(preempt) {
+		reached = cpu == smp_processor_id();
+		perf_iterate_sb(output, data, NULL);
+		if (likely(!perf_deferred_more(pass)))
+			return reached;
+		migrate_disable();
+		ctx = perf_pin_task_context(current);
+	}
+	deferred_iterate_on(output, data, pass, ctx);
+	return reached;
 }
 
 /**
@@ -339,7 +377,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
  * @output:	writes it to an event, unless the buffer has it; asks perf_deferred_turn()
  *		and perf_deferred_fits(), and takes from @pass what it has written
  * @data:	for @output
- * @pass:	part of @data
+ * @pass:	part of @data, which the caller has set to PERF_DEFERRED_PASS
  * @cpu:	a CPU
  *
  * A long stack goes to any number of buffers: in passes, between which others may run, and
@@ -355,34 +393,13 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 bool perf_deferred_iterate(perf_iterate_f output, void *data,
 			   struct perf_deferred_pass *pass, int cpu)
 {
-	struct perf_event_context *ctx;
-	bool reached;
-
-	*pass = PERF_DEFERRED_PASS;
-	scoped_guard(preempt) {
-		reached = cpu == smp_processor_id();
-		perf_iterate_sb(output, data, NULL);
-		if (likely(!perf_deferred_more(pass)))
-			return reached;
-		migrate_disable();
-		ctx = perf_pin_task_context(current);
-	}
-	do {
-		cond_resched();
-		scoped_guard(preempt)
-			perf_iterate_sb(output, data, NULL);
-	} while (perf_deferred_more(pass));
-	if (ctx)
-		perf_unpin_task_context(ctx);
-	migrate_enable();
-	return reached;
+	return deferred_iterate(output, data, pass, cpu);
 }
 
 /* On another CPU, in an interrupt, while the task waits. */
 static void perf_deferred_remote(void *data)
 {
-	guard(rcu)();
-	perf_iterate_sb_cpu(perf_deferred_output, data);
+	perf_iterate_sb_this_cpu(perf_deferred_output, data);
 }
 
 static void perf_unwind_callback(struct unwind_work *work,
@@ -392,11 +409,12 @@ static void perf_unwind_callback(struct unwind_work *work,
 		.trace	= trace,
 		.cookie	= cookie,
 		.task	= current,
+		.pass	= PERF_DEFERRED_PASS,
 	};
 	int asked = unwind_deferred_noted_cpu();
 
 	/* Who records that CPU need not record this one. If it is offline, nobody does. */
-	if (likely(perf_deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
+	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
 		   asked < 0))
 		return;
 	deferred.pass = PERF_DEFERRED_PASS;

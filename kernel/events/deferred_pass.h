@@ -20,7 +20,7 @@ struct perf_event;
  * @left:	how many bytes it may still copy
  * @anew:	how many of the passes to come may begin with the first event again, as
  *		the one at @from is gone
- * @more:	it has ended, before the last event
+ * @more:	it has ended early, and the next one goes on at @from, which is set then
  */
 struct perf_deferred_pass {
 	const struct perf_event		*from;
@@ -47,7 +47,9 @@ struct perf_deferred_pass {
 static inline bool perf_deferred_turn(struct perf_deferred_pass *pass,
 				      const struct perf_event *event)
 {
-	if (pass->more || (pass->from && pass->from != event))
+	if (likely(!pass->from))
+		return true;
+	if (pass->more || pass->from != event)
 		return false;
 	pass->from = NULL;
 	return true;
@@ -83,9 +85,9 @@ static inline bool perf_deferred_fits(struct perf_deferred_pass *pass,
  */
 static inline bool perf_deferred_more(struct perf_deferred_pass *pass)
 {
+	if (likely(!pass->from))
+		return false;
 	if (!pass->more) {
-		if (likely(!pass->from))
-			return false;
 		if (!pass->anew) {
 			unwind_count(UNWIND_STAT_BUFFERS_MISSED);
 			return false;

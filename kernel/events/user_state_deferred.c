@@ -225,7 +225,10 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 static void perf_user_state_callback(struct unwind_work *work,
 				     struct unwind_stacktrace *trace, u64 cookie)
 {
-	struct perf_user_state state = { .cookie = cookie };
+	struct perf_user_state state = {
+		.cookie	= cookie,
+		.pass	= PERF_DEFERRED_PASS,
+	};
 
 	unwind_deferred_stack(&state.stack);
 	if (state.stack.moved) {

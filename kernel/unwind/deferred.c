@@ -84,9 +84,10 @@ static u64 unwind_entry_cookie(struct unwind_task_info *info)
 	return READ_ONCE(info->id.id);
 }
 
-static int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
+/* Inline for the first request of an entry; see unwind_queue_again() for all others. */
+static __always_inline int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
 {
-	enum task_work_notify_mode mode;
+	int ret;
 
 	if (unwind_test_fail(UNWIND_TEST_FAIL_TASK_WORK))
 		return -ESRCH;
@@ -99,12 +100,19 @@ static int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
 	 * may be past the last look: force another one, as from NMI.
 	 */
 	if (in_nmi() || (irqs_off && !in_hardirq()))
-		mode = TWA_NMI_CURRENT;
-	else
-		/* May be below locks: no memory for KASAN's records. */
-		mode = TWA_RESUME | TWAF_NO_ALLOC;
+		return task_work_add(current, &info->work, TWA_NMI_CURRENT);
 
-	return task_work_add(current, &info->work, mode);
+	/* May be below locks: no memory for KASAN's records. */
+	ret = task_work_add(current, &info->work, TWA_NONE | TWAF_NO_ALLOC);
+	/* As TWA_RESUME, but current need not be kicked: it is here. */
+	if (!ret)
+		set_thread_flag(TIF_NOTIFY_RESUME);
+	return ret;
+}
+
+static noinline int unwind_queue_again(struct unwind_task_info *info, bool irqs_off)
+{
+	return unwind_queue_work(info, irqs_off);
 }
 
 static int unwind_refuse(enum unwind_stat why, int err)
@@ -272,7 +280,7 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
 	/* Due before it is pending: whoever runs the work in between finds it. */
 	atomic_long_andnot(bit, &info->unwind_completed);
 	mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
-	if (!(mask & UNWIND_PENDING) && unwind_queue_work(info, irqs_off)) {
+	if (!(mask & UNWIND_PENDING) && unwind_queue_again(info, irqs_off)) {
 		atomic_long_or(bit, &info->unwind_completed);
 		atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
 		return false;
@@ -356,7 +364,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	/* It is given back on the way out. */
 	if (unwind_cache_is_large(info)) {
 		mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
-		if (!(mask & UNWIND_PENDING) && unwind_queue_work(info, false))
+		if (!(mask & UNWIND_PENDING) && unwind_queue_again(info, false))
 			atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
 	}
 	return 0;

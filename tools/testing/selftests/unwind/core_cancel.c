@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,15 +34,7 @@ FIXTURE(cancel) {
 	int fd;
 };
 
-FIXTURE_SETUP(cancel)
-{
-	SETUP_TRACERS(2);
-}
-
-FIXTURE_TEARDOWN(cancel)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(cancel, 2)
 
 /* A thread that runs operations, once. */
 struct runner {
@@ -62,14 +53,13 @@ struct runner {
 static void *runner_thread(void *data)
 {
 	struct runner *runner = data;
-	struct unwind_test_ops arg = { .nr = runner->nr, .ops = (uintptr_t)runner->ops };
-	long call[7] = { SYS_ioctl, runner->fd, UNWIND_TEST_RUN, (long)&arg };
 
 	runner->tid = gettid();
 	if (runner->fp)
-		runner->ret = workload_call_fp(runner->stack, runner->fp, call);
+		runner->ret = tracer_run_fp(runner->fd, runner->ops, runner->nr, runner->stack,
+					    runner->fp);
 	else
-		runner->ret = workload_call(DEPTH, call);
+		runner->ret = tracer_run_deep(runner->fd, runner->ops, runner->nr, DEPTH);
 	runner->returned = true;
 	return NULL;
 }

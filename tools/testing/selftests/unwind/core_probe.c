@@ -45,15 +45,7 @@ FIXTURE(probe) {
 	int fd;
 };
 
-FIXTURE_SETUP(probe)
-{
-	SETUP_TRACERS(2);
-}
-
-FIXTURE_TEARDOWN(probe)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(probe, 2)
 
 FIXTURE_VARIANT(probe) {
 	enum scenario scenario;

@@ -34,15 +34,7 @@ FIXTURE(core) {
 	int fd;
 };
 
-FIXTURE_SETUP(core)
-{
-	SETUP_TRACERS(3);
-}
-
-FIXTURE_TEARDOWN(core)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(core, 3)
 
 FIXTURE_VARIANT(core) {
 	unsigned int where;
@@ -165,13 +157,12 @@ TEST_F(core, one_walk)
 	/* Nothing is readable there: the walk fails behind the first entry. */
 	char *hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *stack = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct unwind_test_ops arg = { .nr = ARRAY_SIZE(ops), .ops = (uintptr_t)ops };
 	long walks = unwind_stat("walks"), callbacks = unwind_stat("callbacks");
-	long call[7] = { SYS_ioctl, self->fd, UNWIND_TEST_RUN, (long)&arg };
 
 	ASSERT_NE(MAP_FAILED, (void *)hole);
 	ASSERT_NE(MAP_FAILED, (void *)stack);
-	ASSERT_EQ(0, workload_call_fp(stack < hole ? stack + 4096 : NULL, (long)hole, call));
+	ASSERT_EQ(0, tracer_run_fp(self->fd, ops, ARRAY_SIZE(ops),
+				   stack < hole ? stack + 4096 : NULL, (unsigned long)hole));
 	EXPECT_EQ(walks + 1, unwind_stat("walks"));
 	EXPECT_EQ(callbacks + 3, unwind_stat("callbacks"));
 	EXPECT_EQ(0, ops[3].ret);
@@ -420,15 +411,7 @@ FIXTURE(point) {
 	int fd;
 };
 
-FIXTURE_SETUP(point)
-{
-	SETUP_TRACERS(2);
-}
-
-FIXTURE_TEARDOWN(point)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(point, 2)
 
 FIXTURE_VARIANT(point) {
 	unsigned int point;
@@ -485,6 +468,8 @@ FIXTURE(last_moment) {
 	int fd;
 };
 
+TRACER_FIXTURE(last_moment, 1)
+
 FIXTURE_VARIANT(last_moment) {
 	unsigned int where;
 };
@@ -492,16 +477,6 @@ FIXTURE_VARIANT(last_moment) {
 FIXTURE_VARIANT_ADD(last_moment, task) { UNWIND_TEST_TASK };
 /* Cannot see the registers, so nothing else notices that they changed. */
 FIXTURE_VARIANT_ADD(last_moment, nmi) { UNWIND_TEST_NMI };
-
-FIXTURE_SETUP(last_moment)
-{
-	SETUP_TRACERS(1);
-}
-
-FIXTURE_TEARDOWN(last_moment)
-{
-	close(self->fd);
-}
 
 /* The one trace ends with the workload, and begins with @head others. */
 static void expect_last_moment(struct __test_metadata *_metadata, int fd, unsigned int head)
@@ -577,15 +552,7 @@ FIXTURE(pair) {
 	int fd;
 };
 
-FIXTURE_SETUP(pair)
-{
-	SETUP_TRACERS(2);
-}
-
-FIXTURE_TEARDOWN(pair)
-{
-	close(self->fd);
-}
+TRACER_FIXTURE(pair, 2)
 
 /*
  * Defect 13: a request at the last moment, after the task's flags were looked at. The

@@ -47,6 +47,15 @@ int tracer_run_deep(int fd, struct unwind_test_op *ops, unsigned int nr, unsigne
 	return workload_syscall(depth, SYS_ioctl, fd, UNWIND_TEST_RUN, (long)&arg);
 }
 
+int tracer_run_fp(int fd, struct unwind_test_op *ops, unsigned int nr, void *top,
+		  unsigned long fp)
+{
+	struct unwind_test_ops arg = { .nr = nr, .ops = (uintptr_t)ops };
+	const long call[7] = { SYS_ioctl, fd, UNWIND_TEST_RUN, (long)&arg };
+
+	return workload_call_fp(top, fp, call);
+}
+
 int tracer_op(int fd, struct unwind_test_op op)
 {
 	int ret = tracer_run(fd, &op, 1);

@@ -51,12 +51,28 @@ int tracer_open(const char **why);
 	}									\
 } while (0)
 
+/* Set up and tear down a fixture that has @fd, with @nr tracers, and nothing else. */
+#define TRACER_FIXTURE(name, nr)					\
+FIXTURE_SETUP(name)							\
+{									\
+	SETUP_TRACERS(nr);						\
+}									\
+									\
+FIXTURE_TEARDOWN(name)							\
+{									\
+	close(self->fd);						\
+}
+
 /* Run operations in one kernel entry; 0 or -errno. */
 int tracer_run(int fd, struct unwind_test_op *ops, unsigned int nr);
 #define tracer_run_array(fd, ops)	tracer_run(fd, ops, ARRAY_SIZE(ops))
 
 /* The same from the innermost of @depth known callers, see workload.h. */
 int tracer_run_deep(int fd, struct unwind_test_op *ops, unsigned int nr, unsigned int depth);
+
+/* The same as workload_call_fp() does it: with any frame pointer, on the stack before @top. */
+int tracer_run_fp(int fd, struct unwind_test_op *ops, unsigned int nr, void *top,
+		  unsigned long fp);
 
 /* One operation; its ret. */
 int tracer_op(int fd, struct unwind_test_op op);

@@ -37,8 +37,15 @@
 #define KNOWN_FLAGS	40
 /* defer_user_state, in front of which none is known. */
 #define USER_STATE	0x8000000000000000ULL
+#define OLD_COOKIES	64
 #define MIN_STEPS	20000
 #define MAX_STACK	127
+
+/* Records of one type in a buffer: cookies of the latest, and a sum of addresses or 0. */
+struct history {
+	__u64		cookie[OLD_COOKIES], sum[OLD_COOKIES];
+	unsigned int	nr;
+};
 
 /**
  * struct slot - an event, or what is left of one
@@ -48,7 +55,9 @@
  * @size:	of the data in @map
  * @readable:	the buffer can be read: written forward, reader's position kept
  * @mixed:	other events write there, too, or it writes elsewhere
- * @last:	cookie of the latest record, or 0
+ * @one_task:	nobody but one task has its kernel entries recorded there
+ * @chains:	deferred callchains in @map
+ * @states:	user states in @map
  */
 struct slot {
 	int				fd;
@@ -57,7 +66,9 @@ struct slot {
 	size_t				size;
 	bool				readable;
 	bool				mixed;
-	__u64				last;
+	bool				one_task;
+	struct history			chains;
+	struct history			states;
 };
 
 static struct slot slots[SLOTS];
@@ -376,7 +387,7 @@ static void open_slot(struct slot *slot)
 		memset((char *)&slot->attr + size, 0, sizeof(slot->attr) - size);
 	slot->fd = fd;
 	slot->readable = false;
-	slot->last = 0;
+	slot->one_task = pid >= 0 && !slot->attr.inherit;
 	slot->mixed = (flags & PERF_FLAG_FD_OUTPUT) && group >= 0;
 	leader->mixed |= slot->mixed;
 	if (unknown) {
@@ -400,6 +411,9 @@ static void map_slot(struct slot *slot)
 	count.maps++;
 	slot->map = map;
 	slot->size = pages * PAGE;
+	/* It is a new one, and has had nothing yet. */
+	slot->chains.nr = 0;
+	slot->states.nr = 0;
 	slot->readable = (prot & PROT_WRITE) && pages && !slot->attr.write_backward;
 }
 
@@ -469,6 +483,34 @@ static unsigned int read_words(const struct perf_event_attr *attr, const __u64 *
 	return format & PERF_FORMAT_GROUP ? 1 + times + each * (__u32)words[0] : times + each;
 }
 
+/* The name of a kernel entry: a count, which is odd, and a CPU, from 1 on. */
+static bool is_cookie(__u64 cookie)
+{
+	return (cookie >> 32 & 1) && (__u32)cookie;
+}
+
+/*
+ * A task has one kernel entry after the other, and each is recorded once. In the buffer of a
+ * CPU the record may come again, for another buffer that has not had it, but behind one of
+ * another entry, and with the same addresses. It has none if registers were changed meanwhile.
+ */
+static void check_repeat(const struct slot *slot, struct history *old, __u64 cookie, __u64 sum)
+{
+	unsigned int at = old->nr % OLD_COOKIES;
+
+	for (unsigned int i = 0; i < OLD_COOKIES && i < old->nr; i++) {
+		if (old->cookie[i] != cookie)
+			continue;
+		if (slot->one_task || (i + 1) % OLD_COOKIES == at)
+			complain(slot, "a second record for one kernel entry");
+		else if (sum && old->sum[i] && sum != old->sum[i])
+			complain(slot, "one cookie for two stacks");
+	}
+	old->cookie[at] = cookie;
+	old->sum[at] = sum;
+	old->nr++;
+}
+
 static void check_callchain(const struct slot *slot, const __u64 *words, size_t room)
 {
 	const struct perf_event_attr *attr = &slot->attr;
@@ -482,7 +524,7 @@ static void check_callchain(const struct slot *slot, const __u64 *words, size_t 
 		if (words[i] != PERF_CONTEXT_USER_DEFERRED)
 			continue;
 		count.markers++;
-		if (i + 1 != nr || !words[nr])
+		if (i + 1 != nr || !is_cookie(words[nr]))
 			complain(slot, "marker and cookie are not last");
 		else if (!attr->defer_user_state &&
 			 (!attr->defer_callchain || attr->exclude_callchain_user))
@@ -515,9 +557,10 @@ static void check_deferred(struct slot *slot)
 {
 	const struct deferred *deferred = as_deferred(&record);
 	size_t size = record.header.size, want = sizeof(*deferred) + deferred->nr * 8;
+	__u64 sum = deferred->nr;
 
 	count.deferred++;
-	if (!deferred->cookie)
+	if (!is_cookie(deferred->cookie))
 		complain(slot, "no cookie");
 	if (deferred->nr > size || want > size || want + 48 < size)
 		complain(slot, "the number of addresses does not fit the size");
@@ -527,19 +570,19 @@ static void check_deferred(struct slot *slot)
 		complain(slot, "nobody asked for this record");
 	if (want + id_size(&slot->attr) != size)
 		complain(slot, "size and sample_id do not match");
-	if (deferred->nr > (slot->attr.sample_max_stack ?: MAX_STACK))
+	if (deferred->nr > MAX_STACK ||
+	    (slot->attr.sample_max_stack && deferred->nr > slot->attr.sample_max_stack))
 		complain(slot, "too many addresses");
 	for (__u64 i = 0; i < deferred->nr && i < size / 8; i++) {
-		if (deferred->ips[i] >> 56)
+		/* With five levels of page tables others may have code above the first half. */
+		if (deferred->ips[i] >> (slot->one_task ? 47 : 56))
 			complain(slot, "a kernel address in a user callchain");
+		sum = sum * 31 + deferred->ips[i];
 	}
-	/* After another one it may be repeated, for a buffer that has not had it. */
-	if (slot->last == deferred->cookie)
-		complain(slot, "the same record twice");
-	slot->last = deferred->cookie;
+	check_repeat(slot, &slot->chains, deferred->cookie, sum);
 }
 
-static void check_state(const struct slot *slot)
+static void check_state(struct slot *slot)
 {
 	const struct perf_event_attr *attr = &slot->attr;
 	__u64 mask = attr->sample_type & PERF_SAMPLE_REGS_USER ? attr->sample_regs_user : 0;
@@ -552,7 +595,7 @@ static void check_state(const struct slot *slot)
 		complain(slot, "a user state that is too short");
 		return;
 	}
-	if (!record.words[1])
+	if (!is_cookie(record.words[1]))
 		complain(slot, "no cookie");
 	if (slot->mixed)
 		return;
@@ -572,8 +615,10 @@ static void check_state(const struct slot *slot)
 		complain(slot, "the size of a user state is not that of its parts");
 	else if (at[0] && at[1 + at[0] / 8] > at[0])
 		complain(slot, "there is more of the stack than it says");
-	if (record.header.misc & PERF_RECORD_MISC_USER_STATE_CHANGED && (abi || at[0]))
-		complain(slot, "registers or stack of another place");
+	if (record.header.misc & PERF_RECORD_MISC_USER_STATE_CHANGED ? abi || at[0] :
+	    abi != PERF_SAMPLE_REGS_ABI_32 && abi != PERF_SAMPLE_REGS_ABI_64)
+		complain(slot, "registers or stack of another place, or none of this one");
+	check_repeat(slot, &slot->states, record.words[1], 0);
 }
 
 /* Like ring_next(), but believes nothing. */
@@ -722,6 +767,8 @@ int main(void)
 	ksft_set_plan(1);
 	fuzz_start();
 	old_max = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
+	if (old_max < 0)
+		ksft_exit_skip("others use kernel.perf_event_max_stack\n");
 	find_events();
 	signal(SIGIO, SIG_IGN);
 	signal(SIGTRAP, SIG_IGN);
@@ -745,8 +792,7 @@ int main(void)
 		kill(victims[i], SIGKILL);
 		waitpid(victims[i], NULL, 0);
 	}
-	if (old_max > 0)
-		set_sysctl("kernel/perf_event_max_stack", old_max);
+	set_sysctl("kernel/perf_event_max_stack", old_max);
 	summary(steps);
 	ksft_test_result(!count.bad && still_works() && has_tried(),
 			 "events survive random use\n");

@@ -230,9 +230,14 @@ static int by_cookie(const void *a, const void *b)
 static void sum_entry(struct bpf_run_sum *sum, const struct bpf_unwind_note *note,
 		      unsigned int nr, enum bpf_unwind_who who)
 {
-	unsigned int asked = 0, granted = 0, delivered = 0;
+	unsigned int asked = 0, granted = 0, delivered = 0, allowed;
+	__u64 ended = -1ULL, begun = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
+		if (note[i].who == BPF_UNWIND_ASK && note[i].loads < ended)
+			ended = note[i].loads;
+		if (note[i].who == who && note[i].loads > begun)
+			begun = note[i].loads;
 		asked += note[i].who == BPF_UNWIND_ASK;
 		granted += note[i].who == BPF_UNWIND_ASK && !note[i].ret;
 		delivered += note[i].who == who;
@@ -245,7 +250,9 @@ static void sum_entry(struct bpf_run_sum *sum, const struct bpf_unwind_note *not
 	sum->delivered += !!delivered;
 	sum->missing += asked && !delivered;
 	sum->twice += delivered > 1;
-	sum->surplus += delivered > granted ? delivered - granted : 0;
+	/* Each load between the first request and the last delivery may have it called again. */
+	allowed = granted + (begun > ended ? begun - ended : 0);
+	sum->surplus += delivered > allowed ? delivered - allowed : 0;
 	sum->foreign += delivered && !asked;
 }
 

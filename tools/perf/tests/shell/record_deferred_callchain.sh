@@ -210,6 +210,12 @@ test_depth() {
 		[ "$(longest deep)" -gt 10 ] || fail "Depth of the deep event, ${mode}"
 	done
 
+	# Where recording begins later a dummy writes the records, as deep as the deepest.
+	record -D 1 -e cpu-clock/max-stack=4,call-graph=deferred/ \
+		-e task-clock/max-stack=40,call-graph=deferred/ -- true
+	[ "$(events "^dummy" "defer_output: 1" "sample_max_stack: 40$")" -eq 1 ] ||
+		fail "Output of an event for all"
+
 	# Cut in the kernel, where the user part alone is as deep as it may be.
 	# shellcheck disable=SC2086
 	record -e cpu-clock:u --call-graph deferred,4 -- ${busy}

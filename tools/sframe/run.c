@@ -257,17 +257,10 @@ static int command_run(const struct command *command)
 static void __attribute__((format(printf, 1, 2))) run_say(const char *format, ...)
 {
 	va_list args;
-	char *line;
 
 	va_start(args, format);
-	if (vasprintf(&line, format, args) < 0)
-		line = NULL;
+	say_line(format, args);
 	va_end(args);
-	if (!line)
-		return;
-	sframe_printable(line);
-	fprintf(stderr, "sframe: %s\n", line);
-	free(line);
 }
 
 static void run_missed(void *data, const char *path, bool late, const char *why)

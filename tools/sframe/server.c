@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,22 @@ void sframe_printable(char *text)
 		else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
 			*c = c[1] = '?';
 	}
+}
+
+/**
+ * say_line - a line on stderr
+ * @format:	as of printf()
+ * @args:	for @format, names of files among them
+ */
+void say_line(const char *format, va_list args)
+{
+	char *line;
+
+	if (vasprintf(&line, format, args) < 0)
+		return;
+	sframe_printable(line);
+	fprintf(stderr, "sframe: %s\n", line);
+	free(line);
 }
 
 /*

@@ -145,17 +145,12 @@ struct session {
 void session_say(const struct session *session, const char *format, ...)
 {
 	va_list args;
-	char *line;
 
+	if (session->options.quiet)
+		return;
 	va_start(args, format);
-	if (vasprintf(&line, format, args) < 0)
-		line = NULL;
+	say_line(format, args);
 	va_end(args);
-	if (line && !session->options.quiet) {
-		sframe_printable(line);
-		fprintf(stderr, "sframe: %s\n", line);
-	}
-	free(line);
 }
 
 static int compare_ids(const void *a, const void *b)

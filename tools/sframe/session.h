@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 #include <linux/unwind_sframe.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -198,6 +199,10 @@ struct mapped_file {
 int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file);
 void mapped_end(struct mapped *mapped);
+
+/* server.c: sentences; the rest of it is in server.h */
+
+void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list args);
 
 /* session.c: all of it together */
 

@@ -11,6 +11,8 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
 . "$here/../../testing/selftests/unwind/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=ends.sh
+. "$here/ends.sh"
 sframe=$bin/standin
 export HOME=$work SFRAME_DEVICE=$work/device
 
@@ -23,28 +25,9 @@ soon() {
 	fail "this does not happen: $*"
 }
 
-# ends STATUS REGEX ARGUMENT...: with this status, and a sentence
-ends() {
-	local wanted=$1 sentence=$2 status
-	shift 2
-	timeout 100 "$sframe" run "$@" > out 2> err
-	status=$?
-	cat err
-	[ "$status" = "$wanted" ] || { fail "status $status: run $*"; return 1; }
-	[ -z "$sentence" ] || grep -qE "^sframe: .*$sentence" err ||
-		fail "not this sentence: $sentence"
-}
-
-# shellcheck disable=SC2016	# for the inner shell
-statuses() {
-	ends 0 "" true && ends 3 "" sh -c 'exit 3' && ends 143 "" sh -c 'kill $$' &&
-		ends 137 "" sh -c 'kill -9 $$' && ends 129 "" sh -c 'kill -HUP $$' &&
-		ends 127 "no-such-program: cannot be run" no-such-program &&
-		ends 126 "/: cannot be run" / &&
-		ends 125 "needs a COMMAND" -a &&
-		ends 125 "there is no process 99999999" -p 99999999 true || return 1
-	(trap '' CHLD; ends 3 "" sh -c 'exit 3') &&
-		SFRAME_DEVICE=/ ends 125 "cannot be opened" true || return 1
+# No device, or none that can be opened.
+without_device() {
+	SFRAME_DEVICE=/ ends 125 "cannot be opened" true || return 1
 	(unset SFRAME_DEVICE; ends 125 "has no /dev/unwind_sframe" touch none) && [ ! -e none ]
 }
 
@@ -385,6 +368,7 @@ kept() {
 }
 
 check "statuses and sentences" statuses
+check "without the device" without_device
 check "the kernel and the disk" kept
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray

@@ -222,6 +222,31 @@ static void forward_signals(const struct command *command, struct witness *witne
 	}
 }
 
+/* Where the server lists what it had no section for, and the signal that has ended that. */
+static volatile sig_atomic_t closing = -1, impatient;
+
+static void end_closing(int sig)
+{
+	int error = errno;
+
+	impatient = sig;
+	shutdown(closing, SHUT_RD);
+	errno = error;
+}
+
+/* From here on the status of the command is known, and no signal takes its place. */
+static void handle_signals(void)
+{
+	const struct sigaction action = { .sa_handler = end_closing };
+	sigset_t set;
+
+	forwarded_set(&set);
+	for (int sig = 1; sig < NSIG; sig++) {
+		if (sigismember(&set, sig) == 1)
+			sigaction(sig, &action, NULL);
+	}
+}
+
 /* Let it run until it ends. Nobody has waited for it before, so signals are for it alone. */
 static int command_run(const struct command *command)
 {
@@ -250,6 +275,7 @@ static int command_run(const struct command *command)
 	witness_end(&witness);
 	if (waitpid(command->pid, &status, 0) != command->pid)
 		status = STATUS_FAILED << 8;
+	handle_signals();
 	sigprocmask(SIG_SETMASK, &former, NULL);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -277,10 +303,16 @@ static void run_missed(void *data, const char *path, bool late, const char *why)
 static int run_served(struct sframe_server *server, const struct command *command)
 {
 	unsigned int next_time = 0;
-	int status;
+	int status, ret;
 
+	/* Its own, as that of the server is closed meanwhile. */
+	closing = fcntl(server->socket, F_DUPFD_CLOEXEC, 0);
 	status = command_run(command);
-	if (sframe_server_end(server, run_missed, &next_time) < 0)
+	ret = sframe_server_end(server, run_missed, &next_time);
+	if (ret && impatient)
+		run_say("what had no section is not listed: a signal came, %s",
+			strsignal(impatient));
+	else if (ret < 0)
 		run_say("the process that makes sections has ended too early, or hangs");
 	if (next_time)
 		run_say("%u sections were made for the next time only", next_time);

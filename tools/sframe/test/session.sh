@@ -56,16 +56,19 @@ more_counted() {
 	[ "$(wc -l < count)" -gt "$(wc -l < count.before)" ]
 }
 
+# To be followed by a command, which leads a session and does not ignore what shells do for it.
+alone=(python3 -c 'import os, signal, sys
+for nr in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+    signal.signal(nr, signal.SIG_DFL)
+os.setsid()
+os.execv(sys.argv[1], sys.argv[1:])')
+
 # signals WHOM SIGNAL...: send these to run alone, or with - to its group
 signals() {
 	local whom=$1 pid sig status
 	shift
 	rm -f ready count
-	python3 -c 'import os, signal, sys
-for nr in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
-    signal.signal(nr, signal.SIG_DFL)
-os.setsid()
-os.execv(sys.argv[1], sys.argv[1:])' "$sframe" run python3 count.py "${away-}" 2> err & pid=$!
+	"${alone[@]}" "$sframe" run python3 count.py "${away-}" 2> err & pid=$!
 	soon test -e ready || { cat err; kill $pid; return 1; }
 	if [ -n "${stray-}" ]; then
 		(kill -"$1" "$(pgrep -P $pid -x witness)") || return 1
@@ -106,6 +109,30 @@ signals_away() {
 signals_ignored() {
 	(trap '' HUP; exec "$sframe" run sh -c 'kill -HUP $PPID; exit 4') 2> err
 	[ $? = 4 ]
+}
+
+# left_alone: run, $pid, has neither the command nor its witness any more
+left_alone() {
+	! pgrep -P "$pid" -x sh && ! pgrep -P "$pid" -x witness
+}
+
+# What comes when the command has ended ends the wait for the server, and not more.
+signals_late() {
+	local pid sig status
+	for sig in INT TERM HUP QUIT USR2; do
+		rm -f ran
+		# shellcheck disable=SC2016	# for the inner shell
+		"${alone[@]}" "$sframe" run sh -c 'kill -STOP $(pgrep -x -P $PPID sframe)
+			touch ran
+			exit 3' 2> err & pid=$!
+		soon test -e ran && soon left_alone || { kill -9 $pid; return 1; }
+		kill -"$sig" $pid
+		wait $pid
+		status=$?
+		cat err
+		[ $status = 3 ] || fail "SIG$sig: status $status" || return 1
+		grep -q "^sframe: what had no section is not listed: a signal " err || return 1
+	done
 }
 
 # hang_up [away]: a terminal hangs up of which run leads the session
@@ -375,6 +402,7 @@ check "signals after one for the witness" signals_stray
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away
 check "signals that are ignored" signals_ignored
+check "signals when the command has ended" signals_late
 check "a terminal hangs up" hang_up
 check "a terminal hangs up, and the command is in the background" hang_up away
 check "a server that is killed" server_dies

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * For how long a process has waited that reads files: on a file system whose server is gone
- * a system call may never return.
+ * a system call may never return, and there may be no end of calls that return late.
  *
- * Time counts in ticks in which the process was seen to wait and used no CPU. So no time
- * counts in which it could not run: because others did, because it was stopped, or because
- * the machine was. A tick counts no more than its length, however late it comes.
+ * Time counts in ticks in which the process was seen to wait; and as blocked, if it used no CPU
+ * in these. So no time counts in which it could not run: because others did, because it was
+ * stopped, or because the machine was. A tick counts no more than its length, however late it
+ * comes.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -73,9 +74,13 @@ void blocked_begin(struct blocked *blocked, pid_t pid)
  */
 void blocked_count(struct blocked *blocked, char state, u64 cpu)
 {
+	bool waits = state == 'S' || state == 'D' || state == 'Z';
+
+	if (waits)
+		blocked->waited += TICK;
 	if (cpu != blocked->cpu) {
 		blocked->row = 0;
-	} else if (state == 'S' || state == 'D' || state == 'Z') {
+	} else if (waits) {
 		blocked->ms += TICK;
 		blocked->row += TICK;
 	}
@@ -98,22 +103,20 @@ void blocked_look(struct blocked *blocked)
 
 /**
  * blocked_wait - wait for what a process writes
- * @pid:	the process
+ * @blocked:	the count of that process
  * @fd:		where that can be read
- * @max:	for how long it may hang, in ms
+ * @max:	for how long it may hang, in ms; and in all it may wait for WAITED_TIMES this
  *
  * Return: true if there is something to read, or the end of it.
  */
-bool blocked_wait(pid_t pid, int fd, unsigned int max)
+bool blocked_wait(struct blocked *blocked, int fd, unsigned int max)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
-	struct blocked blocked;
 
-	blocked_begin(&blocked, pid);
 	do {
 		if (poll(&ready, 1, TICK) > 0)
 			return true;
-		blocked_look(&blocked);
-	} while (blocked.row < max);
+		blocked_look(blocked);
+	} while (blocked->row < max && blocked->waited < WAITED_TIMES * max);
 	return false;
 }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -22,17 +23,24 @@
 /* Some hundred times what the largest programs take. */
 #define JOB_SECONDS	100
 
-static void job_limit(int file)
+/**
+ * job_limit_cpu - limit the CPU that this process uses from now on
+ * @seconds:	how much; it is killed by SIGXCPU then, and leaves no core
+ */
+void job_limit_cpu(unsigned int seconds)
 {
-	struct rlimit limit = { JOB_SECONDS, JOB_SECONDS };
-	struct stat st;
+	struct rlimit limit = {};
+	struct timespec used;
 
-	setrlimit(RLIMIT_CPU, &limit);
-	limit = (struct rlimit) {};
+	signal(SIGXCPU, SIG_DFL);
 	setrlimit(RLIMIT_CORE, &limit);
-	if (fstat(file, &st))
+	if (getrlimit(RLIMIT_CPU, &limit) || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used))
 		return;
-	image_limit_memory(st.st_size);
+	/* What was used is more than whole seconds. */
+	limit.rlim_cur = used.tv_sec + 1 + seconds;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_CPU, &limit);
 }
 
 static void __attribute__((noreturn)) job_main(const struct job *job, int file, pid_t parent)
@@ -40,12 +48,15 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	struct sframe_options options = {};
 	struct sframe_output out;
 	size_t done = 0;
+	struct stat st;
 	ssize_t got;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	job_limit(file);
+	job_limit_cpu(JOB_SECONDS);
+	if (!fstat(file, &st))
+		image_limit_memory(st.st_size);
 	if (sframe_convert_fd(file, &options, &out)) {
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);
 		_exit(1);

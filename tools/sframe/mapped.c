@@ -192,8 +192,10 @@ static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 	syscall(SYS_close_range, ours + 1, ~0U, 0);
 	while (recv(ours, &request, sizeof(request), 0) == sizeof(request)) {
 		struct mapped_file file = {};
-		int fd = request_open(&request, &file);
+		int fd;
 
+		job_limit_cpu(OPEN_SECONDS);
+		fd = request_open(&request, &file);
 		if (send_file(ours, &file, fd))
 			break;
 		if (fd >= 0)
@@ -227,11 +229,15 @@ static int mapped_start(struct mapped *mapped)
  * @mapped:	which; a new one starts when it is needed
  *
  * Whatever it waits for, this does not: where it cannot be killed it is left alone.
+ *
+ * Return: how it has ended, as of waitpid(); 0 if that is not known.
  */
-void mapped_end(struct mapped *mapped)
+int mapped_end(struct mapped *mapped)
 {
+	int status = 0;
+
 	if (!mapped->pid)
-		return;
+		return 0;
 	close(mapped->socket);
 	kill(mapped->pid, SIGKILL);
 	/* It mostly can be killed, but not soon if the CPU is busy. */
@@ -240,9 +246,10 @@ void mapped_end(struct mapped *mapped)
 			break;
 		poll(NULL, 0, 10);
 	}
-	if (!mapped->hangs)
-		waitpid(mapped->pid, NULL, 0);
+	if (!mapped->hangs && waitpid(mapped->pid, &status, 0) != mapped->pid)
+		status = 0;
 	mapped->pid = 0;
+	return status;
 }
 
 /* One that hangs may be one of many, which are not waited for as long as the first. */
@@ -256,11 +263,15 @@ static unsigned int patience(const struct mapped *mapped)
 static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 		       struct mapped_file *file)
 {
-	snprintf(file->message, SFRAME_MESSAGE, "%s", mapped->hangs ?
-		 "is on a file system that does not answer" : "breaks libelf");
+	int status = mapped_end(mapped);
+
+	snprintf(file->message, SFRAME_MESSAGE, "%s",
+		 mapped->slow ? "is on a file system that is too slow" :
+		 mapped->hangs ? "is on a file system that does not answer" :
+		 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ?
+		 "takes too long to be opened" : "breaks libelf");
 	if (mapped->hangs)
 		mapped->strikes++;
-	mapped_end(mapped);
 	mapped->hangs = false;
 	file->id = mapping->id;
 	file->has_sframe = false;
@@ -283,6 +294,8 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file)
 {
 	struct request request = { .pid = mapping->pid, .id = mapping->id, .own = own };
+	unsigned int max = patience(mapped);
+	struct blocked blocked;
 
 	*file = (struct mapped_file) { .fd = -1, .error = -ENOENT, .id = mapping->id };
 	if (snprintf(request.path, sizeof(request.path), "%s", mapping->path) >=
@@ -299,7 +312,9 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
 		return -1;
 	}
-	mapped->hangs = !blocked_wait(mapped->pid, mapped->socket, patience(mapped));
+	blocked_begin(&blocked, mapped->pid);
+	mapped->hangs = !blocked_wait(&blocked, mapped->socket, max);
+	mapped->slow = mapped->hangs && blocked.row < max;
 	if (mapped->hangs || receive_file(mapped->socket, file))
 		return mapped_fail(mapped, mapping, file);
 	return file->fd < 0 ? -1 : 0;

@@ -246,6 +246,7 @@ static void __attribute__((noreturn)) needed_main(const char *program, int out, 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || !names)
 		_exit(1);
+	job_limit_cpu(OPEN_SECONDS);
 	if (strchr(program, '/'))
 		add_path(&needed, program);
 	else
@@ -263,12 +264,14 @@ static void __attribute__((noreturn)) needed_main(const char *program, int out, 
 static bool needed_read(pid_t pid, int in, watch_fn found, void *data)
 {
 	static char names[NEEDED_MAX * PATH_MAX];
+	struct blocked blocked;
 	size_t size = 0;
 	ssize_t got;
 	bool all;
 
+	blocked_begin(&blocked, pid);
 	do {
-		all = blocked_wait(pid, in, OPEN_BLOCKED_MAX);
+		all = blocked_wait(&blocked, in, OPEN_BLOCKED_MAX);
 		got = all ? read(in, names + size, sizeof(names) - size) : 0;
 		size += got > 0 ? got : 0;
 	} while (got > 0);

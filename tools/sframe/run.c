@@ -157,10 +157,12 @@ static void witness_end(struct witness *witness)
 static void witness_ask(struct witness *witness, int sig)
 {
 	struct seen *seen = &witness->seen, new;
+	struct blocked blocked;
 	sigset_t pending;
 
+	blocked_begin(&blocked, witness->pid);
 	if (send(witness->socket, "", 1, MSG_NOSIGNAL) != 1 ||
-	    !blocked_wait(witness->pid, witness->socket, OPEN_BLOCKED_MAX) ||
+	    !blocked_wait(&blocked, witness->socket, OPEN_BLOCKED_MAX) ||
 	    recv(witness->socket, &new, sizeof(new), MSG_WAITALL) != sizeof(new))
 		return;
 	sigpending(&pending);

@@ -414,22 +414,27 @@ static void session_start_jobs(struct session *session)
 }
 
 /*
- * Kill what waits for a file system that does not answer. It may be that it cannot be
- * killed: nobody waits for it, and what is there to be converted has its place.
+ * Kill what waits for a file system that does not answer, or not soon. It may be that it
+ * cannot be killed: nobody waits for it, and what is there to be converted has its place.
  */
 static void session_kill_blocked(struct session *session)
 {
 	for (unsigned int i = 0; i < session->nr_jobs; i++) {
 		struct running *running = &session->jobs[i];
 
+		bool hangs;
+
 		if (!running->killed)
 			blocked_look(&running->blocked);
-		if (running->killed || running->blocked.ms < BLOCKED_MAX)
+		hangs = running->blocked.ms >= BLOCKED_MAX;
+		if (running->killed ||
+		    (!hangs && running->blocked.waited < WAITED_TIMES * BLOCKED_MAX))
 			continue;
 		kill(running->job.pid, SIGKILL);
 		running->killed = true;
 		session->nr_killed++;
-		dso_lose(session, running->dso, "is on a file system that does not answer");
+		dso_lose(session, running->dso, "is on a file system that %s",
+			 hangs ? "does not answer" : "is too slow");
 	}
 }
 

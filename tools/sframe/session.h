@@ -92,6 +92,7 @@ struct job {
 	char	*message;
 };
 
+void job_limit_cpu(unsigned int seconds);
 int job_start(struct job *job, int file);
 int job_end(struct job *job, char *message);
 
@@ -140,6 +141,12 @@ bool needed_files(const char *program, watch_fn found, void *data);
 #endif
 #define OPEN_BLOCKED_MAX (BLOCKED_MAX / 10)
 
+/* What goes on now and then may wait for so many times as long. */
+#define WAITED_TIMES	3
+
+/* How much CPU opening a file may take, in s: some thousand times what real ones do. */
+#define OPEN_SECONDS	((OPEN_BLOCKED_MAX + 999) / 1000)
+
 /**
  * struct blocked - for how long a process was blocked
  * @pid:	the process
@@ -147,6 +154,7 @@ bool needed_files(const char *program, watch_fn found, void *data);
  * @tick:	when that was, in ms
  * @ms:		the ticks in which it was blocked, in ms
  * @row:	those since it went on last, in ms
+ * @waited:	the ticks in which it waited at all, in ms
  */
 struct blocked {
 	pid_t		pid;
@@ -154,13 +162,14 @@ struct blocked {
 	long		tick;
 	unsigned int	ms;
 	unsigned int	row;
+	unsigned int	waited;
 };
 
 long now_ms(void);
 void blocked_begin(struct blocked *blocked, pid_t pid);
 void blocked_count(struct blocked *blocked, char state, u64 cpu);
 void blocked_look(struct blocked *blocked);
-bool blocked_wait(pid_t pid, int fd, unsigned int max);
+bool blocked_wait(struct blocked *blocked, int fd, unsigned int max);
 
 /* mapped.c: files of mappings */
 
@@ -169,12 +178,14 @@ bool blocked_wait(pid_t pid, int fd, unsigned int max);
  * @pid:	the process, 0 if there is none
  * @socket:	to talk to it
  * @hangs:	it does not answer
+ * @slow:	that is as it waits again and again
  * @strikes:	how many did not
  */
 struct mapped {
 	pid_t		pid;
 	int		socket;
 	bool		hangs;
+	bool		slow;
 	unsigned int	strikes;
 };
 
@@ -198,7 +209,7 @@ struct mapped_file {
 
 int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file);
-void mapped_end(struct mapped *mapped);
+int mapped_end(struct mapped *mapped);
 
 /* server.c: sentences; the rest of it is in server.h */
 

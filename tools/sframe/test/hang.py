@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""A file system that does not answer: hang.py DIRECTORY FILE [FROM TO]
+"""A file system that does not answer: hang.py DIRECTORY FILE [FROM TO [DELAY]]
 
-It has FILE under the name of "file". What reads bytes FROM to TO of that waits forever, and so
-does all else once there is a file "dead" in the current directory. FUSE is in the kernel, so
-whoever waits is in a system call, as with NFS. There is a file "ready" when it is mounted.
+It has FILE under the name of "file". What reads bytes FROM to TO of that waits forever, or with
+DELAY has one byte after so many seconds. All waits forever once there is a file "dead" in the
+current directory. FUSE is in the kernel, so whoever waits is in a system call, as with NFS.
+There is a file "ready" when it is mounted.
 """
 import ctypes
 import os
 import struct
 import sys
+import time
 
 INIT, LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE = 26, 1, 2, 3, 14, 15, 18
 INTERRUPT, BATCH_FORGET = 36, 42
@@ -38,13 +40,16 @@ def answer(opcode, node, body, data, gap):
     if opcode == READ:
         offset, size = struct.unpack_from("<QI", body, 8)
         if offset < gap[1] and offset + size > gap[0]:
-            return None
+            if not gap[2]:
+                return None
+            time.sleep(gap[2])
+            size = 1
         return data[offset:offset + size]
     return b"" if opcode == RELEASE else ENOSYS
 
 
 def main():
-    gap = [int(arg, 0) for arg in sys.argv[3:5]] or (0, 0)
+    gap = ([int(arg, 0) for arg in sys.argv[3:5]] or [0, 0]) + [float((sys.argv + [0] * 5)[5])]
     with open(sys.argv[2], "rb") as file:
         data = file.read()
     fuse = os.open("/dev/fuse", os.O_RDWR)

@@ -151,6 +151,7 @@ static void check_blocked(void)
 	check(blocked.ms == 2 * TICK && !blocked.row, "who goes on does not hang");
 	blocked_count(&blocked, 'D', 1);
 	check(blocked.ms == 3 * TICK && blocked.row == TICK, "time adds up");
+	check(blocked.waited == 4 * TICK, "who goes on may have waited");
 
 	/* However late that is, it is one tick at most, and this process runs. */
 	blocked_begin(&blocked, getpid());

@@ -179,7 +179,7 @@ library() {
 	gcc -O2 -g -shared -fPIC -Wl,--build-id -o "$1" library.c
 }
 
-# hanging FILE [FROM TO]: have it as mnt/file, of a file system that is served by $server
+# hanging FILE [FROM TO [DELAY]]: have it as mnt/file, of a file system that is served by $server
 hanging() {
 	rm -f ready dead
 	mkdir -p mnt
@@ -219,6 +219,64 @@ hangs_job() {
 	served -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) > ran' || return 1
 	[ "$(wc -l < ran)" = 2 ] || { fail "nobody hangs"; return 1; }
 	grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
+# A file that is opened, but slowly: something goes on all the time.
+slow_open() {
+	rm -rf .debug ran
+	library slow_open && hanging slow_open 64 100000 0.05 && mapped mnt/file || return 1
+	served -p "$holder" touch ran && [ -e ran ] &&
+		grep 'through .*/mnt/file: it is on a file system that is too slow' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
+# A conversion of such a file.
+slow_job() {
+	local from size nr
+	rm -rf .debug ran
+	for nr in $(seq 100); do
+		echo "int slow_$nr(int a) { return a + $nr; }"
+	done > library.c
+	gcc -O2 -shared -fPIC -Wl,--build-id -o slow_job library.c || return 1
+	read -r from size < <(readelf -SW slow_job |
+		awk 'sub(/.* \.eh_frame /, "") { print $3, $4 }')
+	hanging slow_job "0x$from" $((0x$from + 0x$size)) 0.05 && mapped mnt/file || return 1
+	served -p "$holder" touch ran && [ -e ran ] &&
+		grep 'through .*/mnt/file: it is on a file system that is too slow' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
+# build_spin: a library with which a look at a file "spin" has no end
+build_spin() {
+	cat > spin.c <<-'END_SPIN'
+	#include <stdio.h>
+	#include <string.h>
+	#include <sys/stat.h>
+	#include <unistd.h>
+
+	int fstat(int fd, struct stat *st)
+	{
+		char link[32], name[4096] = "";
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		if (readlink(link, name, sizeof(name) - 1) > 5 &&
+		    !strcmp(name + strlen(name) - 5, "/spin"))
+			for (;;)
+				;
+		return fstatat(fd, "", st, AT_EMPTY_PATH);
+	}
+	END_SPIN
+	gcc -O2 -D_GNU_SOURCE -include fcntl.h -shared -fPIC -o spin.so spin.c
+}
+
+# A file for which libelf needs all time there is.
+spins() {
+	rm -rf .debug ran
+	build_spin && library spin && mapped spin || return 1
+	LD_PRELOAD=$PWD/spin.so ends 0 "" -v -p "$holder" touch ran
+	kill "$holder"
+	[ -e ran ] && grep 'through .*/spin: it takes too long to be opened' err &&
 		grep '/libc[^ ]*: converted' err
 }
 
@@ -410,10 +468,13 @@ check "conversions that are stopped" stopped
 check "told to end before the start" ends_before
 check "hostile files" hostile_files
 check "many files" many_files
+check "a file that takes too long" spins
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
 	check "a conversion that hangs" hangs_job
 	check "a cache that hangs" hangs_cache
+	check "a file that is opened slowly" slow_open
+	check "a conversion that is slow" slow_job
 else
 	skip "files that hang" "needs FUSE in a user namespace"
 fi

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A session: hand all that is in the cache to the kernel, convert what the tasks map that
- * are watched, and keep book of what cannot be.
+ * are watched, and keep book of what cannot be, see book.c.
  *
  * One process, which waits for mappings and for conversions. What is handed in ends with
  * it.
  */
 #include <errno.h>
 #include <poll.h>
-#include <search.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,45 +24,11 @@
 /* Of the cache, so that there is room for what a user maps beside it. */
 #define CACHED_MAX	3000
 
-/* Files that are known; others have no section. */
-#ifndef FILES_MAX
-#define FILES_MAX	16384
-#endif
-
 /* When to say how far it is, in ms. */
 #define PATIENCE	1000
 
 /* How often all is looked at where events were lost: for a tenth of the time at most. */
 #define RESCAN_SHARE	10
-
-/* Of a section that was not there until the end. */
-#define LATE_TOO_LATE	-1
-
-/**
- * struct dso - a file that was met
- * @id:		its build-id; of size 0 if there is none
- * @path:	its name, NULL if it is known by the cache alone
- * @why:	why it has no section, NULL if it has one or needs none
- * @own:	what is made of it may be believed later
- * @again:	it may be there when it is mapped the next time
- * @hangs:	who opens it may wait forever
- * @since:	when it was mapped, if it was not known before, in ms
- * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
- * @file:	the file, open, while it waits to be converted
- * @next:	in the queue
- */
-struct dso {
-	struct build_id	id;
-	char		*path;
-	char		*why;
-	bool		own;
-	bool		again;
-	bool		hangs;
-	long		since;
-	long		late;
-	int		file;
-	struct dso	*next;
-};
 
 /**
  * struct running - a conversion
@@ -85,9 +50,7 @@ struct running {
  * @device:	the kernel's, open
  * @cache:	the cache, -1 if there is none
  * @watch:	what is watched
- * @dsos:	files by build-id
- * @paths:	files without, by name
- * @files:	what is known by device and inode
+ * @book:	files that were met
  * @queue:	dsos that wait to be converted
  * @end:	of @queue
  * @waiting:	dsos in @queue
@@ -96,8 +59,6 @@ struct running {
  * @nr_killed:	how many of these were killed
  * @max_jobs:	how many others there may be
  * @mapped:	what opens files
- * @nr_dsos:	entries in @dsos and @paths
- * @nr_files:	entries in @files
  * @full:	there were more files than these
  * @lost:	events were lost, so all has to be looked at
  * @rescan:	when that may be, in ms
@@ -113,9 +74,7 @@ struct session {
 	int				device;
 	int				cache;
 	struct watch			*watch;
-	void				*dsos;
-	void				*paths;
-	void				*files;
+	struct book			book;
 	struct dso			*queue;
 	struct dso			**end;
 	unsigned int			waiting;
@@ -124,8 +83,6 @@ struct session {
 	unsigned int			nr_killed;
 	unsigned int			max_jobs;
 	struct mapped			mapped;
-	unsigned int			nr_dsos;
-	unsigned int			nr_files;
 	bool				full;
 	bool				lost;
 	long				rescan;
@@ -153,22 +110,6 @@ void session_say(const struct session *session, const char *format, ...)
 	va_end(args);
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	return memcmp(&((const struct dso *)a)->id, &((const struct dso *)b)->id,
-		      sizeof(struct build_id));
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp(((const struct dso *)a)->path, ((const struct dso *)b)->path);
-}
-
-static int compare_files(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
 /* Anybody can map any number of files. */
 static void session_full(struct session *session)
 {
@@ -176,47 +117,6 @@ static void session_full(struct session *session)
 		session_say(session, "there are more than %u files, and others have no section",
 			    FILES_MAX);
 	session->full = true;
-}
-
-/* A new entry, in a tree; NULL if there is one, or no room, or no memory. */
-static struct dso *dso_new(struct session *session, const struct build_id *id,
-			   const char *path)
-{
-	struct dso *dso, **place;
-
-	if (session->nr_dsos == FILES_MAX) {
-		session_full(session);
-		return NULL;
-	}
-	dso = calloc(1, sizeof(*dso));
-	if (!dso)
-		return NULL;
-	dso->id = *id;
-	dso->file = -1;
-	dso->path = path ? strdup(path) : NULL;
-	if (path && !dso->path)
-		goto free;
-	place = id->size ? tsearch(dso, &session->dsos, compare_ids) :
-			   tsearch(dso, &session->paths, compare_paths);
-	if (place && *place == dso) {
-		session->nr_dsos++;
-		return dso;
-	}
-free:
-	free(dso->path);
-	free(dso);
-	return NULL;
-}
-
-static void dso_free(void *data)
-{
-	struct dso *dso = data;
-
-	if (dso->file >= 0)
-		close(dso->file);
-	free(dso->path);
-	free(dso->why);
-	free(dso);
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -267,19 +167,6 @@ static bool dso_add(struct session *session, struct dso *dso, int section)
 	return ret != -EINVAL && ret != -EOPNOTSUPP;
 }
 
-/* Into the tree for what was seen. */
-static void session_see(struct session *session, const char *file)
-{
-	char **place, *copy;
-
-	copy = file && session->nr_files < FILES_MAX ? strdup(file) : NULL;
-	place = copy ? tsearch(copy, &session->files, compare_files) : NULL;
-	if (place && *place == copy)
-		session->nr_files++;
-	else
-		free(copy);
-}
-
 static void session_queue(struct session *session, struct dso *dso,
 			  const struct mapped_file *file)
 {
@@ -304,12 +191,14 @@ static int session_cached(const struct session *session, const struct build_id *
 static struct dso *session_new_dso(struct session *session, const struct build_id *id,
 				   const char *path)
 {
-	const struct dso key = { .id = *id };
-	struct dso **known = id->size ? tfind(&key, &session->dsos, compare_ids) : NULL;
+	struct dso *known = book_find(&session->book, id);
 
 	if (known)
-		return (*known)->again ? *known : NULL;
-	return dso_new(session, id, path);
+		return known->again ? known : NULL;
+	known = book_add(&session->book, id, path);
+	if (!known && book_is_full(&session->book))
+		session_full(session);
+	return known;
 }
 
 /* What is to be done about a file that was met now, or found after all. */
@@ -335,29 +224,27 @@ static void dso_found(struct session *session, struct dso *dso, struct mapped_fi
 /* Is there nothing to find out about it any more? */
 static bool session_knows(const struct session *session, const struct mapping *mapping)
 {
-	const struct dso key = { .id = mapping->id, .path = (char *)mapping->path };
-	struct dso **known = key.id.size ? tfind(&key, &session->dsos, compare_ids) : NULL;
+	const struct dso *known = book_find(&session->book, &mapping->id);
 
 	if (known)
-		return !(*known)->again;
+		return !known->again;
 	/* What hung once is not asked again. */
-	known = tfind(&key, &session->paths, compare_paths);
-	if (known && (*known)->hangs)
+	known = book_find_path(&session->book, mapping->path);
+	if (known && known->hangs)
 		return true;
-	return mapping->file && tfind(mapping->file, &session->files, compare_files);
+	return book_has_seen(&session->book, mapping->file);
 }
 
 static void session_found(void *data, const struct mapping *mapping)
 {
-	const struct dso key = { .path = (char *)mapping->path };
 	struct mapped_file file = { .fd = -1, .id = mapping->id };
 	struct session *session = data;
-	struct dso *dso, **known;
+	struct dso *dso, *known;
 	int section;
 
 	if (session_knows(session, mapping))
 		return;
-	if (session->nr_dsos == FILES_MAX) {
+	if (book_is_full(&session->book)) {
 		session_full(session);
 		return;
 	}
@@ -369,10 +256,10 @@ static void session_found(void *data, const struct mapping *mapping)
 		section = session_cached(session, &file.id);
 	/* Who had it may have ended, and others not. */
 	if (file.error != -ENOENT) {
-		session_see(session, mapping->file);
-		known = tfind(&key, &session->paths, compare_paths);
-		if (known && (*known)->again)
-			dso_keep(*known);
+		book_see(&session->book, mapping->file);
+		known = book_find_path(&session->book, mapping->path);
+		if (known && known->again)
+			dso_keep(known);
 	}
 
 	/* Otherwise it is known, or nothing that could have a section. */
@@ -618,30 +505,6 @@ void session_run(struct session *session, int fd)
 		session->jobs[i].dso->late = LATE_TOO_LATE;
 }
 
-struct missed {
-	sframe_missed_fn	fn;
-	void			*data;
-};
-
-static void missed_dso(const void *node, VISIT visit, void *data)
-{
-	const struct dso *dso = *(const struct dso *const *)node;
-	const struct missed *missed = data;
-	char why[64];
-
-	if ((visit != postorder && visit != leaf) || !dso->path)
-		return;
-	if (dso->why) {
-		missed->fn(missed->data, dso->path, false, dso->why);
-	} else if (dso->late == LATE_TOO_LATE) {
-		missed->fn(missed->data, dso->path, true, SFRAME_NEXT_TIME);
-	} else if (dso->late) {
-		snprintf(why, sizeof(why), "had no section for its first %ld.%03ld s",
-			 dso->late / 1000, dso->late % 1000);
-		missed->fn(missed->data, dso->path, true, why);
-	}
-}
-
 /**
  * session_missed - list what had no section, or not from its start on
  * @session:	the session
@@ -650,10 +513,7 @@ static void missed_dso(const void *node, VISIT visit, void *data)
  */
 void session_missed(struct session *session, sframe_missed_fn missed, void *data)
 {
-	struct missed arg = { .fn = missed, .data = data };
-
-	twalk_r(session->dsos, missed_dso, &arg);
-	twalk_r(session->paths, missed_dso, &arg);
+	book_missed(&session->book, missed, data);
 }
 
 /**
@@ -669,11 +529,10 @@ void session_summary(const struct session *session)
 /* Of the cache, whoever needs it. What is damaged is made again when it is needed. */
 static int session_known(void *data, const struct build_id *id, int fd)
 {
-	const struct dso key = { .id = *id };
 	struct session *session = data;
 	int ret;
 
-	if (tfind(&key, &session->dsos, compare_ids))
+	if (book_find(&session->book, id))
 		return 0;
 	ret = device_add(session->device, id, fd);
 	if (session_may_remove(session, ret))
@@ -681,7 +540,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	if (ret == -EDQUOT)
 		session_say(session,
 			    "the user has too many sections, see kernel.unwind_user_sframe_max");
-	if (!ret && dso_new(session, id, NULL)) {
+	if (!ret && book_add(&session->book, id, NULL)) {
 		session->sections++;
 		session->cached++;
 	}
@@ -787,8 +646,6 @@ void session_free(struct session *session)
 		close(session->cache);
 	if (session->device >= 0)
 		close(session->device);
-	tdestroy(session->dsos, dso_free);
-	tdestroy(session->paths, dso_free);
-	tdestroy(session->files, free);
+	book_free(&session->book);
 	free(session);
 }

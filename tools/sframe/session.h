@@ -211,6 +211,67 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file);
 int mapped_end(struct mapped *mapped);
 
+/* book.c: files that were met */
+
+/* Files that are known; others have no section. */
+#ifndef FILES_MAX
+#define FILES_MAX	16384
+#endif
+
+/* Of a section that was not there until the end. */
+#define LATE_TOO_LATE	-1
+
+/**
+ * struct dso - a file that was met
+ * @id:		its build-id; of size 0 if there is none
+ * @path:	its name, NULL if it is known by the cache alone
+ * @why:	why it has no section, NULL if it has one or needs none
+ * @own:	what is made of it may be believed later
+ * @again:	it may be there when it is mapped the next time
+ * @hangs:	who opens it may wait forever
+ * @since:	when it was mapped, if it was not known before, in ms
+ * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
+ * @file:	the file, open, while it waits to be converted
+ * @next:	in the queue
+ */
+struct dso {
+	struct build_id	id;
+	char		*path;
+	char		*why;
+	bool		own;
+	bool		again;
+	bool		hangs;
+	long		since;
+	long		late;
+	int		file;
+	struct dso	*next;
+};
+
+/**
+ * struct book - files that were met
+ * @dsos:	files by build-id
+ * @paths:	files without, by name
+ * @files:	what is known by device and inode
+ * @nr_dsos:	entries in @dsos and @paths
+ * @nr_files:	entries in @files
+ */
+struct book {
+	void		*dsos;
+	void		*paths;
+	void		*files;
+	unsigned int	nr_dsos;
+	unsigned int	nr_files;
+};
+
+bool book_is_full(const struct book *book);
+struct dso *book_find(const struct book *book, const struct build_id *id);
+struct dso *book_find_path(const struct book *book, const char *path);
+struct dso *book_add(struct book *book, const struct build_id *id, const char *path);
+void book_see(struct book *book, const char *file);
+bool book_has_seen(const struct book *book, const char *file);
+void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
+void book_free(struct book *book);
+
 /* server.c: sentences; the rest of it is in server.h */
 
 void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list args);

@@ -54,6 +54,7 @@ struct running {
  * @queue:	dsos that wait to be converted
  * @end:	of @queue
  * @waiting:	dsos in @queue
+ * @turns:	how many were to be converted so far
  * @jobs:	conversions
  * @nr_jobs:	of these
  * @nr_killed:	how many of these were killed
@@ -78,6 +79,7 @@ struct session {
 	struct dso			*queue;
 	struct dso			**end;
 	unsigned int			waiting;
+	unsigned long			turns;
 	struct running			jobs[JOBS_MAX];
 	unsigned int			nr_jobs;
 	unsigned int			nr_killed;
@@ -172,6 +174,7 @@ static void session_queue(struct session *session, struct dso *dso,
 {
 	dso->file = file->fd;
 	dso->own = file->own;
+	dso->turn = ++session->turns;
 	dso->next = NULL;
 	*session->end = dso;
 	session->end = &dso->next;
@@ -435,35 +438,41 @@ static void session_progress(const struct session *session, unsigned int done, b
 }
 
 /*
- * Is there nothing to wait for any more? At the start that is so as well if nothing goes on:
- * what waits is to run, and some files have no section for the time being.
+ * Is there nothing to wait for any more, of what has its turn up to @last? At the start that is
+ * so as well if nothing goes on: what waits is to run, and some files have no section for the
+ * time being.
  */
-static bool session_is_done(const struct session *session)
+static bool session_is_done(const struct session *session, unsigned long last)
 {
-	unsigned int going = session->nr_jobs - session->nr_killed, stuck = 0;
+	unsigned int going = session->nr_jobs - session->nr_killed;
 	bool startable = session->nr_jobs < JOBS_MAX && going < session->max_jobs;
 
-	for (unsigned int i = 0; !session->runs && i < session->nr_jobs; i++) {
+	for (unsigned int i = 0; i < session->nr_jobs; i++) {
 		const struct running *running = &session->jobs[i];
 
-		stuck += !running->killed && running->blocked.row >= OPEN_BLOCKED_MAX;
+		if (!running->killed && running->dso->turn <= last &&
+		    (session->runs || running->blocked.row < OPEN_BLOCKED_MAX))
+			return false;
 	}
-	return going == stuck && (!session->queue || !startable);
+	return !session->queue || session->queue->turn > last || !startable;
 }
 
 /**
- * session_convert - wait for all that is to be converted
+ * session_convert - wait for all that is to be converted by now
  * @session:	the session
  * @fd:		who waits for it: hung up if that is nobody any more; or -1
+ *
+ * Not for what is met meanwhile, as tasks may map files without end.
  */
 void session_convert(struct session *session, int fd)
 {
 	const struct pollfd until = { .fd = fd };
 	unsigned int before = session->ended;
+	unsigned long last = session->turns;
 	long next = now_ms() + PATIENCE;
 	bool first = true;
 
-	while (!session_is_done(session)) {
+	while (!session_is_done(session, last)) {
 		if (session_step(session, until, TICK))
 			break;
 		if (now_ms() < next)
@@ -498,6 +507,9 @@ void session_run(struct session *session, int fd)
 	/* What was mapped since the last time, by those that are still there. */
 	if (session->lost)
 		session_rescan(session);
+	/* What comes later is of no interest. */
+	watch_free(session->watch);
+	session->watch = NULL;
 	/* For those that nobody waited for. */
 	for (struct dso *dso = session->queue; dso; dso = dso->next)
 		dso->late = LATE_TOO_LATE;

@@ -229,6 +229,7 @@ int mapped_end(struct mapped *mapped);
  * @own:	what is made of it may be believed later
  * @again:	it may be there when it is mapped the next time
  * @hangs:	who opens it may wait forever
+ * @turn:	which of all that were to be converted
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
  * @file:	the file, open, while it waits to be converted
@@ -241,6 +242,7 @@ struct dso {
 	bool		own;
 	bool		again;
 	bool		hangs;
+	unsigned long	turn;
 	long		since;
 	long		late;
 	int		file;

@@ -343,7 +343,8 @@ build_hold() {
 
 	int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 	{
-		if (resource == RLIMIT_CPU)
+		/* What opens files has less. */
+		if (resource == RLIMIT_CPU && limit->rlim_cur > 50)
 			raise(SIGSTOP);
 		return syscall(SYS_setrlimit, resource, limit);
 	}
@@ -383,6 +384,79 @@ ends_before() {
 	kill "$pid"
 	wait "$pid"
 	[ $? = 143 ] && [ ! -e ran ] && soon eval "! kill -0 $server"
+}
+
+# mapping: have a process, $holder, that maps "first" once there is a file "map1", and then
+# "second" once there is a file "map2"; all else that it needs is in the cache
+mapping() {
+	rm -rf .debug ready ran go map1 map2 mapped1 mapped2
+	cat > mapping.c <<-'END_MAPPING'
+	#include <fcntl.h>
+	#include <sys/mman.h>
+	#include <unistd.h>
+
+	static void map(const char *when, const char *name, const char *done)
+	{
+		while (access(when, F_OK))
+			usleep(100000);
+		mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(name, O_RDONLY), 0);
+		close(creat(done, 0644));
+	}
+
+	int main(void)
+	{
+		close(creat("ready", 0644));
+		map("map1", "first", "mapped1");
+		map("map2", "second", "mapped2");
+		pause();
+	}
+	END_MAPPING
+	build_hold && library first && library second && gcc -O2 -o mapping mapping.c || return 1
+	./mapping & holder=$!
+	soon test -e ready && ends 0 "" -p "$holder" sh -c :
+}
+
+# one_held: a conversion of $pid, $first, has begun, and is stopped
+one_held() {
+	held && first=$jobs && [ "$(wc -w <<< "$jobs")" = 1 ]
+}
+
+# more_held: another one is stopped, too, if there may be another one
+more_held() {
+	held && { [ "$(wc -w <<< "$jobs")" = 2 ] || [ "$(getconf _NPROCESSORS_ONLN)" = 1 ]; }
+}
+
+# The start waits for what was mapped when it began, and for nothing else.
+start_bound() {
+	local pid server jobs first holder status
+	mapping && touch map1 && soon test -e mapped1 || return 1
+	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" sh -c 'touch ran' 2> err & pid=$!
+	soon one_held && touch map2 && soon test -e mapped2 && soon more_held &&
+		kill -CONT "$first" && soon test -e ran
+	status=$?
+	# What it does not wait for is made for the next time.
+	until ! kill -0 "$pid" 2> /dev/null; do
+		# shellcheck disable=SC2086	# words
+		! held || kill -CONT $jobs
+		sleep 0.1
+	done
+	kill "$holder"
+	wait "$pid" && [ $status = 0 ] && grep -q '/first: converted' err
+}
+
+# So does the end.
+end_bound() {
+	local pid server jobs first holder status
+	mapping || return 1
+	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" sh -c 'touch ran
+		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
+	soon test -e ran && touch map1 && soon one_held && touch go &&
+		soon grep 'files are converted for the first time' err && touch map2 &&
+		soon test -e mapped2 && kill -CONT "$first" && soon eval "! kill -0 $pid"
+	status=$?
+	kill -9 "$pid" 2> /dev/null
+	kill "$holder"
+	wait "$pid" && [ $status = 0 ] && grep '/first: converted' err && ! grep /second err
 }
 
 # More files than a session knows: it says so, once, and those before have sections.
@@ -466,6 +540,8 @@ check "a terminal hangs up, and the command is in the background" hang_up away
 check "a server that is killed" server_dies
 check "conversions that are stopped" stopped
 check "told to end before the start" ends_before
+check "what is mapped during the start" start_bound
+check "what is mapped during the end" end_bound
 check "hostile files" hostile_files
 check "many files" many_files
 check "a file that takes too long" spins

@@ -68,19 +68,6 @@ int sframe_open_in(const char *root, const char *path)
 	return fd;
 }
 
-/*
- * The build-id of somebody else's file may be that of any other. So what is made of it is
- * not kept; and as root's sections are for all tasks, it is good for what root runs only.
- * Root of a container is root.
- */
-static bool is_own(int fd)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && (!st.st_uid || st.st_uid == geteuid()) &&
-	       !(st.st_mode & 002);
-}
-
 /* Is it what we have by that name, and not what a container has? */
 static bool is_here(int fd, const char *path)
 {
@@ -99,6 +86,9 @@ static bool is_here(int fd, const char *path)
 /*
  * The file of a mapping, by the name that it has for its task; which may be gone with its
  * file system, while we have it by the same name.
+ *
+ * The build-id of somebody else's file may be that of any other. So what is made of it is
+ * not kept; and as root's sections are for all tasks, it is good for what root runs only.
  */
 static int request_open(const struct request *request, struct mapped_file *file)
 {
@@ -107,6 +97,7 @@ static int request_open(const struct request *request, struct mapped_file *file)
 	file->error = -ENOENT;
 	snprintf(file->message, SFRAME_MESSAGE, "is not there any more");
 	for (int here = !request->pid; here < 2; here++) {
+		const char *doubt;
 		int fd, ret;
 
 		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
@@ -114,8 +105,9 @@ static int request_open(const struct request *request, struct mapped_file *file)
 		if (fd < 0)
 			continue;
 		file->error = -EACCES;
-		if (request->own && !is_own(fd)) {
-			snprintf(file->message, SFRAME_MESSAGE, "belongs to somebody else");
+		doubt = owner_doubt(fd);
+		if (request->own && doubt) {
+			snprintf(file->message, SFRAME_MESSAGE, "%s", doubt);
 			close(fd);
 			continue;
 		}
@@ -128,7 +120,7 @@ static int request_open(const struct request *request, struct mapped_file *file)
 			   memcmp(&file->id, &request->id, sizeof(request->id))) {
 			snprintf(file->message, SFRAME_MESSAGE, "is another file by now");
 		} else {
-			file->own = is_own(fd) && is_here(fd, request->path);
+			file->own = !doubt && is_here(fd, request->path);
 			file->error = 0;
 			return fd;
 		}

@@ -171,6 +171,10 @@ void blocked_count(struct blocked *blocked, char state, u64 cpu);
 void blocked_look(struct blocked *blocked);
 bool blocked_wait(struct blocked *blocked, int fd, unsigned int max);
 
+/* owner.c: whose files are */
+
+const char *owner_doubt(int fd);
+
 /* mapped.c: files of mappings */
 
 /**

@@ -280,6 +280,55 @@ spins() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# doubted FILE: a session for all has this sentence for it; or that it was converted, with -
+doubted() {
+	local sentence='is on a file system that may make up owners' status
+	mapped "$1" || return 1
+	rm -rf .debug
+	SFRAME_FOR_ALL=yes ends 0 "" -v -p "$holder" true
+	status=$?
+	kill "$holder"
+	[ $status = 0 ] || return 1
+	if [ "${2-}" = - ]; then
+		grep "$1: converted" err
+	else
+		grep "through .*/$1: it $sentence" err && ! grep "$1: converted" err
+	fi
+}
+
+# on DIRECTORY ARGUMENT...: have the library "owned" there, on what is mounted so
+on() {
+	local dir=$1
+	shift
+	mkdir -p "$dir" && mount "$@" "$dir" && cp owned "$dir/owned"
+}
+
+# Root's files are not root's where others may have made up that.
+owners() {
+	local dir status
+	library owned && on memory -t tmpfs -o nosuid none && doubted memory/owned - &&
+		on honoured -t ramfs none && doubted honoured/owned - &&
+		on nosuid -t ramfs -o nosuid none && doubted nosuid/owned &&
+		mkdir -p also && mount --bind honoured also && mount -o remount,bind,nosuid also &&
+		doubted also/owned -
+	status=$?
+	for dir in memory also honoured nosuid; do
+		! mountpoint -q $dir || umount -l $dir
+	done
+	return $status
+}
+
+# Nor where a server says so.
+owners_fuse() {
+	local status
+	library owned && hanging owned && doubted mnt/file
+	status=$?
+	kill "$server"
+	wait "$server" 2> /dev/null
+	umount -l mnt
+	return $status
+}
+
 # The cache: there is no server to speak of, and the command runs.
 hangs_cache() {
 	rm -f ran
@@ -545,10 +594,16 @@ check "what is mapped during the end" end_bound
 check "hostile files" hostile_files
 check "many files" many_files
 check "a file that takes too long" spins
+if [ -n "${IN_NAMESPACE-}" ]; then
+	check "owners that may be made up" owners
+else
+	skip "owners that may be made up" "needs a user namespace"
+fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
 	check "a conversion that hangs" hangs_job
 	check "a cache that hangs" hangs_cache
+	check "owners that a server makes up" owners_fuse
 	check "a file that is opened slowly" slow_open
 	check "a conversion that is slow" slow_job
 else

@@ -2,9 +2,13 @@
 /*
  * The files that a session has met, and what became of them.
  *
- * One process has it, and nobody else. Anybody can map any number of files, so there is a limit
- * to what is known.
+ * Anybody can map any number of files, under any names, and with the build-ids of others'. So
+ * there is a limit to what is known, and those that were refused make room for others. These
+ * are known by device, inode and time of the last change. Where there was no way to know that,
+ * the place that did not answer is: a name, and whose it is. A build-id is refused to nobody.
  */
+#include <errno.h>
+#include <limits.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +23,9 @@ static int compare_ids(const void *a, const void *b)
 		      sizeof(struct build_id));
 }
 
-static int compare_paths(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
-	return strcmp(((const struct dso *)a)->path, ((const struct dso *)b)->path);
+	return strcmp(((const struct dso *)a)->key, ((const struct dso *)b)->key);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -35,18 +39,116 @@ static void dso_free(void *data)
 
 	if (dso->file >= 0)
 		close(dso->file);
+	free(dso->key);
 	free(dso->path);
 	free(dso->why);
 	free(dso);
 }
 
 /**
- * book_is_full - is there no room for another file?
+ * book_init - begin
+ * @book:	the book, all 0
+ */
+void book_init(struct book *book)
+{
+	book->end = &book->oldest;
+}
+
+/**
+ * book_is_full - is there no room for another file, even without those that were refused?
  * @book:	the book
  */
 bool book_is_full(const struct book *book)
 {
-	return book->nr_dsos == FILES_MAX;
+	return book->nr_dsos == FILES_MAX && !book->oldest;
+}
+
+static bool is_place(const struct dso *dso)
+{
+	return dso->key[0] == 'p';
+}
+
+static void forget(struct book *book, struct dso *dso)
+{
+	*dso->before = dso->next;
+	if (dso->next)
+		dso->next->before = dso->before;
+	else
+		book->end = dso->before;
+	book->places -= is_place(dso);
+	tdelete(dso, &book->refused, compare_keys);
+	dso_free(dso);
+	book->nr_dsos--;
+}
+
+static bool make_room(struct book *book)
+{
+	if (book->nr_dsos == FILES_MAX && book->oldest) {
+		book->forgot = true;
+		forget(book, book->oldest);
+	}
+	return book->nr_dsos < FILES_MAX;
+}
+
+static struct dso *find_key(const struct book *book, char *key)
+{
+	const struct dso wanted = { .key = key };
+	struct dso **known = key ? tfind(&wanted, &book->refused, compare_keys) : NULL;
+
+	return known ? *known : NULL;
+}
+
+/* The same, of a key that is needed no longer. */
+static struct dso *find_and_free(const struct book *book, char *key)
+{
+	struct dso *known = find_key(book, key);
+
+	free(key);
+	return known;
+}
+
+static char *file_key(const struct identity *identity)
+{
+	char *key;
+
+	if (asprintf(&key, "f %llx %llx %lld.%ld", (unsigned long long)identity->dev,
+		     (unsigned long long)identity->ino, (long long)identity->mtime.tv_sec,
+		     identity->mtime.tv_nsec) < 0)
+		return NULL;
+	return key;
+}
+
+/* Where a process finds what it names; links of /proc are not looked behind. */
+static void read_place(pid_t pid, const char *name, char *text, size_t size)
+{
+	char link[32];
+	ssize_t got;
+
+	snprintf(link, sizeof(link), "/proc/%d/%s", pid, name);
+	got = readlink(link, text, size - 1);
+	text[got < 0 ? 0 : got] = '\0';
+}
+
+/* The same name is of other files in other mount namespaces, and below other roots. */
+static char *place_key(const struct mapping *mapping)
+{
+	char mounts[64] = "", root[PATH_MAX] = "", *key;
+
+	if (mapping->pid) {
+		read_place(mapping->pid, "ns/mnt", mounts, sizeof(mounts));
+		read_place(mapping->pid, "root", root, sizeof(root));
+	}
+	return asprintf(&key, "p %s %s %s", mounts, root, mapping->path) < 0 ? NULL : key;
+}
+
+/* Of what was gone already. */
+static char *gone_key(const struct mapping *mapping)
+{
+	char id[2 * UNWIND_SFRAME_BUILD_ID_MAX + 1] = "", *key;
+
+	for (u32 i = 0; i < mapping->id.size; i++)
+		sprintf(id + 2 * i, "%02x", mapping->id.bytes[i]);
+	return asprintf(&key, "g %s %s", id, mapping->path) < 0 ? NULL : key;
 }
 
 /**
@@ -65,18 +167,40 @@ struct dso *book_find(const struct book *book, const struct build_id *id)
 }
 
 /**
- * book_find_path - find a file without build-id by its name
+ * book_find_refused - find a file that was refused
  * @book:	the book
- * @path:	the name
+ * @identity:	which
  *
- * Return: its entry; NULL if it was not met.
+ * Return: its entry; NULL if it was not refused.
  */
-struct dso *book_find_path(const struct book *book, const char *path)
+struct dso *book_find_refused(const struct book *book, const struct identity *identity)
 {
-	const struct dso key = { .path = (char *)path };
-	struct dso **known = tfind(&key, &book->paths, compare_paths);
+	return identity->ino ? find_and_free(book, file_key(identity)) : NULL;
+}
 
-	return known ? *known : NULL;
+/**
+ * book_place_hangs - has nobody answered where this file was looked for before?
+ * @book:	the book
+ * @mapping:	of the file
+ */
+bool book_place_hangs(const struct book *book, const struct mapping *mapping)
+{
+	return book->places && find_and_free(book, place_key(mapping));
+}
+
+static struct dso *dso_new(const struct build_id *id, const char *path)
+{
+	struct dso *dso = calloc(1, sizeof(*dso));
+
+	if (!dso)
+		return NULL;
+	dso->id = *id;
+	dso->file = -1;
+	dso->path = path ? strdup(path) : NULL;
+	if (!path || dso->path)
+		return dso;
+	free(dso);
+	return NULL;
 }
 
 /**
@@ -89,24 +213,98 @@ struct dso *book_find_path(const struct book *book, const char *path)
  */
 struct dso *book_add(struct book *book, const struct build_id *id, const char *path)
 {
-	struct dso *dso = book_is_full(book) ? NULL : calloc(1, sizeof(*dso)), **place;
+	struct dso *dso = make_room(book) ? dso_new(id, path) : NULL, **place;
 
 	if (!dso)
 		return NULL;
-	dso->id = *id;
-	dso->file = -1;
-	dso->path = path ? strdup(path) : NULL;
-	if (path && !dso->path)
-		goto free;
-	place = id->size ? tsearch(dso, &book->dsos, compare_ids) :
-			   tsearch(dso, &book->paths, compare_paths);
+	place = tsearch(dso, &book->dsos, compare_ids);
 	if (place && *place == dso) {
 		book->nr_dsos++;
 		return dso;
 	}
-free:
 	dso_free(dso);
 	return NULL;
+}
+
+/* Into the tree and the list, as the last one. Returns false if there is one, or no memory. */
+static bool add_refused(struct book *book, struct dso *dso)
+{
+	struct dso **place = dso->key ? tsearch(dso, &book->refused, compare_keys) : NULL;
+
+	if (!place || *place != dso)
+		return false;
+	dso->next = NULL;
+	dso->before = book->end;
+	*book->end = dso;
+	book->end = &dso->next;
+	book->places += is_place(dso);
+	book->nr_dsos++;
+	return true;
+}
+
+/**
+ * book_add_refused - a new entry of a file that cannot have a section
+ * @book:	the book
+ * @mapping:	of the file
+ * @file:	what is known of it
+ *
+ * Return: its entry, a new one or not; NULL if there is no room, or no memory.
+ */
+struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
+			     const struct mapped_file *file)
+{
+	char *key = file->identity.ino ? file_key(&file->identity) :
+		    file->error == -EIO ? place_key(mapping) : gone_key(mapping);
+	struct dso *dso = find_key(book, key);
+
+	if (dso || !make_room(book)) {
+		free(key);
+		return dso;
+	}
+	dso = dso_new(&file->id, mapping->path);
+	if (!dso) {
+		free(key);
+		return NULL;
+	}
+	dso->identity = file->identity;
+	dso->key = key;
+	if (add_refused(book, dso))
+		return dso;
+	dso_free(dso);
+	return NULL;
+}
+
+/**
+ * book_refuse - what was good is not
+ * @book:	the book
+ * @dso:	the file, which may be no more then
+ *
+ * Return: true if others of its build-id were met meanwhile, which may be good.
+ */
+bool book_refuse(struct book *book, struct dso *dso)
+{
+	bool others = dso->others;
+
+	tdelete(dso, &book->dsos, compare_ids);
+	book->nr_dsos--;
+	dso->busy = false;
+	dso->key = file_key(&dso->identity);
+	if (!add_refused(book, dso))
+		dso_free(dso);
+	return others;
+}
+
+/**
+ * book_found - forget that a file was gone
+ * @book:	the book
+ * @mapping:	of the file
+ */
+void book_found(struct book *book, const struct mapping *mapping)
+{
+	struct dso *gone = find_and_free(book, gone_key(mapping));
+
+	if (gone)
+		forget(book, gone);
 }
 
 /**
@@ -137,9 +335,18 @@ bool book_has_seen(const struct book *book, const char *file)
 }
 
 struct missed {
+	const struct book	*book;
 	sframe_missed_fn	fn;
 	void			*data;
 };
+
+/* What was refused needs none if another file of the same build-id has a section. */
+static bool is_covered(const struct book *book, const struct dso *dso)
+{
+	const struct dso *good = dso->key ? book_find(book, &dso->id) : NULL;
+
+	return good && !good->why;
+}
 
 static void missed_dso(const void *node, VISIT visit, void *data)
 {
@@ -150,7 +357,8 @@ static void missed_dso(const void *node, VISIT visit, void *data)
 	if ((visit != postorder && visit != leaf) || !dso->path)
 		return;
 	if (dso->why) {
-		missed->fn(missed->data, dso->path, false, dso->why);
+		if (!is_covered(missed->book, dso))
+			missed->fn(missed->data, dso->path, false, dso->why);
 	} else if (dso->late == LATE_TOO_LATE) {
 		missed->fn(missed->data, dso->path, true, SFRAME_NEXT_TIME);
 	} else if (dso->late) {
@@ -168,10 +376,10 @@ static void missed_dso(const void *node, VISIT visit, void *data)
  */
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data)
 {
-	struct missed arg = { .fn = missed, .data = data };
+	struct missed arg = { .book = book, .fn = missed, .data = data };
 
 	twalk_r(book->dsos, missed_dso, &arg);
-	twalk_r(book->paths, missed_dso, &arg);
+	twalk_r(book->refused, missed_dso, &arg);
 }
 
 /**
@@ -181,6 +389,6 @@ void book_missed(const struct book *book, sframe_missed_fn missed, void *data)
 void book_free(struct book *book)
 {
 	tdestroy(book->dsos, dso_free);
-	tdestroy(book->paths, dso_free);
+	tdestroy(book->refused, dso_free);
 	tdestroy(book->files, free);
 }

@@ -2,7 +2,7 @@
 /*
  * Files that tasks have mapped: open them, and look what they are.
  *
- * A process of its own does this, one file after the other. Files are whatever somebody has
+ * A process of its own does this, one file after the other; and asks before it reads one. Files are whatever somebody has
  * written, on whatever file system: one that libelf fails on, or that does not answer, costs
  * that process, and a new one goes on with the next file.
  */
@@ -83,54 +83,6 @@ static bool is_here(int fd, const char *path)
 	return same;
 }
 
-/*
- * The file of a mapping, by the name that it has for its task; which may be gone with its
- * file system, while we have it by the same name.
- *
- * The build-id of somebody else's file may be that of any other. So what is made of it is
- * not kept; and as root's sections are for all tasks, it is good for what root runs only.
- */
-static int request_open(const struct request *request, struct mapped_file *file)
-{
-	char root[32];
-
-	file->error = -ENOENT;
-	snprintf(file->message, SFRAME_MESSAGE, "is not there any more");
-	for (int here = !request->pid; here < 2; here++) {
-		const char *doubt;
-		int fd, ret;
-
-		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
-		fd = sframe_open_in(here ? "/" : root, request->path);
-		if (fd < 0)
-			continue;
-		file->error = -EACCES;
-		doubt = owner_doubt(fd);
-		if (request->own && doubt) {
-			snprintf(file->message, SFRAME_MESSAGE, "%s", doubt);
-			close(fd);
-			continue;
-		}
-		ret = file_build_id(fd, &file->id, &file->has_sframe, file->message);
-		if (ret) {
-			/* What has a build-id was a program to the kernel, if not to us. */
-			if (!request->id.size)
-				file->message[0] = '\0';
-		} else if (request->id.size &&
-			   memcmp(&file->id, &request->id, sizeof(request->id))) {
-			snprintf(file->message, SFRAME_MESSAGE, "is another file by now");
-		} else {
-			file->own = !doubt && is_here(fd, request->path);
-			file->error = 0;
-			return fd;
-		}
-		close(fd);
-	}
-	file->id = request->id;
-	file->has_sframe = false;
-	return -1;
-}
-
 /* Answer with @file, and the descriptor if that is one. */
 static int send_file(int socket, struct mapped_file *file, int fd)
 {
@@ -173,6 +125,91 @@ static int receive_file(int socket, struct mapped_file *file)
 	return 0;
 }
 
+/*
+ * Say which file is looked at, or with -1 that it is not known yet. Returns false if there is
+ * nothing to look for.
+ */
+static bool request_goes_on(int socket, int fd, struct mapped_file *file)
+{
+	struct mapped_file ask = { .asks = true };
+	bool go = false;
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st))
+		ask.identity = (struct identity) { st.st_dev, st.st_ino, st.st_mtim };
+	if (send_file(socket, &ask, -1) || recv(socket, &go, sizeof(go), 0) != sizeof(go))
+		_exit(1);
+	file->identity = ask.identity;
+	return go;
+}
+
+/*
+ * Is it one that can have a section?
+ *
+ * The build-id of somebody else's file may be that of any other. So what is made of it is
+ * not kept; and as root's sections are for all tasks, it is good for what root runs only.
+ */
+static bool request_takes(const struct request *request, int fd, struct mapped_file *file)
+{
+	const char *doubt = owner_doubt(fd);
+
+	if (request->own && doubt) {
+		snprintf(file->message, SFRAME_MESSAGE, "%s", doubt);
+		return false;
+	}
+	if (file_build_id(fd, &file->id, &file->has_sframe, file->message)) {
+		/* What has a build-id was a program to the kernel, if not to us. */
+		if (!request->id.size)
+			file->message[0] = '\0';
+		return false;
+	}
+	if (request->id.size && memcmp(&file->id, &request->id, sizeof(request->id))) {
+		snprintf(file->message, SFRAME_MESSAGE, "is another file by now");
+		return false;
+	}
+	file->own = !doubt && is_here(fd, request->path);
+	return true;
+}
+
+/*
+ * The file of a mapping, by the name that it has for its task; which may be gone with its
+ * file system, while we have it by the same name.
+ */
+static int request_open(int socket, const struct request *request, struct mapped_file *file)
+{
+	struct identity refused = {};
+	char root[32];
+
+	file->error = -ENOENT;
+	snprintf(file->message, SFRAME_MESSAGE, "is not there any more");
+	for (int here = !request->pid; here < 2; here++) {
+		int fd;
+
+		if (here && request->pid)
+			request_goes_on(socket, -1, file);
+		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
+		fd = sframe_open_in(here ? "/" : root, request->path);
+		if (fd < 0)
+			continue;
+		if (request_goes_on(socket, fd, file)) {
+			file->error = -EACCES;
+			if (request_takes(request, fd, file)) {
+				file->error = 0;
+				return fd;
+			}
+			refused = file->identity;
+		} else if (file->error == -ENOENT) {
+			file->error = -EEXIST;
+			file->message[0] = '\0';
+		}
+		close(fd);
+	}
+	file->identity = refused;
+	file->id = request->id;
+	file->has_sframe = false;
+	return -1;
+}
+
 static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 {
 	const int ours = STDERR_FILENO + 1;
@@ -187,7 +224,7 @@ static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 		int fd;
 
 		job_limit_cpu(OPEN_SECONDS);
-		fd = request_open(&request, &file);
+		fd = request_open(ours, &request, &file);
 		if (send_file(ours, &file, fd))
 			break;
 		if (fd >= 0)
@@ -272,13 +309,32 @@ static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 	return -1;
 }
 
+/* What it says of a file, when it knows which that is, and then what it is. */
+static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
+{
+	unsigned int max = patience(mapped);
+	struct blocked blocked;
+	bool go;
+
+	blocked_begin(&blocked, mapped->pid);
+	do {
+		mapped->hangs = !blocked_wait(&blocked, mapped->socket, max);
+		mapped->slow = mapped->hangs && blocked.row < max;
+		if (mapped->hangs || receive_file(mapped->socket, file))
+			return false;
+		go = file->asks && !mapped->known(mapped->data, &file->identity);
+	} while (file->asks &&
+		 send(mapped->socket, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go));
+	return !file->asks;
+}
+
 /**
  * mapped_open - open the file of a mapping
  * @mapped:	the process that does it, which starts if there is none
  * @mapping:	what is mapped
  * @own:	others' files are no good
- * @file:	set: the file, and what it is; or -ENOENT if it is gone, or another error, and
- *		the reason, which is nothing if it is no file to convert
+ * @file:	set: the file, and what it is; or -ENOENT if it is gone, -EEXIST if it is known,
+ *		or another error, and the reason, which is nothing if it is no file to convert
  *
  * Return: 0, or -1 if there is no file.
  */
@@ -286,8 +342,6 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file)
 {
 	struct request request = { .pid = mapping->pid, .id = mapping->id, .own = own };
-	unsigned int max = patience(mapped);
-	struct blocked blocked;
 
 	*file = (struct mapped_file) { .fd = -1, .error = -ENOENT, .id = mapping->id };
 	if (snprintf(request.path, sizeof(request.path), "%s", mapping->path) >=
@@ -304,10 +358,7 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
 		return -1;
 	}
-	blocked_begin(&blocked, mapped->pid);
-	mapped->hangs = !blocked_wait(&blocked, mapped->socket, max);
-	mapped->slow = mapped->hangs && blocked.row < max;
-	if (mapped->hangs || receive_file(mapped->socket, file))
+	if (!mapped_answer(mapped, file))
 		return mapped_fail(mapped, mapping, file);
 	return file->fd < 0 ? -1 : 0;
 }

@@ -33,7 +33,7 @@
 /**
  * struct running - a conversion
  * @job:	that does it
- * @dso:	of what
+ * @dso:	of what, NULL if it was killed
  * @blocked:	for how long it was blocked
  * @killed:	that was too long, and it need not be waited for
  */
@@ -60,11 +60,13 @@ struct running {
  * @nr_killed:	how many of these were killed
  * @max_jobs:	how many others there may be
  * @mapped:	what opens files
- * @full:	there were more files than these
+ * @full:	it was said that others have no section
+ * @forgot:	it was said that not all are listed
  * @lost:	events were lost, so all has to be looked at
  * @rescan:	when that may be, in ms
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over, so what is met is late
+ * @over:	so is what there is to watch
  * @ended:	how many conversions are over
  * @sections:	how many the kernel was given
  * @converted:	how many of these were made
@@ -86,10 +88,12 @@ struct session {
 	unsigned int			max_jobs;
 	struct mapped			mapped;
 	bool				full;
+	bool				forgot;
 	bool				lost;
 	long				rescan;
 	bool				for_all;
 	bool				runs;
+	bool				over;
 	unsigned int			ended;
 	unsigned int			sections;
 	unsigned int			converted;
@@ -121,6 +125,15 @@ static void session_full(struct session *session)
 	session->full = true;
 }
 
+static void session_forgot(struct session *session)
+{
+	if (!session->forgot)
+		session_say(session,
+			    "there are more than %u files, and some without section are not listed",
+			    FILES_MAX);
+	session->forgot = true;
+}
+
 static void __attribute__((format(printf, 3, 4)))
 dso_lose(struct session *session, struct dso *dso, const char *format, ...)
 {
@@ -133,6 +146,13 @@ dso_lose(struct session *session, struct dso *dso, const char *format, ...)
 	va_end(args);
 	if (session->options.verbose && dso->path && dso->why)
 		session_say(session, "%s: %s", dso->path, dso->why);
+}
+
+/* A file that others of its build-id are not to pay for, which may have been mapped already. */
+static void dso_refuse(struct session *session, struct dso *dso)
+{
+	if (book_refuse(&session->book, dso) && !session->over)
+		session->lost = true;
 }
 
 static void dso_keep(struct dso *dso)
@@ -149,10 +169,11 @@ static bool session_may_remove(const struct session *session, int error)
 	       (error == -EINVAL || error == -EOPNOTSUPP);
 }
 
-/* Returns true if others may try the same section. */
+/* Returns true if others may try the same section; it may be that there is no entry else. */
 static bool dso_add(struct session *session, struct dso *dso, int section)
 {
 	int ret = device_add(session->device, &dso->id, section);
+	bool damaged = ret == -EINVAL || ret == -EOPNOTSUPP;
 
 	dso_keep(dso);
 	if (!ret) {
@@ -162,18 +183,23 @@ static bool dso_add(struct session *session, struct dso *dso, int section)
 	/* It may be a damaged one of the cache. */
 	if (session_may_remove(session, ret)) {
 		cache_remove(session->cache, &dso->id);
-		dso->again = true;
+		dso->again = !dso->identity.ino;
 	}
 	dso_lose(session, dso, "has a section that the kernel does not take: %s",
 		 strerror(-ret));
-	return ret != -EINVAL && ret != -EOPNOTSUPP;
+	if (damaged && dso->identity.ino)
+		dso_refuse(session, dso);
+	return !damaged;
 }
 
 static void session_queue(struct session *session, struct dso *dso,
 			  const struct mapped_file *file)
 {
 	dso->file = file->fd;
+	dso->identity = file->identity;
 	dso->own = file->own;
+	dso->busy = true;
+	dso->others = false;
 	dso->turn = ++session->turns;
 	dso->next = NULL;
 	*session->end = dso;
@@ -190,33 +216,29 @@ static int session_cached(const struct session *session, const struct build_id *
 	return cache_find(session->cache, id, session->options.read_only);
 }
 
-/* The entry of what was not met before, or not found. */
-static struct dso *session_new_dso(struct session *session, const struct build_id *id,
-				   const char *path)
+/* Of a file of a build-id that is known: may another one have to be looked for? */
+static bool is_other(const struct dso *known, const struct identity *identity)
 {
-	struct dso *known = book_find(&session->book, id);
-
-	if (known)
-		return known->again ? known : NULL;
-	known = book_add(&session->book, id, path);
-	if (!known && book_is_full(&session->book))
-		session_full(session);
-	return known;
+	return known->busy && (known->identity.dev != identity->dev ||
+			       known->identity.ino != identity->ino);
 }
 
-/* What is to be done about a file that was met now, or found after all. */
-static void dso_found(struct session *session, struct dso *dso, struct mapped_file *file,
-		      int section)
+/* A file that can have a section, which is known as of now. */
+static void session_good(struct session *session, const struct mapping *mapping,
+			 struct mapped_file *file, int section)
 {
+	struct dso *dso = book_find(&session->book, &file->id);
+
+	if (dso && !dso->again)
+		return;
+	if (!dso)
+		dso = book_add(&session->book, &file->id, mapping->path);
+	if (!dso)
+		return;
 	if (section >= 0) {
 		dso_add(session, dso, section);
-	} else if (file->fd < 0) {
-		dso->again = file->error != -EIO && (file->id.size || file->error == -ENOENT);
-		dso_lose(session, dso, "%s", file->message);
 	} else if (file->has_sframe) {
 		dso_keep(dso);
-	} else if (!file->id.size) {
-		dso_lose(session, dso, "has no build-id");
 	} else {
 		dso_keep(dso);
 		session_queue(session, dso, file);
@@ -224,25 +246,63 @@ static void dso_found(struct session *session, struct dso *dso, struct mapped_fi
 	}
 }
 
-/* Is there nothing to find out about it any more? */
-static bool session_knows(const struct session *session, const struct mapping *mapping)
+static void session_refuse(struct session *session, const struct mapping *mapping,
+			   const struct mapped_file *file)
 {
-	const struct dso *known = book_find(&session->book, &mapping->id);
+	struct dso *dso = book_add_refused(&session->book, mapping, file);
 
-	if (known)
-		return !known->again;
-	/* What hung once is not asked again. */
-	known = book_find_path(&session->book, mapping->path);
-	if (known && known->hangs)
+	if (!dso)
+		return;
+	/* With another build-id, or another owner, it may be good. */
+	dso->again = file->error != -EIO && file->id.size;
+	dso_lose(session, dso, "%s", file->fd < 0 ? file->message : "has no build-id");
+}
+
+/* Is there nothing to find out about it any more? */
+static bool session_knows(struct session *session, const struct mapping *mapping)
+{
+	struct dso *known = book_find(&session->book, &mapping->id);
+
+	if (known && !known->again) {
+		known->others = true;
 		return true;
-	return book_has_seen(&session->book, mapping->file);
+	}
+	return book_place_hangs(&session->book, mapping) ||
+	       book_has_seen(&session->book, mapping->file);
+}
+
+/* What was refused need not be opened, unless something else has changed. */
+static bool session_has_refused(void *data, const struct identity *identity)
+{
+	const struct session *session = data;
+	const struct dso *known = book_find_refused(&session->book, identity);
+
+	return known && !known->again;
+}
+
+/* What is to be done about a file that was looked at. */
+static void session_look(struct session *session, const struct mapping *mapping,
+			 struct mapped_file *file, int section)
+{
+	struct dso *known = book_find(&session->book, &file->id);
+
+	/* Who had it may have ended, and others not. */
+	if (file->error != -ENOENT)
+		book_found(&session->book, mapping);
+	if (known && file->fd >= 0 && is_other(known, &file->identity))
+		known->others = true;
+	else if (file->error != -ENOENT)
+		book_see(&session->book, mapping->file);
+	if (section >= 0 || (file->fd >= 0 && file->id.size))
+		session_good(session, mapping, file, section);
+	else if (file->fd >= 0 ? !file->has_sframe : file->message[0])
+		session_refuse(session, mapping, file);
 }
 
 static void session_found(void *data, const struct mapping *mapping)
 {
 	struct mapped_file file = { .fd = -1, .id = mapping->id };
 	struct session *session = data;
-	struct dso *dso, *known;
 	int section;
 
 	if (session_knows(session, mapping))
@@ -257,21 +317,9 @@ static void session_found(void *data, const struct mapping *mapping)
 			    session->for_all && session->options.running, &file);
 	if (file.fd >= 0 && !mapping->id.size)
 		section = session_cached(session, &file.id);
-	/* Who had it may have ended, and others not. */
-	if (file.error != -ENOENT) {
-		book_see(&session->book, mapping->file);
-		known = book_find_path(&session->book, mapping->path);
-		if (known && known->again)
-			dso_keep(known);
-	}
-
-	/* Otherwise it is known, or nothing that could have a section. */
-	dso = section < 0 && file.fd < 0 && !file.message[0] ? NULL :
-		session_new_dso(session, &file.id, mapping->path);
-	if (dso) {
-		dso->hangs = file.error == -EIO;
-		dso_found(session, dso, &file, section);
-	}
+	session_look(session, mapping, &file, section);
+	if (session->book.forgot)
+		session_forgot(session);
 	if (section >= 0)
 		close(section);
 	if (file.fd >= 0)
@@ -296,6 +344,7 @@ static void session_start_jobs(struct session *session)
 		dso->file = -1;
 		if (ret) {
 			dso_lose(session, dso, "cannot be converted: %s", strerror(-ret));
+			dso_refuse(session, dso);
 			continue;
 		}
 		blocked_begin(&running->blocked, running->job.pid);
@@ -311,7 +360,6 @@ static void session_kill_blocked(struct session *session)
 {
 	for (unsigned int i = 0; i < session->nr_jobs; i++) {
 		struct running *running = &session->jobs[i];
-
 		bool hangs;
 
 		if (!running->killed)
@@ -325,6 +373,8 @@ static void session_kill_blocked(struct session *session)
 		session->nr_killed++;
 		dso_lose(session, running->dso, "is on a file system that %s",
 			 hangs ? "does not answer" : "is too slow");
+		dso_refuse(session, running->dso);
+		running->dso = NULL;
 	}
 }
 
@@ -340,9 +390,9 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 
 	if (keep && !remote)
 		keep = !cache_begin(&entry, session->cache, &dso->id, section);
-	good = dso_add(session, dso, keep && !remote ? entry.section : section);
 	if (dso->since && !dso->late)
 		dso->late = now_ms() - dso->since + 1;
+	good = dso_add(session, dso, keep && !remote ? entry.section : section);
 	if (keep && remote)
 		keep = good && !cache_begin(&entry, session->cache, &dso->id, section);
 	if (keep)
@@ -366,8 +416,10 @@ static void session_end_job(struct session *session, struct running *running)
 	}
 	if (section < 0) {
 		dso_lose(session, dso, "%s", message);
+		dso_refuse(session, dso);
 		return;
 	}
+	dso->busy = false;
 	session->converted++;
 	if (session->options.verbose)
 		session_say(session, "%s: converted", dso->path);
@@ -500,8 +552,10 @@ void session_run(struct session *session, int fd)
 	/* For those that were not waited for. */
 	for (struct dso *dso = session->queue; dso; dso = dso->next)
 		dso->since = now_ms();
-	for (unsigned int i = 0; i < session->nr_jobs; i++)
-		session->jobs[i].dso->since = now_ms();
+	for (unsigned int i = 0; i < session->nr_jobs; i++) {
+		if (!session->jobs[i].killed)
+			session->jobs[i].dso->since = now_ms();
+	}
 	while (!session_step(session, until, -1))
 		;
 	/* What was mapped since the last time, by those that are still there. */
@@ -510,11 +564,14 @@ void session_run(struct session *session, int fd)
 	/* What comes later is of no interest. */
 	watch_free(session->watch);
 	session->watch = NULL;
+	session->over = true;
 	/* For those that nobody waited for. */
 	for (struct dso *dso = session->queue; dso; dso = dso->next)
 		dso->late = LATE_TOO_LATE;
-	for (unsigned int i = 0; i < session->nr_jobs; i++)
-		session->jobs[i].dso->late = LATE_TOO_LATE;
+	for (unsigned int i = 0; i < session->nr_jobs; i++) {
+		if (!session->jobs[i].killed)
+			session->jobs[i].dso->late = LATE_TOO_LATE;
+	}
 }
 
 /**
@@ -615,6 +672,9 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	}
 	session->options = *options;
 	session->end = &session->queue;
+	book_init(&session->book);
+	session->mapped.known = session_has_refused;
+	session->mapped.data = session;
 	session->max_jobs = cpus < 1 ? 1 : cpus > JOBS_MAX ? JOBS_MAX : cpus;
 	session->device = -1;
 	session->cache = -1;

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "server.h"
 
@@ -178,7 +179,24 @@ const char *owner_doubt(int fd);
 /* mapped.c: files of mappings */
 
 /**
+ * struct identity - which file it is, and as of when
+ * @dev:	its device
+ * @ino:	its inode there, 0 if it is not known
+ * @mtime:	when it was written to
+ */
+struct identity {
+	dev_t		dev;
+	ino_t		ino;
+	struct timespec	mtime;
+};
+
+/* Is it known what is wrong with a file, so that it need not be opened? */
+typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
+
+/**
  * struct mapped - a process that opens files
+ * @known:	called for each file that is found
+ * @data:	for @known
  * @pid:	the process, 0 if there is none
  * @socket:	to talk to it
  * @hangs:	it does not answer
@@ -186,6 +204,8 @@ const char *owner_doubt(int fd);
  * @strikes:	how many did not
  */
 struct mapped {
+	mapped_known_fn	known;
+	void		*data;
 	pid_t		pid;
 	int		socket;
 	bool		hangs;
@@ -197,6 +217,8 @@ struct mapped {
  * struct mapped_file - the file of a mapping
  * @fd:		the file, -1 if there is none
  * @error:	why there is none, an error of errno.h, negative
+ * @identity:	of the file, or the one that cannot be had
+ * @asks:	is this one known?
  * @id:		its build-id
  * @has_sframe:	it has a section itself
  * @own:	what is made of it may be believed later
@@ -205,6 +227,8 @@ struct mapped {
 struct mapped_file {
 	int		fd;
 	int		error;
+	struct identity	identity;
+	bool		asks;
 	struct build_id	id;
 	bool		has_sframe;
 	bool		own;
@@ -217,7 +241,7 @@ int mapped_end(struct mapped *mapped);
 
 /* book.c: files that were met */
 
-/* Files that are known; others have no section. */
+/* Files that are known. */
 #ifndef FILES_MAX
 #define FILES_MAX	16384
 #endif
@@ -228,51 +252,73 @@ int mapped_end(struct mapped *mapped);
 /**
  * struct dso - a file that was met
  * @id:		its build-id; of size 0 if there is none
+ * @identity:	which file it is
+ * @key:	what it is known by if it was refused, NULL if it was not
  * @path:	its name, NULL if it is known by the cache alone
  * @why:	why it has no section, NULL if it has one or needs none
  * @own:	what is made of it may be believed later
  * @again:	it may be there when it is mapped the next time
- * @hangs:	who opens it may wait forever
+ * @busy:	it is converted, or waits for that
+ * @others:	files of the same build-id were met meanwhile
  * @turn:	which of all that were to be converted
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
  * @file:	the file, open, while it waits to be converted
- * @next:	in the queue
+ * @next:	in the queue; or the next one that was refused
+ * @before:	where the pointer to it is, if it was refused
  */
 struct dso {
 	struct build_id	id;
+	struct identity	identity;
+	char		*key;
 	char		*path;
 	char		*why;
 	bool		own;
 	bool		again;
-	bool		hangs;
+	bool		busy;
+	bool		others;
 	unsigned long	turn;
 	long		since;
 	long		late;
 	int		file;
 	struct dso	*next;
+	struct dso	**before;
 };
 
 /**
  * struct book - files that were met
- * @dsos:	files by build-id
- * @paths:	files without, by name
+ * @dsos:	files by build-id, of which nothing speaks against that
+ * @refused:	others, by what they are known by
+ * @oldest:	of these, a list
+ * @end:	of the list
+ * @places:	how many hung before it was known which file that was
  * @files:	what is known by device and inode
- * @nr_dsos:	entries in @dsos and @paths
+ * @nr_dsos:	entries in @dsos and @refused
  * @nr_files:	entries in @files
+ * @forgot:	some that were refused had to make room
  */
 struct book {
 	void		*dsos;
-	void		*paths;
+	void		*refused;
+	struct dso	*oldest;
+	struct dso	**end;
+	unsigned int	places;
 	void		*files;
 	unsigned int	nr_dsos;
 	unsigned int	nr_files;
+	bool		forgot;
 };
 
+void book_init(struct book *book);
 bool book_is_full(const struct book *book);
 struct dso *book_find(const struct book *book, const struct build_id *id);
-struct dso *book_find_path(const struct book *book, const char *path);
+struct dso *book_find_refused(const struct book *book, const struct identity *identity);
+bool book_place_hangs(const struct book *book, const struct mapping *mapping);
 struct dso *book_add(struct book *book, const struct build_id *id, const char *path);
+struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
+			     const struct mapped_file *file);
+bool book_refuse(struct book *book, struct dso *dso);
+void book_found(struct book *book, const struct mapping *mapping);
 void book_see(struct book *book, const char *file);
 bool book_has_seen(const struct book *book, const char *file);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);

@@ -435,33 +435,50 @@ ends_before() {
 	[ $? = 143 ] && [ ! -e ran ] && soon eval "! kill -0 $server"
 }
 
-# mapping: have a process, $holder, that maps "first" once there is a file "map1", and then
-# "second" once there is a file "map2"; all else that it needs is in the cache
+# mapping FIRST SECOND [FILE...]: have a process, $holder, that maps FIRST once there is a file
+# "map1", and then SECOND once there is a file "map2"; it has these open, and their first page
+# in memory, and the rest mapped. All else that it needs is in the cache.
 mapping() {
 	rm -rf .debug ready ran go map1 map2 mapped1 mapped2
 	cat > mapping.c <<-'END_MAPPING'
 	#include <fcntl.h>
+	#include <stdio.h>
 	#include <sys/mman.h>
 	#include <unistd.h>
 
-	static void map(const char *when, const char *name, const char *done)
+	static volatile char *map(int file)
 	{
-		while (access(when, F_OK))
-			usleep(100000);
-		mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(name, O_RDONLY), 0);
-		close(creat(done, 0644));
+		return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
 	}
 
-	int main(void)
+	int main(int argc, char **argv)
 	{
+		int files[2], first = 0;
+		char name[16];
+
+		for (int i = 0; i < 2; i++) {
+			files[i] = open(argv[1 + i], O_RDONLY);
+			volatile char *page = map(files[i]);
+
+			first += *page;
+			munmap((void *)page, 4096);
+		}
+		for (int i = 3; i < argc; i++)
+			map(open(argv[i], O_RDONLY));
 		close(creat("ready", 0644));
-		map("map1", "first", "mapped1");
-		map("map2", "second", "mapped2");
+		for (int i = 0; i < 2; i++) {
+			snprintf(name, sizeof(name), "map%d", 1 + i);
+			while (access(name, F_OK))
+				usleep(100000);
+			map(files[i]);
+			snprintf(name, sizeof(name), "mapped%d", 1 + i);
+			close(creat(name, 0644));
+		}
 		pause();
 	}
 	END_MAPPING
-	build_hold && library first && library second && gcc -O2 -o mapping mapping.c || return 1
-	./mapping & holder=$!
+	build_hold && gcc -O2 -o mapping mapping.c || return 1
+	./mapping "$@" & holder=$!
 	soon test -e ready && ends 0 "" -p "$holder" sh -c :
 }
 
@@ -478,7 +495,8 @@ more_held() {
 # The start waits for what was mapped when it began, and for nothing else.
 start_bound() {
 	local pid server jobs first holder status
-	mapping && touch map1 && soon test -e mapped1 || return 1
+	library first && library second && mapping first second && touch map1 &&
+		soon test -e mapped1 || return 1
 	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" sh -c 'touch ran' 2> err & pid=$!
 	soon one_held && touch map2 && soon test -e mapped2 && soon more_held &&
 		kill -CONT "$first" && soon test -e ran
@@ -496,7 +514,7 @@ start_bound() {
 # So does the end.
 end_bound() {
 	local pid server jobs first holder status
-	mapping || return 1
+	library first && library second && mapping first second || return 1
 	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" sh -c 'touch ran
 		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
 	soon test -e ran && touch map1 && soon one_held && touch go &&
@@ -506,6 +524,74 @@ end_bound() {
 	kill -9 "$pid" 2> /dev/null
 	kill "$holder"
 	wait "$pid" && [ $status = 0 ] && grep '/first: converted' err && ! grep /second err
+}
+
+# first_then_second SENTENCE: run while FIRST of $holder is mapped, and SECOND once there is this
+# sentence for FIRST, and until SECOND is converted
+first_then_second() {
+	export FIRST=$1
+	# shellcheck disable=SC2016	# for the inner shell
+	timeout 100 "$sframe" run -v -p "$holder" sh -c 'touch map1
+		until grep -q "$FIRST" err; do sleep 0.1; done
+		touch map2
+		until grep -q "/second: converted" err; do sleep 0.1; done' 2> err
+	local status=$?
+	kill "$holder"
+	cat err
+	return $status
+}
+
+# A file that cannot be converted is no reason that another one is not, of the same build-id;
+# not even if that was mapped while nobody knew that.
+same_id() {
+	local pid server jobs first holder status
+	library second && objcopy --remove-section .eh_frame second first &&
+		mapping first second && first_then_second '/first: has no .eh_frame' || return 1
+	mapping first second || return 1
+	# shellcheck disable=SC2016	# for the inner shell
+	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" sh -c 'touch ran
+		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
+	soon test -e ran && touch map1 && soon one_held && touch map2 && soon test -e mapped2 &&
+		kill -CONT "$first" && soon more_converted
+	status=$?
+	touch go
+	kill "$holder"
+	wait "$pid" && [ $status = 0 ]
+}
+
+# more_converted: what has begun goes on; "second" was converted
+more_converted() {
+	# shellcheck disable=SC2086	# words
+	! held || kill -CONT $jobs
+	grep '/second: converted' err
+}
+
+# Nor is one that cannot be opened.
+same_id_hangs() {
+	local status
+	library second && : > cached && hanging second && mapping mnt/file second && : > dead ||
+		return 1
+	first_then_second '/file: is on a file system that does not answer'
+	status=$?
+	rm cached
+	kill "$server"
+	wait "$server" 2> /dev/null
+	umount -l mnt
+	return $status
+}
+
+# Those that have no section make room for one that has.
+crowd() {
+	local nr
+	library second && library first &&
+		gcc -O2 -shared -fPIC -Wl,--build-id=none -o none library.c &&
+		mkdir -p crowd || return 1
+	for nr in $(seq 400); do
+		cp none "crowd/$nr" || return 1
+	done
+	mapping first second crowd/* && first_then_second '/first: converted' &&
+		grep 'there are more than 300 files, and some without' err &&
+		[ "$(grep -c 'more than' err)" = 1 ]
 }
 
 # More files than a session knows: it says so, once, and those before have sections.
@@ -593,6 +679,8 @@ check "what is mapped during the start" start_bound
 check "what is mapped during the end" end_bound
 check "hostile files" hostile_files
 check "many files" many_files
+check "many files that have no section" crowd
+check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ]; then
 	check "owners that may be made up" owners
@@ -603,6 +691,7 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
 	check "a conversion that hangs" hangs_job
 	check "a cache that hangs" hangs_cache
+	check "two files of the same build-id, of which one hangs" same_id_hangs
 	check "owners that a server makes up" owners_fuse
 	check "a file that is opened slowly" slow_open
 	check "a conversion that is slow" slow_job

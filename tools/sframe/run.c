@@ -153,16 +153,30 @@ static void witness_end(struct witness *witness)
 	waitpid(witness->pid, NULL, 0);
 }
 
+/* Until it answers: not if it hangs, nor if somebody stops it again and again. */
+static bool witness_answers(const struct witness *witness)
+{
+	struct pollfd ready = { .fd = witness->socket, .events = POLLIN };
+	struct blocked blocked;
+
+	blocked_begin(&blocked, witness->pid);
+	for (unsigned int ms = 0; ms < BLOCKED_MAX && blocked.row < OPEN_BLOCKED_MAX; ms += TICK) {
+		kill(witness->pid, SIGCONT);
+		if (poll(&ready, 1, TICK) > 0)
+			return true;
+		blocked_look(&blocked);
+	}
+	return false;
+}
+
 /* Add what it has seen. What is for run as well, and was not taken yet, is for the group. */
 static void witness_ask(struct witness *witness, int sig)
 {
 	struct seen *seen = &witness->seen, new;
-	struct blocked blocked;
 	sigset_t pending;
 
-	blocked_begin(&blocked, witness->pid);
 	if (send(witness->socket, "", 1, MSG_NOSIGNAL) != 1 ||
-	    !blocked_wait(&blocked, witness->socket, OPEN_BLOCKED_MAX) ||
+	    !witness_answers(witness) ||
 	    recv(witness->socket, &new, sizeof(new), MSG_WAITALL) != sizeof(new))
 		return;
 	sigpending(&pending);

@@ -71,7 +71,7 @@ signals() {
 	"${alone[@]}" "$sframe" run python3 count.py "${away-}" 2> err & pid=$!
 	soon test -e ready || { cat err; kill $pid; return 1; }
 	if [ -n "${stray-}" ]; then
-		(kill -"$1" "$(pgrep -P $pid -x witness)") || return 1
+		(kill -"$stray" "$(pgrep -P $pid -x witness)") || return 1
 	fi
 	for sig in "$@"; do
 		: > count.before
@@ -92,8 +92,14 @@ signals_alone() {
 
 # What has hit the witness and nobody else is not taken for what run has later.
 signals_stray() {
-	local stray=yes
+	local stray=TERM
 	signals "" TERM TERM && counted 15 15
+}
+
+# Nobody who stops the witness stops run.
+signals_stopped() {
+	local stray=STOP
+	signals "" TERM HUP && counted 1 15 && signals - TERM HUP && counted 1 15
 }
 
 signals_group() {
@@ -666,6 +672,7 @@ check "without the device" without_device
 check "the kernel and the disk" kept
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
+check "signals when the witness is stopped" signals_stopped
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away
 check "signals that are ignored" signals_ignored

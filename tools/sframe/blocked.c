@@ -102,6 +102,35 @@ void blocked_look(struct blocked *blocked)
 }
 
 /**
+ * strikes_left - how many of those that hung still count?
+ * @strikes:	how many there were
+ * @since:	how long ago the last one was, in ms
+ *
+ * One is forgotten in each BLOCKED_MAX that goes by without another.
+ */
+unsigned int strikes_left(unsigned int strikes, long since)
+{
+	unsigned long forgotten = since / BLOCKED_MAX;
+
+	return forgotten < strikes ? strikes - forgotten : 0;
+}
+
+/**
+ * blocked_patience - for how long may opening a file hang?
+ * @strikes:	how many have hung before
+ *
+ * One that hangs may be one of many, which are not waited for as long as the first.
+ *
+ * Return: the time in ms.
+ */
+unsigned int blocked_patience(unsigned int strikes)
+{
+	unsigned int max = strikes > 16 ? 0 : OPEN_BLOCKED_MAX >> strikes;
+
+	return max < TICK ? TICK : max;
+}
+
+/**
  * blocked_wait - wait for what a process writes
  * @blocked:	the count of that process
  * @fd:		where that can be read

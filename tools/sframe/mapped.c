@@ -281,26 +281,21 @@ int mapped_end(struct mapped *mapped)
 	return status;
 }
 
-/* One that hangs may be one of many, which are not waited for as long as the first. */
-static unsigned int patience(const struct mapped *mapped)
-{
-	unsigned int max = mapped->strikes > 16 ? 0 : OPEN_BLOCKED_MAX >> mapped->strikes;
-
-	return max < TICK ? TICK : max;
-}
-
 static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 		       struct mapped_file *file)
 {
 	int status = mapped_end(mapped);
+	long now = now_ms();
 
 	snprintf(file->message, SFRAME_MESSAGE, "%s",
 		 mapped->slow ? "is on a file system that is too slow" :
 		 mapped->hangs ? "is on a file system that does not answer" :
 		 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ?
 		 "takes too long to be opened" : "breaks libelf");
-	if (mapped->hangs)
-		mapped->strikes++;
+	if (mapped->hangs) {
+		mapped->strikes = strikes_left(mapped->strikes, now - mapped->struck) + 1;
+		mapped->struck = now;
+	}
 	mapped->hangs = false;
 	file->id = mapping->id;
 	file->has_sframe = false;
@@ -312,7 +307,8 @@ static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 /* What it says of a file, when it knows which that is, and then what it is. */
 static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
 {
-	unsigned int max = patience(mapped);
+	unsigned int max = blocked_patience(strikes_left(mapped->strikes,
+							 now_ms() - mapped->struck));
 	struct blocked blocked;
 	bool go;
 

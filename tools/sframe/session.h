@@ -170,6 +170,8 @@ long now_ms(void);
 void blocked_begin(struct blocked *blocked, pid_t pid);
 void blocked_count(struct blocked *blocked, char state, u64 cpu);
 void blocked_look(struct blocked *blocked);
+unsigned int strikes_left(unsigned int strikes, long since);
+unsigned int blocked_patience(unsigned int strikes);
 bool blocked_wait(struct blocked *blocked, int fd, unsigned int max);
 
 /* owner.c: whose files are */
@@ -201,7 +203,8 @@ typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
  * @socket:	to talk to it
  * @hangs:	it does not answer
  * @slow:	that is as it waits again and again
- * @strikes:	how many did not
+ * @strikes:	how many did not, of late
+ * @struck:	when the last one did not, in ms
  */
 struct mapped {
 	mapped_known_fn	known;
@@ -211,6 +214,7 @@ struct mapped {
 	bool		hangs;
 	bool		slow;
 	unsigned int	strikes;
+	long		struck;
 };
 
 /**

@@ -160,6 +160,16 @@ static void check_blocked(void)
 	check(!blocked.ms, "the first tick of a process that runs");
 }
 
+static void check_patience(void)
+{
+	check(blocked_patience(0) == OPEN_BLOCKED_MAX, "who never hung has all the time");
+	check(blocked_patience(2) == OPEN_BLOCKED_MAX / 4, "who hangs again has less");
+	check(blocked_patience(1000) == TICK, "who hangs each time has a tick");
+	check(strikes_left(5, BLOCKED_MAX - 1) == 5, "strikes are not forgotten soon");
+	check(strikes_left(5, 3 * BLOCKED_MAX) == 2, "strikes are forgotten one by one");
+	check(!strikes_left(5, 1000L * BLOCKED_MAX), "no more than there are");
+}
+
 int main(void)
 {
 	char message[SFRAME_MESSAGE];
@@ -175,6 +185,7 @@ int main(void)
 	      "a server that fails");
 	check(closed_streams(), "closed streams");
 	check_blocked();
+	check_patience();
 	printf("1..%u\n", nr);
 	return !!bad;
 }

@@ -2,9 +2,10 @@
 /*
  * Files that tasks have mapped: open them, and look what they are.
  *
- * A process of its own does this, one file after the other; and asks before it reads one. Files are whatever somebody has
- * written, on whatever file system: one that libelf fails on, or that does not answer, costs
- * that process, and a new one goes on with the next file.
+ * A process of its own does this, one file after the other, and says which file it is before
+ * it reads it. Files are whatever somebody has written, on whatever file system: one that
+ * libelf fails on, or that does not answer, costs that process, and a new one goes on with the
+ * next file.
  */
 #include <errno.h>
 #include <fcntl.h>

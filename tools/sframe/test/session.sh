@@ -131,7 +131,10 @@ signals_late() {
 		"${alone[@]}" "$sframe" run sh -c 'kill -STOP $(pgrep -x -P $PPID sframe)
 			touch ran
 			exit 3' 2> err & pid=$!
-		soon test -e ran && soon left_alone || { kill -9 $pid; return 1; }
+		if ! soon test -e ran || ! soon left_alone; then
+			kill -9 $pid
+			return 1
+		fi
 		kill -"$sig" $pid
 		wait $pid
 		status=$?
@@ -446,7 +449,7 @@ ends_before() {
 # in memory, and the rest mapped. All else that it needs is in the cache.
 mapping() {
 	rm -rf .debug ready ran go map1 map2 mapped1 mapped2
-	cat > mapping.c <<-'END_MAPPING'
+	cat > holder.c <<-'END_HOLDER'
 	#include <fcntl.h>
 	#include <stdio.h>
 	#include <sys/mman.h>
@@ -482,9 +485,9 @@ mapping() {
 		}
 		pause();
 	}
-	END_MAPPING
-	build_hold && gcc -O2 -o mapping mapping.c || return 1
-	./mapping "$@" & holder=$!
+	END_HOLDER
+	build_hold && gcc -O2 holder.c -o holder || return 1
+	./holder "$@" & holder=$!
 	soon test -e ready && ends 0 "" -p "$holder" sh -c :
 }
 

@@ -188,15 +188,43 @@ static const char *fill(int fd, const struct stat *former, const struct new_file
 	return ret ? strerror(-ret) : NULL;
 }
 
-/* Give a file the place of @former, unless another one has that by now. */
-static const char *name_again(const struct place *place, const char *temp,
-			      const struct stat *former)
+/* What was not to be replaced goes back. If that fails, @temp is not ours to be removed. */
+static const char *change_back(const struct place *place, char *temp, const struct stat *ours)
 {
+	int dir = place->dir;
 	struct stat st;
 
-	if (fstatat(place->dir, place->name, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
+	if (renameat2(dir, temp, dir, place->name, RENAME_EXCHANGE) ||
+	    fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_same(ours, &st))
+		temp[0] = '\0';
+	return "it was replaced meanwhile";
+}
+
+/*
+ * Give a file the place of @former, unless another one has that by now: they change places, and
+ * what had it is looked at. Where the file system knows no such renaming, as that of NFS, it is
+ * looked at just before.
+ */
+static const char *name_again(const struct place *place, char *temp, const struct stat *former)
+{
+	int dir = place->dir;
+	struct stat st, ours;
+
+	if (fstatat(dir, temp, &ours, AT_SYMLINK_NOFOLLOW))
+		return strerror(errno);
+	if (fstatat(dir, place->name, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
 		return "it was replaced meanwhile";
-	return renameat(place->dir, temp, place->dir, place->name) ? strerror(errno) : NULL;
+	if (renameat2(dir, temp, dir, place->name, RENAME_EXCHANGE)) {
+		if (errno == ENOENT)
+			return "it was replaced meanwhile";
+		if (errno != EINVAL)
+			return strerror(errno);
+		return renameat(dir, temp, dir, place->name) ? strerror(errno) : NULL;
+	}
+	if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
+		return change_back(place, temp, &ours);
+	unlinkat(dir, temp, 0);
+	return NULL;
 }
 
 /*

@@ -244,7 +244,8 @@ no_rest() {
 }
 
 # meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
-# or write(), of a file, or before it reads the start of one again, this was done
+# or write(), of a file, or of renameat2(), or before it reads the start of one again, this was
+# done
 meanwhile() {
 	local call=$1 command=$2
 	shift 2
@@ -283,6 +284,7 @@ meanwhile() {
 				errno = EINVAL;
 				return -1;
 			}
+			hook("HOOK_renameat2", at);
 			return syscall(SYS_renameat2, at, from, to, name, flags);
 		}
 		ssize_t pread(int fd, void *to, size_t size, off_t at)
@@ -333,6 +335,14 @@ in_place_races() {
 	rm -f p && cp -p q p && mkdir -p dir1 && cp -p other dir1/p &&
 		refused_meanwhile read 'rm p; ln -s dir1/p p' 'replaced meanwhile' || wrong=1
 	cmp dir1/p other || fail "a link to another file is followed" || wrong=1
+	# Between the last look and the renaming.
+	rm -f p && cp -p q p && ln -f other open &&
+		refused_meanwhile renameat2 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
+		wrong=1
+	rm -f p && cp -p q p && refused_meanwhile renameat2 'rm p; mkdir p' 'replaced meanwhile' &&
+		rmdir p || wrong=1
+	# A file system may have no word for it.
+	cp -p q p && FLAGS=without meanwhile write true install p && clean p || wrong=1
 	no_rest && return $wrong
 }
 

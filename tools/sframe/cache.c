@@ -161,8 +161,30 @@ static int read_section(int fd, u8 *bytes, size_t size)
 	return 0;
 }
 
-/* Returns 0 if all of a section is there; 1 if not; an error, negative, if nobody knows. */
-static int check_file(int fd)
+/* Has the system not gone down since? A file whose time is still to come may be an old one. */
+static bool is_of_this_boot(const struct stat *st)
+{
+	struct timespec now, up;
+
+	return !clock_gettime(CLOCK_REALTIME, &now) && !clock_gettime(CLOCK_BOOTTIME, &up) &&
+	       st->st_mtime > now.tv_sec - up.tv_sec + 1 && st->st_mtime <= now.tv_sec;
+}
+
+/* The results are those of check_file(). */
+static int check_header(int fd, size_t size)
+{
+	u8 header[SFRAME_HEADER_SIZE];
+	int ret = read_section(fd, header, sizeof(header));
+
+	return ret ?: !section_has_size(header, size);
+}
+
+/*
+ * Returns 0 if all of a section is there; 1 if not; an error, negative, if nobody knows. To
+ * read all of it takes long where there are thousands: each is read once after the system
+ * came up, and has the time of that from then on.
+ */
+static int check_file(int fd, bool read_only)
 {
 	struct stat st;
 	u8 *bytes;
@@ -172,6 +194,8 @@ static int check_file(int fd)
 		return -errno;
 	if (st.st_size > SFRAME_SECTION_MAX)
 		return 1;
+	if (is_of_this_boot(&st))
+		return check_header(fd, st.st_size);
 	bytes = malloc(st.st_size + 1);
 	if (!bytes)
 		return -ENOMEM;
@@ -179,6 +203,9 @@ static int check_file(int fd)
 	if (!ret && !section_is_whole(bytes, st.st_size))
 		ret = 1;
 	free(bytes);
+	/* One that is root's is read each time. */
+	if (!ret && !read_only)
+		futimens(fd, (struct timespec [2]) { { 0, UTIME_OMIT }, { 0, UTIME_NOW } });
 	return ret;
 }
 
@@ -202,7 +229,7 @@ static int cache_open_whole(int dir, const char *name, bool read_only)
 
 	if (fd < 0)
 		return -1;
-	ret = check_file(fd);
+	ret = check_file(fd, read_only);
 	if (!ret)
 		return fd;
 	if (ret > 0 && !read_only)

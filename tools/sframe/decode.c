@@ -334,6 +334,25 @@ static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t
 }
 
 /**
+ * section_has_size - is this the size of a section that encode() wrote?
+ * @header:	SFRAME_HEADER_SIZE bytes that it begins with
+ * @size:	the size
+ *
+ * Return: true if so.
+ */
+bool section_has_size(const u8 *header, size_t size)
+{
+	struct section section = { .bytes = header };
+	u64 fdes;
+
+	if (section_header(&section))
+		return false;
+	fdes = get(header + 8, 4) * fde_size(&section);
+	return fdes && !header[7] && !get(header + 20, 4) && get(header + 24, 4) == fdes &&
+	       SFRAME_HEADER_SIZE + fdes + get(header + 16, 4) == size;
+}
+
+/**
  * section_is_whole - is this all of a section that encode() wrote?
  * @bytes:	the section
  * @size:	of it
@@ -350,9 +369,7 @@ bool section_is_whole(const u8 *bytes, size_t size)
 	u64 end = 0, rows = 0;
 	size_t at;
 
-	if (section_open(&section, 0) || !section.nr_fdes || section.rows_end != size ||
-	    section.fdes != SFRAME_HEADER_SIZE ||
-	    section.rows != section.fdes + section.nr_fdes * fde_size(&section))
+	if (section_open(&section, 0) || !section_has_size(bytes, size))
 		return false;
 	at = section.rows;
 	for (u32 i = 0; i < section.nr_fdes; i++) {

@@ -292,6 +292,7 @@ const char *section_row(const struct section *section, const struct fde *fde, si
 			struct row *row, bool *padded);
 const char *section_next_row(const struct section *section, const struct fde *fde, u64 *from,
 			     size_t *at, struct row *row);
+bool section_has_size(const u8 *header, size_t size);
 bool section_is_whole(const u8 *bytes, size_t size);
 
 /* check.c, dump.c, install.c: the verbs */

@@ -143,10 +143,10 @@ headers_own() {
 damaged_entry() {
 	local entry=$1
 	shift
-	cp good "$entry" && "$@" "$entry" || return 1
+	cp good "$entry" && "$@" "$entry" && touch -d 2001-01-01 "$entry" || return 1
 	[ "$("$bin/cache" each store)" = 0 ] || fail "each: $*" || return 1
 	[ ! -e "$entry" ] || fail "each leaves it: $*" || return 1
-	cp good "$entry" && "$@" "$entry" || return 1
+	cp good "$entry" && "$@" "$entry" && touch -d 2001-01-01 "$entry" || return 1
 	[ "$("$bin/cache" find store p)" = none ] || fail "find: $*" || return 1
 	[ ! -e "$entry" ] || fail "find leaves it: $*" || return 1
 	"$bin/cache" save store p > name && cmp good "$entry"
@@ -176,6 +176,31 @@ damaged_cache() {
 	done
 	[ "$(find store -type f | wc -l)" = 1 ] || fail "more than the section is left" || wrong=1
 	return $wrong
+}
+
+# age ENTRY: its time, and then how many entries are taken
+age() {
+	touch -d "$2" "$1" || return 1
+	echo "$("$bin/cache" each store "${@:3}") $(stat -c %Y "$1" 2> /dev/null)"
+}
+
+# A section is looked through once after the system came up, and has the time of that. What is
+# of this boot is left to the kernel, unless it has another size.
+once_a_boot() {
+	local entry now old=978307200
+	program p && rm -rf store && mkdir store && "$bin/cache" save store p > name || return 1
+	entry=store/.sframe/1/$(cat name)
+	cp "$entry" good
+	now=$(date +%s)
+	[ "$(age "$entry" "@$old" read-only)" = "1 $old" ] ||
+		fail "read-only sets a time" || return 1
+	[ "$(age "$entry" "@$old" | cut -d ' ' -f 2)" -ge "$now" ] ||
+		fail "no time is set" || return 1
+	zeroes 64 64 "$entry"
+	[ "$(age "$entry" "@$now")" = "1 $now" ] || fail "it is read twice" || return 1
+	[ "$(age "$entry" tomorrow)" = "0 " ] || fail "a time to come" || return 1
+	cp good "$entry" && truncate -s -1 "$entry"
+	[ "$(age "$entry" "@$now")" = "0 " ] || fail "another size"
 }
 
 # What cannot be read now may be good, and is made again for this time. EBADMSG is what file

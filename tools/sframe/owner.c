@@ -20,31 +20,78 @@
 
 #include "session.h"
 
-/* Does this line of mountinfo say that a file system is mounted, and not nosuid? */
-static bool line_honours(const char *line, dev_t dev)
+/* The number of the mount that a file was opened by, or -1: what else has it is not known. */
+static int mount_of(int fd)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) ||
+	    !(stx.stx_mask & STATX_MNT_ID))
+		return -1;
+	return stx.stx_mnt_id;
+}
+
+/**
+ * struct mount - what a line of mountinfo says
+ * @id:		its number
+ * @dev:	of the file system
+ * @nosuid:	is it mounted so?
+ */
+struct mount {
+	int	id;
+	dev_t	dev;
+	bool	nosuid;
+};
+
+static bool mount_parse(struct mount *mount, const char *line)
 {
 	unsigned int major, minor;
 	int options = 0;
 
-	if (sscanf(line, "%*d %*d %u:%u %*s %*s %n", &major, &minor, &options) != 2 || !options ||
-	    makedev(major, minor) != dev)
+	if (sscanf(line, "%d %*d %u:%u %*s %*s %n", &mount->id, &major, &minor, &options) != 3 ||
+	    !options)
 		return false;
-	return !memmem(line + options, strcspn(line + options, " "), "nosuid", 6);
+	mount->dev = makedev(major, minor);
+	mount->nosuid = memmem(line + options, strcspn(line + options, " "), "nosuid", 6);
+	return true;
 }
 
-/* Is it mounted for us, and not nosuid? A sandbox may have it nosuid, as all else that it has. */
-static bool is_honoured(dev_t dev)
+/* The next one that we have, or false. */
+static bool mount_next(FILE *mounts, struct mount *mount)
 {
-	FILE *mounts = fopen("/proc/self/mountinfo", "re");
-	bool honoured = false;
+	bool found = false;
 	char *line = NULL;
 	size_t size = 0;
 
-	while (mounts && !honoured && getline(&line, &size, mounts) > 0)
-		honoured = line_honours(line, dev);
+	while (!found && getline(&line, &size, mounts) > 0)
+		found = mount_parse(mount, line);
 	free(line);
-	if (mounts)
-		fclose(mounts);
+	return found;
+}
+
+/*
+ * Is it mounted for us, and not nosuid? A sandbox may have it nosuid, as all else that it has.
+ *
+ * Files of btrfs and overlayfs may have other devices than the mount has. Of a mount that we
+ * have, its own device counts.
+ */
+static bool is_honoured(int fd, dev_t dev)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	int id = mount_of(fd);
+	struct mount mount;
+	bool honoured = false;
+
+	if (!mounts)
+		return false;
+	while (mount_next(mounts, &mount)) {
+		if (mount.id == id)
+			dev = mount.dev;
+	}
+	rewind(mounts);
+	while (!honoured && mount_next(mounts, &mount))
+		honoured = mount.dev == dev && !mount.nosuid;
+	fclose(mounts);
 	return honoured;
 }
 
@@ -64,7 +111,7 @@ static bool is_believed(int fd, const struct stat *st)
 	if (fs.f_type == FUSE_SUPER_MAGIC)
 		return false;
 	/* Programs of a user who is not root need no set-user-ID bit. */
-	return st->st_uid || !(fs.f_flags & ST_NOSUID) || is_honoured(st->st_dev);
+	return st->st_uid || !(fs.f_flags & ST_NOSUID) || is_honoured(fd, st->st_dev);
 }
 
 /**

@@ -327,6 +327,21 @@ owners() {
 	return $status
 }
 
+# Where files have other devices than their mount has, the mount tells.
+owners_device() {
+	local dir status
+	library owned && on honoured -t ramfs none && mkdir -p bottom over also &&
+		mount -t overlay -o lowerdir=honoured:bottom none over || return 1
+	[ "$(stat -c %d over)" != "$(stat -c %d over/owned)" ] &&
+		mount --bind over also && mount -o remount,bind,nosuid also &&
+		doubted over/owned - && doubted also/owned -
+	status=$?
+	for dir in also over honoured; do
+		! mountpoint -q $dir || umount -l $dir
+	done
+	return $status
+}
+
 # Nor where a server says so.
 owners_fuse() {
 	local status
@@ -694,6 +709,7 @@ check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ]; then
 	check "owners that may be made up" owners
+	check "owners where files have devices of their own" owners_device
 else
 	skip "owners that may be made up" "needs a user namespace"
 fi

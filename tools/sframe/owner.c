@@ -4,8 +4,12 @@
  *
  * The owner is what the file system says. Who has a server of FUSE, or the disk or the remote
  * directory that somebody mounted for him, says what he likes. Such mounts are nosuid, as this
- * is what makes root's files dangerous: so the same sign is used here. Who mounts in a user
- * namespace has no owners but those of that namespace, and these are no other users' here.
+ * is what makes root's files dangerous: so the same sign is used here.
+ *
+ * Anybody may mount in a user namespace, and not nosuid. What is mounted so has no owners but
+ * those of that namespace, and these are no other users' here. Only overlayfs shows owners that
+ * another file system has made up. So it is believed where we have the same mount, or another
+ * one of the same file system, as with root's containers: nobody mounts for us but root.
  */
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -111,7 +115,9 @@ static bool is_believed(int fd, const struct stat *st)
 	if (fs.f_type == FUSE_SUPER_MAGIC)
 		return false;
 	/* Programs of a user who is not root need no set-user-ID bit. */
-	return st->st_uid || !(fs.f_flags & ST_NOSUID) || is_honoured(fd, st->st_dev);
+	if (st->st_uid || (!(fs.f_flags & ST_NOSUID) && fs.f_type != OVERLAYFS_SUPER_MAGIC))
+		return true;
+	return is_honoured(fd, st->st_dev);
 }
 
 /**

@@ -15,7 +15,7 @@ import sys
 import time
 
 INIT, LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE = 26, 1, 2, 3, 14, 15, 18
-INTERRUPT, BATCH_FORGET = 36, 42
+STATFS, INTERRUPT, BATCH_FORGET = 17, 36, 42
 ENOENT, ENOSYS = -2, -38
 DIRECT_IO = 1
 ROOT, FILE = 1, 2
@@ -32,6 +32,8 @@ def answer(opcode, node, body, data, gap):
         return struct.pack("<IIIIHHIIHHI7I", 7, 31, 65536, 0, 16, 12, 65536, 1, 0, 0, 0, *[0] * 7)
     if opcode == GETATTR:
         return struct.pack("<QII", 0, 0, 0) + attributes(node, len(data))
+    if opcode == STATFS:
+        return struct.pack("<5Q10I", 0, 0, 0, 0, 0, 4096, 255, 4096, *[0] * 7)
     if opcode == LOOKUP:
         if body.rstrip(b"\0") != b"file":
             return ENOENT

@@ -171,10 +171,11 @@ hang_up() {
 	[ $? = 7 ] && counted 1
 }
 
-# mapped FILE: have a process, $holder, that has a file mapped
+# mapped FILE: have a process, $holder, that has a file mapped; it is started by "inside"
+inside=()
 mapped() {
 	rm -f mapped
-	python3 -c 'import mmap, os, sys, time
+	"${inside[@]}" python3 -c 'import mmap, os, sys, time
 file = os.open(sys.argv[1], os.O_RDONLY)
 code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 open("mapped", "w").close()
@@ -324,6 +325,47 @@ owners() {
 	for dir in memory also honoured nosuid; do
 		! mountpoint -q $dir || umount -l $dir
 	done
+	return $status
+}
+
+# overlaid DIRECTORY [FILE]: what is doubted there is also doubted in a stranger's overlay of it
+# shellcheck disable=SC2016	# for the inner shell
+overlaid() {
+	local inside=(unshare -Urm sh -c
+		'mount -t overlay -o "lowerdir=$0:bottom" none over && exec "$@"' "$1")
+	mkdir -p over bottom && doubted "over/${2-owned}"
+}
+
+# In a container of root's, all see the overlay, if not by the same name.
+# shellcheck disable=SC2016	# for the inner shell
+owners_container() {
+	local inside=(unshare -m sh -c 'mount --move over moved && exec "$@"' -) status
+	mkdir -p over moved && library owned && on honoured -t ramfs none || return 1
+	mkdir honoured/top honoured/bottom && mv honoured/owned honoured/top &&
+		mount -t overlay -o lowerdir=honoured/top:honoured/bottom none over &&
+		[ ! -e moved/owned ] && doubted moved/owned -
+	status=$?
+	! mountpoint -q over || umount -l over
+	umount -l honoured
+	return $status
+}
+
+# Who makes user namespaces has mounts there that are not nosuid.
+owners_overlay() {
+	local status
+	library owned && on nosuid -t ramfs -o nosuid none && overlaid nosuid
+	status=$?
+	! mountpoint -q nosuid || umount -l nosuid
+	return $status
+}
+
+owners_overlay_fuse() {
+	local status
+	library owned && hanging owned && overlaid mnt file
+	status=$?
+	kill "$server"
+	wait "$server" 2> /dev/null
+	umount -l mnt
 	return $status
 }
 
@@ -709,6 +751,8 @@ check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ]; then
 	check "owners that may be made up" owners
+	check "owners that an overlay shows" owners_overlay
+	check "owners in a container" owners_container
 	check "owners where files have devices of their own" owners_device
 else
 	skip "owners that may be made up" "needs a user namespace"
@@ -719,6 +763,7 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a cache that hangs" hangs_cache
 	check "two files of the same build-id, of which one hangs" same_id_hangs
 	check "owners that a server makes up" owners_fuse
+	check "owners that an overlay of such a server shows" owners_overlay_fuse
 	check "a file that is opened slowly" slow_open
 	check "a conversion that is slow" slow_job
 else

@@ -384,6 +384,19 @@ owners_device() {
 	return $status
 }
 
+# With other privileges than root's, the same goes for the user's own files.
+owners_user() {
+	local status
+	library owned && on nosuid -t ramfs -o nosuid none || return 1
+	export -f doubted mapped soon ends fail
+	# shellcheck disable=SC2016	# for the inner shell
+	sframe=$sframe unshare -U --map-user=1000 bash -c '
+		[ "$(stat -c %u nosuid/owned)" = 1000 ] && doubted nosuid/owned'
+	status=$?
+	umount -l nosuid
+	return $status
+}
+
 # Nor where a server says so.
 owners_fuse() {
 	local status
@@ -751,6 +764,7 @@ check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ]; then
 	check "owners that may be made up" owners
+	check "owners for a user who is not root" owners_user
 	check "owners that an overlay shows" owners_overlay
 	check "owners in a container" owners_container
 	check "owners where files have devices of their own" owners_device

@@ -188,16 +188,24 @@ static const char *fill(int fd, const struct stat *former, const struct new_file
 	return ret ? strerror(-ret) : NULL;
 }
 
-/* What was not to be replaced goes back. If that fails, @temp is not ours to be removed. */
+/*
+ * What was not to be replaced goes back. Others may have removed ours meanwhile, or may have put
+ * something in its place. What still has the name @temp then is not ours to be removed.
+ */
 static const char *change_back(const struct place *place, char *temp, const struct stat *ours)
 {
+	static const char replaced[] = "it was replaced meanwhile";
+	static char message[sizeof(replaced) + TEMP_SIZE + 40];
 	int dir = place->dir;
 	struct stat st;
 
-	if (renameat2(dir, temp, dir, place->name, RENAME_EXCHANGE) ||
-	    fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_same(ours, &st))
-		temp[0] = '\0';
-	return "it was replaced meanwhile";
+	if (renameat2(dir, temp, dir, place->name, RENAME_EXCHANGE) && errno == ENOENT)
+		renameat2(dir, temp, dir, place->name, RENAME_NOREPLACE);
+	if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) ? errno == ENOENT : is_same(ours, &st))
+		return replaced;
+	snprintf(message, sizeof(message), "%s, and what replaced it is %s now", replaced, temp);
+	temp[0] = '\0';
+	return message;
 }
 
 /*

@@ -270,7 +270,7 @@ no_rest() {
 
 # meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
 # or write(), of a file, or of renameat2(), or before it reads the start of one again, this was
-# done
+# done; and $HOOK_back before its second call of renameat2()
 meanwhile() {
 	local call=$1 command=$2
 	shift 2
@@ -304,12 +304,13 @@ meanwhile() {
 			      unsigned int flags)
 		{
 			const char *has = getenv("FLAGS");
+			static int calls;
 
 			if (has && !strcmp(has, "without")) {
 				errno = EINVAL;
 				return -1;
 			}
-			hook("HOOK_renameat2", at);
+			hook(calls++ ? "HOOK_back" : "HOOK_renameat2", at);
 			return syscall(SYS_renameat2, at, from, to, name, flags);
 		}
 		ssize_t pread(int fd, void *to, size_t size, off_t at)
@@ -366,6 +367,15 @@ in_place_races() {
 		wrong=1
 	rm -f p && cp -p q p && refused_meanwhile renameat2 'rm p; mkdir p' 'replaced meanwhile' &&
 		rmdir p || wrong=1
+	# And what has been done by when it is put back: all is at its place, or has its name told.
+	rm -f p && cp -p q p && ln -f other open && HOOK_back='rm p' \
+		refused_meanwhile renameat2 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
+		wrong=1
+	no_rest || wrong=1
+	rm -f p && cp -p q p && ln -f other open && HOOK_back='mv p ours; mkdir p' \
+		refused_meanwhile renameat2 'mv open p' 'what replaced it is \.sframe\.[0-9a-f]* now' &&
+		[ p -ef other ] && rmdir "$(grep -o '\.sframe\.[0-9a-f]*' err)" || wrong=1
+	rm -f ours
 	# A file system may have no word for it.
 	cp -p q p && FLAGS=without meanwhile write true install p && clean p || wrong=1
 	no_rest && return $wrong

@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# Whose files sessions take for the user's and root's. To be sourced by session.sh, which has what
+# they use, and is root of a user namespace.
+# shellcheck disable=SC2154	# as it is there
+
+# doubted FILE: a session for all has this sentence for it; or that it was converted, with -
+doubted() {
+	local sentence='is on a file system that may make up owners' status
+	mapped "$1" || return 1
+	rm -rf .debug
+	SFRAME_FOR_ALL=yes ends 0 "" -v -p "$holder" true
+	status=$?
+	kill "$holder"
+	[ $status = 0 ] || return 1
+	if [ "${2-}" = - ]; then
+		grep "$1: converted" err
+	else
+		grep "through .*/$1: it $sentence" err && ! grep "$1: converted" err
+	fi
+}
+
+# on DIRECTORY ARGUMENT...: have the library "owned" there, on what is mounted so
+on() {
+	local dir=$1
+	shift
+	mkdir -p "$dir" && mount "$@" "$dir" && cp owned "$dir/owned"
+}
+
+# Root's files are not root's where others may have made up that.
+owners() {
+	local dir status
+	library owned && on memory -t tmpfs -o nosuid none && doubted memory/owned - &&
+		on honoured -t ramfs none && doubted honoured/owned - &&
+		on nosuid -t ramfs -o nosuid none && doubted nosuid/owned &&
+		mkdir -p also && mount --bind honoured also && mount -o remount,bind,nosuid also &&
+		doubted also/owned -
+	status=$?
+	for dir in memory also honoured nosuid; do
+		! mountpoint -q $dir || umount -l $dir
+	done
+	return $status
+}
+
+# overlaid DIRECTORY [FILE]: what is doubted there is also doubted in a stranger's overlay of it
+# shellcheck disable=SC2016	# for the inner shell
+overlaid() {
+	local inside=(unshare -Urm sh -c
+		'mount -t overlay -o "lowerdir=$0:bottom" none over && exec "$@"' "$1")
+	mkdir -p over bottom && doubted "over/${2-owned}"
+}
+
+# In a container of root's, all see the overlay, if not by the same name.
+# shellcheck disable=SC2016	# for the inner shell
+owners_container() {
+	local inside=(unshare -m sh -c 'mount --move over moved && exec "$@"' -) status
+	mkdir -p over moved && library owned && on honoured -t ramfs none || return 1
+	mkdir honoured/top honoured/bottom && mv honoured/owned honoured/top &&
+		mount -t overlay -o lowerdir=honoured/top:honoured/bottom none over &&
+		[ ! -e moved/owned ] && doubted moved/owned -
+	status=$?
+	! mountpoint -q over || umount -l over
+	umount -l honoured
+	return $status
+}
+
+# Who makes user namespaces has mounts there that are not nosuid.
+owners_overlay() {
+	local status
+	library owned && on nosuid -t ramfs -o nosuid none && overlaid nosuid
+	status=$?
+	! mountpoint -q nosuid || umount -l nosuid
+	return $status
+}
+
+owners_overlay_fuse() {
+	local status
+	library owned && hanging owned && overlaid mnt file
+	status=$?
+	kill "$server"
+	wait "$server" 2> /dev/null
+	umount -l mnt
+	return $status
+}
+
+# Where files have other devices than their mount has, the mount tells.
+owners_device() {
+	local dir status
+	library owned && on honoured -t ramfs none && mkdir -p bottom over also &&
+		mount -t overlay -o lowerdir=honoured:bottom none over || return 1
+	[ "$(stat -c %d over)" != "$(stat -c %d over/owned)" ] &&
+		mount --bind over also && mount -o remount,bind,nosuid also &&
+		doubted over/owned - && doubted also/owned -
+	status=$?
+	for dir in also over honoured; do
+		! mountpoint -q $dir || umount -l $dir
+	done
+	return $status
+}
+
+# With other privileges than root's, the same goes for the user's own files.
+owners_user() {
+	local status
+	library owned && on nosuid -t ramfs -o nosuid none || return 1
+	export -f doubted mapped soon ends fail
+	# shellcheck disable=SC2016	# for the inner shell
+	sframe=$sframe unshare -U --map-user=1000 bash -c '
+		[ "$(stat -c %u nosuid/owned)" = 1000 ] && doubted nosuid/owned'
+	status=$?
+	umount -l nosuid
+	return $status
+}
+
+# Nor where a server says so.
+owners_fuse() {
+	local status
+	library owned && hanging owned && doubted mnt/file
+	status=$?
+	kill "$server"
+	wait "$server" 2> /dev/null
+	umount -l mnt
+	return $status
+}

@@ -127,7 +127,7 @@ static void __attribute__((noreturn)) witness_main(int socket, pid_t parent)
 	_exit(0);
 }
 
-/* Without it, signals for the group come twice. */
+/* Without a witness, signals for the group come twice. */
 static void witness_start(struct witness *witness)
 {
 	pid_t parent = getpid();
@@ -143,14 +143,23 @@ static void witness_start(struct witness *witness)
 	witness->socket = sockets[0];
 }
 
-static void witness_end(struct witness *witness)
+/* Have no witness any more. It is not waited for, as whoever debugs it may keep its end back. */
+static void witness_dismiss(struct witness *witness)
 {
 	if (witness->socket >= 0)
 		close(witness->socket);
-	if (witness->pid <= 0)
-		return;
-	kill(witness->pid, SIGKILL);
-	waitpid(witness->pid, NULL, 0);
+	if (witness->pid > 0)
+		kill(witness->pid, SIGKILL);
+	*witness = (struct witness) { .socket = -1 };
+}
+
+static void witness_end(struct witness *witness)
+{
+	pid_t pid = witness->pid;
+
+	witness_dismiss(witness);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
 }
 
 /* Until it answers: not if it hangs, nor if somebody stops it again and again. */
@@ -169,7 +178,12 @@ static bool witness_answers(const struct witness *witness)
 	return false;
 }
 
-/* Add what it has seen. What is for run as well, and was not taken yet, is for the group. */
+/*
+ * Add what it has seen. What is for run as well, and was not taken yet, is for the group.
+ *
+ * Whoever has not answered once is not asked again: an answer that comes too late would be taken
+ * for that to the next question.
+ */
 static void witness_ask(struct witness *witness, int sig)
 {
 	struct seen *seen = &witness->seen, new;
@@ -177,8 +191,10 @@ static void witness_ask(struct witness *witness, int sig)
 
 	if (send(witness->socket, "", 1, MSG_NOSIGNAL) != 1 ||
 	    !witness_answers(witness) ||
-	    recv(witness->socket, &new, sizeof(new), MSG_WAITALL) != sizeof(new))
+	    recv(witness->socket, &new, sizeof(new), MSG_WAITALL) != sizeof(new)) {
+		witness_dismiss(witness);
 		return;
+	}
 	sigpending(&pending);
 	for (int other = 1; other < 64; other++) {
 		u64 bit = 1ULL << other;

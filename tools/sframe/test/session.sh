@@ -108,6 +108,43 @@ signals_group() {
 	signals - TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
 }
 
+# hold PROCESS: stop it, until there is a file "release", as a debugger does
+hold() {
+	rm -f held release
+	python3 -c 'import ctypes, os, sys, time
+SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+for request in SEIZE, INTERRUPT:
+    ctypes.CDLL(None).ptrace(request, int(sys.argv[1]), None, None)
+os.waitpid(int(sys.argv[1]), WALL)
+open("held", "w").close()
+while not os.path.exists("release"):
+    time.sleep(0.1)' "$1" & holder=$!
+	soon test -e held
+}
+
+had_signals() {
+	[ "$(wc -l < count)" = "$1" ]
+}
+
+# A witness that does not answer in time is not asked again: it would tell of former signals.
+signals_late_answer() {
+	local pid witness status
+	rm -f ready count
+	"${alone[@]}" "$sframe" run python3 count.py 2> err & pid=$!
+	soon test -e ready && witness=$(pgrep -P $pid -x witness) && hold "$witness" &&
+		kill -TERM -- -$pid && soon had_signals 2
+	status=$?
+	: > release
+	wait "$holder"
+	# It has answered by now, or has been killed.
+	[ $status = 0 ] && soon grep '^State:.[SZ]' "/proc/$witness/status" &&
+		kill -TERM $pid && soon had_signals 3
+	status=$?
+	kill -USR1 $pid
+	wait $pid
+	[ $? = 7 ] && [ $status = 0 ] && counted 15 15 15
+}
+
 # Whoever has left the group hears of what was for the group.
 signals_away() {
 	away=away signals - TERM && counted 15
@@ -630,6 +667,7 @@ check "the kernel and the disk" kept
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped
+check "signals when the witness answers too late" signals_late_answer
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away
 check "signals that are ignored" signals_ignored

@@ -114,7 +114,7 @@ static bool is_believed(int fd, const struct stat *st)
 		return true;
 	if (fs.f_type == FUSE_SUPER_MAGIC)
 		return false;
-	/* A user's programs need no set-user-ID bit, and may be nosuid, while they are his alone. */
+	/* Programs of a user need no set-user-ID bit, and sections of theirs are for that user. */
 	if (st->st_uid && !device_is_for_all())
 		return true;
 	if (!(fs.f_flags & ST_NOSUID) && fs.f_type != OVERLAYFS_SUPER_MAGIC)

@@ -373,7 +373,7 @@ in_place_races() {
 		wrong=1
 	no_rest || wrong=1
 	rm -f p && cp -p q p && ln -f other open && HOOK_back='mv p ours; mkdir p' \
-		refused_meanwhile renameat2 'mv open p' 'what replaced it is \.sframe\.[0-9a-f]* now' &&
+		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
 		[ p -ef other ] && rmdir "$(grep -o '\.sframe\.[0-9a-f]*' err)" || wrong=1
 	rm -f ours
 	# A file system may have no word for it.

@@ -9,11 +9,17 @@
  * comes.
  */
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "session.h"
+
+/* Children of this process that were killed, and have not ended. */
+static pid_t stuck[STUCK_MAX];
+static unsigned int nr_stuck;
 
 /* In ms, since some time. */
 long now_ms(void)
@@ -148,4 +154,54 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max)
 		blocked_look(blocked);
 	} while (blocked->row < max && blocked->waited < WAITED_TIMES * max);
 	return false;
+}
+
+/**
+ * stuck_add - remember a process that was killed
+ * @pid:	the process, of STUCK_MAX at most
+ */
+void stuck_add(pid_t pid)
+{
+	if (nr_stuck < STUCK_MAX)
+		stuck[nr_stuck++] = pid;
+}
+
+/**
+ * stuck_kill - end a process that hangs
+ * @pid:	the process
+ *
+ * It mostly can be killed, but not soon if the CPU is busy. What has not ended by then is left
+ * to stuck_reap().
+ */
+void stuck_kill(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	for (int tries = 0; tries < 10; tries++) {
+		if (waitpid(pid, NULL, WNOHANG))
+			return;
+		poll(NULL, 0, 10);
+	}
+	stuck_add(pid);
+}
+
+/**
+ * stuck_reap - forget those that have ended
+ */
+void stuck_reap(void)
+{
+	/* From behind: who has ended is replaced by the last one. */
+	for (unsigned int i = nr_stuck; i > 0; i--) {
+		if (waitpid(stuck[i - 1], NULL, WNOHANG))
+			stuck[i - 1] = stuck[--nr_stuck];
+	}
+}
+
+/**
+ * stuck_nr - how many were killed, and have not ended?
+ *
+ * Return: their number, STUCK_MAX at most.
+ */
+unsigned int stuck_nr(void)
+{
+	return nr_stuck;
 }

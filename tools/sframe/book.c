@@ -179,13 +179,28 @@ struct dso *book_find_refused(const struct book *book, const struct identity *id
 }
 
 /**
- * book_place_hangs - has nobody answered where this file was looked for before?
+ * book_find_place - find where nobody has answered, or looked
+ * @book:	the book
+ * @mapping:	of the file
+ *
+ * Return: its entry; NULL if there is none.
+ */
+struct dso *book_find_place(const struct book *book, const struct mapping *mapping)
+{
+	return book->places ? find_and_free(book, place_key(mapping)) : NULL;
+}
+
+/**
+ * book_answers - forget that nobody has answered
  * @book:	the book
  * @mapping:	of the file
  */
-bool book_place_hangs(const struct book *book, const struct mapping *mapping)
+void book_answers(struct book *book, const struct mapping *mapping)
 {
-	return book->places && find_and_free(book, place_key(mapping));
+	struct dso *place = book_find_place(book, mapping);
+
+	if (place)
+		forget(book, place);
 }
 
 static struct dso *dso_new(const struct build_id *id, const char *path)
@@ -254,10 +269,14 @@ struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 			     const struct mapped_file *file)
 {
 	char *key = file->identity.ino ? file_key(&file->identity) :
-		    file->error == -EIO ? place_key(mapping) : gone_key(mapping);
+		    file->error == -EIO || file->error == -EAGAIN ? place_key(mapping) :
+		    gone_key(mapping);
 	struct dso *dso = find_key(book, key);
 
-	if (dso || !make_room(book)) {
+	/* What nobody has looked at takes no place from what does not answer. */
+	if (!dso && file->error == -EAGAIN && book->nr_dsos == FILES_MAX)
+		book->forgot = true;
+	if (dso || (file->error == -EAGAIN && book->nr_dsos == FILES_MAX) || !make_room(book)) {
 		free(key);
 		return dso;
 	}

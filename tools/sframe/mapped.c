@@ -258,7 +258,8 @@ static int mapped_start(struct mapped *mapped)
  * mapped_end - end the process that opens files
  * @mapped:	which; a new one starts when it is needed
  *
- * Whatever it waits for, this does not: where it cannot be killed it is left alone.
+ * Whatever it waits for, this does not: where it cannot be killed it is left alone,
+ * and waited for when it has ended, see stuck_reap().
  *
  * Return: how it has ended, as of waitpid(); 0 if that is not known.
  */
@@ -270,13 +271,9 @@ int mapped_end(struct mapped *mapped)
 		return 0;
 	close(mapped->socket);
 	kill(mapped->pid, SIGKILL);
-	/* It mostly can be killed, but not soon if the CPU is busy. */
-	for (int tries = 0; mapped->hangs && tries < 10; tries++) {
-		if (waitpid(mapped->pid, NULL, WNOHANG))
-			break;
-		poll(NULL, 0, 10);
-	}
-	if (!mapped->hangs && waitpid(mapped->pid, &status, 0) != mapped->pid)
+	if (mapped->hangs)
+		stuck_kill(mapped->pid);
+	else if (waitpid(mapped->pid, &status, 0) != mapped->pid)
 		status = 0;
 	mapped->pid = 0;
 	return status;
@@ -305,24 +302,75 @@ static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 	return -1;
 }
 
-/* What it says of a file, when it knows which that is, and then what it is. */
-static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
+/**
+ * mapped_patience - for how long may opening the next file hang?
+ * @mapped:	what opens files
+ *
+ * Half of the time that there is, so that one file leaves some to others.
+ *
+ * Return: the time in ms; 0 if nothing is to be opened.
+ */
+unsigned int mapped_patience(const struct mapped *mapped)
 {
 	unsigned int max = blocked_patience(strikes_left(mapped->strikes,
 							 now_ms() - mapped->struck));
-	struct blocked blocked;
+	unsigned int share = mapped->budget / 2 < TICK ? TICK : mapped->budget / 2;
+
+	if (!mapped->budget || stuck_nr() == STUCK_MAX)
+		return 0;
+	return max < share ? max : share;
+}
+
+/**
+ * mapped_spend - there is less time for others
+ * @mapped:	what opens files
+ * @ms:		for how long one has waited
+ */
+void mapped_spend(struct mapped *mapped, unsigned int ms)
+{
+	mapped->budget -= ms < mapped->budget ? ms : mapped->budget;
+}
+
+/* Returns false if there is no time for it, or no process. */
+static bool mapped_may(const struct mapped *mapped, struct mapped_file *file)
+{
+	if (mapped_patience(mapped))
+		return true;
+	snprintf(file->message, SFRAME_MESSAGE, "is not looked at, as %s",
+		 stuck_nr() == STUCK_MAX ? "too many do not answer" :
+		 "others take too much time");
+	file->error = -EAGAIN;
+	file->again = true;
+	return false;
+}
+
+/* What it says of a file, when it knows which that is, and then what it is. */
+static bool mapped_talk(struct mapped *mapped, struct blocked *blocked, unsigned int max,
+			struct mapped_file *file)
+{
 	bool go;
 
-	blocked_begin(&blocked, mapped->pid);
 	do {
-		mapped->hangs = !blocked_wait(&blocked, mapped->socket, max);
-		mapped->slow = mapped->hangs && blocked.row < max;
+		mapped->hangs = !blocked_wait(blocked, mapped->socket, max);
+		mapped->slow = mapped->hangs && blocked->row < max;
 		if (mapped->hangs || receive_file(mapped->socket, file))
 			return false;
 		go = file->asks && !mapped->known(mapped->data, &file->identity);
 	} while (file->asks &&
 		 send(mapped->socket, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go));
 	return !file->asks;
+}
+
+static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
+{
+	unsigned int max = mapped_patience(mapped);
+	struct blocked blocked;
+	bool answers;
+
+	blocked_begin(&blocked, mapped->pid);
+	answers = mapped_talk(mapped, &blocked, max, file);
+	mapped_spend(mapped, blocked.waited);
+	return answers;
 }
 
 /**
@@ -332,6 +380,8 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
  * @own:	others' files are no good
  * @file:	set: the file, and what it is; or -ENOENT if it is gone, -EEXIST if it is known,
  *		or another error, and the reason, which is nothing if it is no file to convert
+ *
+ * With -EAGAIN nobody has looked, as others have used up the time or the processes.
  *
  * Return: 0, or -1 if there is no file.
  */
@@ -346,6 +396,8 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		snprintf(file->message, SFRAME_MESSAGE, "has a name that is too long");
 		return -1;
 	}
+	if (!mapped_may(mapped, file))
+		return -1;
 	/* It may have ended since the last file. */
 	if (mapped->pid && send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0)
 		mapped_end(mapped);

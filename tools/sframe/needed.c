@@ -307,9 +307,11 @@ bool needed_files(const char *program, watch_fn found, void *data)
 	close(names[1]);
 	all = pid < 0 || needed_read(pid, names[0], found, data);
 	close(names[0]);
-	if (pid > 0) {
+	if (pid > 0 && all) {
 		kill(pid, SIGKILL);
-		waitpid(pid, NULL, all ? 0 : WNOHANG);
+		waitpid(pid, NULL, 0);
+	} else if (pid > 0) {
+		stuck_kill(pid);
 	}
 	return all;
 }

@@ -62,6 +62,7 @@ struct running {
  * @mapped:	what opens files
  * @full:	it was said that others have no section
  * @forgot:	it was said that not all are listed
+ * @stuck:	it was said that nothing more is opened
  * @lost:	events were lost, so all has to be looked at
  * @rescan:	when that may be, in ms
  * @for_all:	sections are used for tasks of others
@@ -89,6 +90,7 @@ struct session {
 	struct mapped			mapped;
 	bool				full;
 	bool				forgot;
+	bool				stuck;
 	bool				lost;
 	long				rescan;
 	bool				for_all;
@@ -132,6 +134,15 @@ static void session_forgot(struct session *session)
 			    "there are more than %u files, and some without section are not listed",
 			    FILES_MAX);
 	session->forgot = true;
+}
+
+static void session_stuck(struct session *session)
+{
+	if (!session->stuck)
+		session_say(session,
+			    "%u processes wait for file systems that do not answer, and no more files are opened",
+			    STUCK_MAX);
+	session->stuck = true;
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -254,8 +265,15 @@ static void session_refuse(struct session *session, const struct mapping *mappin
 	if (!dso)
 		return;
 	/* With another build-id, or another owner, it may be good. */
-	dso->again = file->error != -EIO && file->id.size;
+	dso->again = file->again || (file->error != -EIO && file->id.size);
+	dso->patience = file->patience;
 	dso_lose(session, dso, "%s", file->fd < 0 ? file->message : "has no build-id");
+}
+
+/* What was refused may be good later; what hung does so for longer, if it is tried again. */
+static bool session_may_try(const struct session *session, const struct dso *dso)
+{
+	return dso->again && dso->patience < mapped_patience(&session->mapped);
 }
 
 /* Is there nothing to find out about it any more? */
@@ -267,7 +285,8 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 		known->others = true;
 		return true;
 	}
-	return book_place_hangs(&session->book, mapping) ||
+	known = book_find_place(&session->book, mapping);
+	return (known && !session_may_try(session, known)) ||
 	       book_has_seen(&session->book, mapping->file);
 }
 
@@ -277,7 +296,7 @@ static bool session_has_refused(void *data, const struct identity *identity)
 	const struct session *session = data;
 	const struct dso *known = book_find_refused(&session->book, identity);
 
-	return known && !known->again;
+	return known && !session_may_try(session, known);
 }
 
 /* What is to be done about a file that was looked at. */
@@ -289,9 +308,11 @@ static void session_look(struct session *session, const struct mapping *mapping,
 	/* Who had it may have ended, and others not. */
 	if (file->error != -ENOENT)
 		book_found(&session->book, mapping);
+	if ((file->error != -EIO && file->error != -EAGAIN) || file->identity.ino)
+		book_answers(&session->book, mapping);
 	if (known && file->fd >= 0 && is_other(known, &file->identity))
 		known->others = true;
-	else if (file->error != -ENOENT)
+	else if (file->error != -ENOENT && !file->again)
 		book_see(&session->book, mapping->file);
 	if (section >= 0 || (file->fd >= 0 && file->id.size))
 		session_good(session, mapping, file, section);
@@ -318,6 +339,10 @@ static void session_found(void *data, const struct mapping *mapping)
 	if (file.fd >= 0 && !mapping->id.size)
 		section = session_cached(session, &file.id);
 	session_look(session, mapping, &file, section);
+	if (stuck_nr() == STUCK_MAX)
+		session_stuck(session);
+	else if (file.again && !file.patience && !session->over)
+		session->lost = true;
 	if (session->book.forgot)
 		session_forgot(session);
 	if (section >= 0)
@@ -437,6 +462,28 @@ static void session_rescan(struct session *session)
 	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
 }
 
+/* There may be room for what was not opened. */
+static void session_reap(struct session *session)
+{
+	bool was = stuck_nr() == STUCK_MAX;
+
+	stuck_reap();
+	if (was && stuck_nr() < STUCK_MAX)
+		session->lost = true;
+}
+
+/* All that is mapped by now. Until the command runs there is no more time than at first. */
+static void session_watch(struct session *session)
+{
+	session_reap(session);
+	if (session->runs)
+		session->mapped.budget = WAITS_MAX;
+	if (session->watch && !watch_read(session->watch, session_found, session))
+		session->lost = true;
+	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
+		session_rescan(session);
+}
+
 /* Wait for something to do, and do it. Returns true when @until has happened. */
 static bool session_step(struct session *session, struct pollfd until, int timeout)
 {
@@ -452,7 +499,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		fds[nr++] = (struct pollfd) {
 			.fd = watch_fd(session->watch, i), .events = POLLIN
 		};
-	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost ||
+	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost || stuck_nr() ||
 			    session->nr_jobs > session->nr_killed))
 		timeout = TICK;
 	ready = poll(fds, nr, timeout);
@@ -468,10 +515,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 			session_end_job(session, &session->jobs[i - 1]);
 	}
 	session_kill_blocked(session);
-	if (session->watch && !watch_read(session->watch, session_found, session))
-		session->lost = true;
-	if (session->lost && now_ms() >= session->rescan)
-		session_rescan(session);
+	session_watch(session);
 	return !!fds[0].revents;
 }
 
@@ -559,6 +603,7 @@ void session_run(struct session *session, int fd)
 	while (!session_step(session, until, -1))
 		;
 	/* What was mapped since the last time, by those that are still there. */
+	session->mapped.budget = WAITS_MAX;
 	if (session->lost)
 		session_rescan(session);
 	/* What comes later is of no interest. */
@@ -675,6 +720,7 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	book_init(&session->book);
 	session->mapped.known = session_has_refused;
 	session->mapped.data = session;
+	session->mapped.budget = START_WAITS_MAX;
 	session->max_jobs = cpus < 1 ? 1 : cpus > JOBS_MAX ? JOBS_MAX : cpus;
 	session->device = -1;
 	session->cache = -1;
@@ -682,9 +728,11 @@ struct session *session_new(const struct sframe_session_options *options, char *
 		session_free(session);
 		return NULL;
 	}
-	if (options->program && !needed_files(options->program, session_found, session))
+	if (options->program && !needed_files(options->program, session_found, session)) {
+		mapped_spend(&session->mapped, START_WAITS_MAX / 2);
 		session_say(session, "%s is on a file system that does not answer",
 			    options->program);
+	}
 	if (options->running)
 		watch_scan(options->pids, options->nr_pids, session_found, session);
 	if (session->cache >= 0)

@@ -166,6 +166,15 @@ struct blocked {
 	unsigned int	waited;
 };
 
+/* Killed processes that cannot end yet, of those that open files. */
+#ifndef STUCK_MAX
+#define STUCK_MAX	32
+#endif
+
+void stuck_kill(pid_t pid);
+void stuck_add(pid_t pid);
+void stuck_reap(void);
+unsigned int stuck_nr(void);
 long now_ms(void);
 void blocked_begin(struct blocked *blocked, pid_t pid);
 void blocked_count(struct blocked *blocked, char state, u64 cpu);
@@ -192,6 +201,12 @@ struct identity {
 	struct timespec	mtime;
 };
 
+/* For how long opening files may wait, all together, until the command runs; in ms. */
+#define START_WAITS_MAX	OPEN_BLOCKED_MAX
+
+/* The same, while one lot of mappings is looked at later. */
+#define WAITS_MAX	(2 * OPEN_BLOCKED_MAX)
+
 /* Is it known what is wrong with a file, so that it need not be opened? */
 typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
 
@@ -205,6 +220,7 @@ typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
  * @slow:	that is as it waits again and again
  * @strikes:	how many did not, of late
  * @struck:	when the last one did not, in ms
+ * @budget:	for how long files may wait from now on, all together, in ms
  */
 struct mapped {
 	mapped_known_fn	known;
@@ -215,6 +231,7 @@ struct mapped {
 	bool		slow;
 	unsigned int	strikes;
 	long		struck;
+	unsigned int	budget;
 };
 
 /**
@@ -226,6 +243,8 @@ struct mapped {
  * @id:		its build-id
  * @has_sframe:	it has a section itself
  * @own:	what is made of it may be believed later
+ * @again:	there may be one later
+ * @patience:	for how long it was waited for, if it hangs, in ms
  * @message:	why there is none
  */
 struct mapped_file {
@@ -236,9 +255,13 @@ struct mapped_file {
 	struct build_id	id;
 	bool		has_sframe;
 	bool		own;
+	bool		again;
+	unsigned int	patience;
 	char		message[SFRAME_MESSAGE];
 };
 
+unsigned int mapped_patience(const struct mapped *mapped);
+void mapped_spend(struct mapped *mapped, unsigned int ms);
 int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file);
 int mapped_end(struct mapped *mapped);
@@ -262,6 +285,7 @@ int mapped_end(struct mapped *mapped);
  * @why:	why it has no section, NULL if it has one or needs none
  * @own:	what is made of it may be believed later
  * @again:	it may be there when it is mapped the next time
+ * @patience:	and who opens it waits for longer than this then, in ms
  * @busy:	it is converted, or waits for that
  * @others:	files of the same build-id were met meanwhile
  * @turn:	which of all that were to be converted
@@ -279,6 +303,7 @@ struct dso {
 	char		*why;
 	bool		own;
 	bool		again;
+	unsigned int	patience;
 	bool		busy;
 	bool		others;
 	unsigned long	turn;
@@ -317,7 +342,8 @@ void book_init(struct book *book);
 bool book_is_full(const struct book *book);
 struct dso *book_find(const struct book *book, const struct build_id *id);
 struct dso *book_find_refused(const struct book *book, const struct identity *identity);
-bool book_place_hangs(const struct book *book, const struct mapping *mapping);
+struct dso *book_find_place(const struct book *book, const struct mapping *mapping);
+void book_answers(struct book *book, const struct mapping *mapping);
 struct dso *book_add(struct book *book, const struct build_id *id, const char *path);
 struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 			     const struct mapped_file *file);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A file system that does not answer: hang.py DIRECTORY FILE [FROM TO [DELAY]]
 
-It has FILE under the name of "file". What reads bytes FROM to TO of that waits forever, or with
+It has FILE under all names that begin with "file". What reads bytes FROM to TO of that waits forever, or with
 DELAY has one byte after so many seconds. All waits forever once there is a file "dead" in the
 current directory, and with a file "cached" there what was read stays in memory. FUSE is in the
 kernel, so whoever waits is in a system call, as with NFS. There is a file "ready" when it is
@@ -35,7 +35,7 @@ def answer(opcode, node, body, data, gap):
     if opcode == STATFS:
         return struct.pack("<5Q10I", 0, 0, 0, 0, 0, 4096, 255, 4096, *[0] * 7)
     if opcode == LOOKUP:
-        if body.rstrip(b"\0") != b"file":
+        if not body.startswith(b"file"):
             return ENOENT
         return struct.pack("<QQQQII", FILE, 0, 0, 0, 0, 0) + attributes(FILE, len(data))
     if opcode == OPEN:

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "session.h"
@@ -170,6 +171,25 @@ static void check_patience(void)
 	check(!strikes_left(5, 1000L * BLOCKED_MAX), "no more than there are");
 }
 
+/* A process that was killed, and ends later. */
+static void check_stuck(void)
+{
+	siginfo_t info;
+	pid_t pid = fork();
+
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	stuck_add(pid);
+	stuck_reap();
+	check(stuck_nr() == 1, "who has not ended is not forgotten");
+	kill(pid, SIGKILL);
+	waitid(P_PID, pid, &info, WEXITED | WNOWAIT);
+	stuck_reap();
+	check(!stuck_nr() && waitpid(pid, NULL, WNOHANG) < 0, "who has ended is no zombie");
+}
+
 int main(void)
 {
 	char message[SFRAME_MESSAGE];
@@ -186,6 +206,7 @@ int main(void)
 	check(closed_streams(), "closed streams");
 	check_blocked();
 	check_patience();
+	check_stuck();
 	printf("1..%u\n", nr);
 	return !!bad;
 }

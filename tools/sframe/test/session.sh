@@ -255,6 +255,54 @@ hangs_open() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# session_of PARENT: the process that has sections for run, as $session
+session_of() {
+	session=$(pgrep -x -P "$1" sframe)
+}
+
+# many_waiting SENTENCE COMMAND...: it comes soon; then this is done, and soon nobody waits, and
+# what was not looked at is
+many_waiting() {
+	local sentence=$1
+	shift
+	soon grep "$sentence" err && [ "$(pgrep -P "$session" | wc -l)" -le 9 ] &&
+		"$@" && soon eval '[ "$(pgrep -P "$session" | wc -l)" -le 1 ]' &&
+		soon grep '/mnt/file0: is not there any more' err
+}
+
+# More files that cannot be opened than anybody has the time for, or processes.
+many_hang() {
+	local pid session status
+	rm -rf .debug ran go mapped
+	library many_hang && hanging many_hang || return 1
+	python3 -c 'import mmap, os, time
+code = []
+for nr in range(100):
+    file = os.open("mnt/file%d" % nr, os.O_RDONLY)
+    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
+    os.close(file)
+open("mapped", "w").close()
+time.sleep(100000)' & holder=$!
+	soon test -e mapped && : > dead || return 1
+	# shellcheck disable=SC2016	# for the inner shell
+	"$sframe" run -v -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) | wc -l > ran
+		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
+	soon test -s ran && session_of $pid &&
+		many_waiting "^sframe: 8 processes wait for file systems" kill -9 "$server"
+	status=$?
+	touch go
+	kill "$holder" "$server" 2> /dev/null
+	wait "$server" "$holder" 2> /dev/null
+	wait "$pid" || status=1
+	umount -l mnt
+	cat ran err
+	# Those that the start had no time for are looked at later.
+	[ $status = 0 ] && [ "$(cat ran)" -lt 8 ] &&
+		grep '/mnt/file.*: is not looked at, as others take too much time' err &&
+		[ "$(grep -c 'processes wait' err)" = 1 ] && grep '/libc[^ ]*: converted' err
+}
+
 # A file that can be opened, but not be read where it counts: a conversion hangs.
 hangs_job() {
 	local from size
@@ -695,6 +743,7 @@ else
 fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
+	check "many files that cannot be opened" many_hang
 	check "a conversion that hangs" hangs_job
 	check "a cache that hangs" hangs_cache
 	check "two files of the same build-id, of which one hangs" same_id_hangs

@@ -137,6 +137,19 @@ unsigned int blocked_patience(unsigned int strikes)
 }
 
 /**
+ * strikes_more - one more hangs
+ * @strikes:	how many there were
+ *
+ * Those that change nothing any more do not count, but for one: each is to be forgotten.
+ *
+ * Return: how many there are.
+ */
+unsigned int strikes_more(unsigned int strikes)
+{
+	return strikes && blocked_patience(strikes - 1) == TICK ? strikes : strikes + 1;
+}
+
+/**
  * blocked_wait - wait for what a process writes
  * @blocked:	the count of that process
  * @fd:		where that can be read

@@ -287,12 +287,18 @@ static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 
 	snprintf(file->message, SFRAME_MESSAGE, "%s",
 		 mapped->slow ? "is on a file system that is too slow" :
+		 mapped->hangs && mapped->max < OPEN_BLOCKED_MAX ?
+		 "is on a file system that does not answer soon" :
 		 mapped->hangs ? "is on a file system that does not answer" :
 		 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ?
 		 "takes too long to be opened" : "breaks libelf");
 	if (mapped->hangs) {
-		mapped->strikes = strikes_left(mapped->strikes, now - mapped->struck) + 1;
+		mapped->strikes = strikes_more(strikes_left(mapped->strikes,
+							    now - mapped->struck));
 		mapped->struck = now;
+		file->patience = mapped->max;
+		/* With more time it may answer. */
+		file->again = mapped->max < OPEN_BLOCKED_MAX;
 	}
 	mapped->hangs = false;
 	file->id = mapping->id;
@@ -345,14 +351,14 @@ static bool mapped_may(const struct mapped *mapped, struct mapped_file *file)
 }
 
 /* What it says of a file, when it knows which that is, and then what it is. */
-static bool mapped_talk(struct mapped *mapped, struct blocked *blocked, unsigned int max,
+static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 			struct mapped_file *file)
 {
 	bool go;
 
 	do {
-		mapped->hangs = !blocked_wait(blocked, mapped->socket, max);
-		mapped->slow = mapped->hangs && blocked->row < max;
+		mapped->hangs = !blocked_wait(blocked, mapped->socket, mapped->max);
+		mapped->slow = mapped->hangs && blocked->row < mapped->max;
 		if (mapped->hangs || receive_file(mapped->socket, file))
 			return false;
 		go = file->asks && !mapped->known(mapped->data, &file->identity);
@@ -363,12 +369,12 @@ static bool mapped_talk(struct mapped *mapped, struct blocked *blocked, unsigned
 
 static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
 {
-	unsigned int max = mapped_patience(mapped);
 	struct blocked blocked;
 	bool answers;
 
+	mapped->max = mapped_patience(mapped);
 	blocked_begin(&blocked, mapped->pid);
-	answers = mapped_talk(mapped, &blocked, max, file);
+	answers = mapped_talk(mapped, &blocked, file);
 	mapped_spend(mapped, blocked.waited);
 	return answers;
 }

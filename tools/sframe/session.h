@@ -180,6 +180,7 @@ void blocked_begin(struct blocked *blocked, pid_t pid);
 void blocked_count(struct blocked *blocked, char state, u64 cpu);
 void blocked_look(struct blocked *blocked);
 unsigned int strikes_left(unsigned int strikes, long since);
+unsigned int strikes_more(unsigned int strikes);
 unsigned int blocked_patience(unsigned int strikes);
 bool blocked_wait(struct blocked *blocked, int fd, unsigned int max);
 
@@ -218,6 +219,7 @@ typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
  * @socket:	to talk to it
  * @hangs:	it does not answer
  * @slow:	that is as it waits again and again
+ * @max:	for how long it may hang, in ms
  * @strikes:	how many did not, of late
  * @struck:	when the last one did not, in ms
  * @budget:	for how long files may wait from now on, all together, in ms
@@ -229,6 +231,7 @@ struct mapped {
 	int		socket;
 	bool		hangs;
 	bool		slow;
+	unsigned int	max;
 	unsigned int	strikes;
 	long		struck;
 	unsigned int	budget;

@@ -163,12 +163,19 @@ static void check_blocked(void)
 
 static void check_patience(void)
 {
+	unsigned int strikes = 0;
+
 	check(blocked_patience(0) == OPEN_BLOCKED_MAX, "who never hung has all the time");
 	check(blocked_patience(2) == OPEN_BLOCKED_MAX / 4, "who hangs again has less");
 	check(blocked_patience(1000) == TICK, "who hangs each time has a tick");
 	check(strikes_left(5, BLOCKED_MAX - 1) == 5, "strikes are not forgotten soon");
 	check(strikes_left(5, 3 * BLOCKED_MAX) == 2, "strikes are forgotten one by one");
 	check(!strikes_left(5, 1000L * BLOCKED_MAX), "no more than there are");
+	for (int i = 0; i < 1000; i++)
+		strikes = strikes_more(strikes);
+	check(blocked_patience(strikes) == TICK, "who has hung 1000 times has a tick");
+	check(blocked_patience(strikes_left(strikes, 10L * BLOCKED_MAX)) == OPEN_BLOCKED_MAX,
+	      "1000 are forgotten as soon as a few");
 }
 
 /* A process that was killed, and ends later. */

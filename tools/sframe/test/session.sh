@@ -628,6 +628,25 @@ same_id_hangs() {
 	return $status
 }
 
+# A file that has hung for less than the whole time is tried again when there is more of it.
+hangs_once() {
+	local status
+	library hangs_once && : > cached && hanging hangs_once && mapping mnt/file mnt/file &&
+		touch map1 && soon test -e mapped1 && : > dead || return 1
+	# What has hung is forgotten after 10 s.
+	timeout 60 "$sframe" run -v -p "$holder" sh -c 'rm dead
+		sleep 11
+		touch map2
+		until grep -q "/file: converted" err; do sleep 0.1; done' 2> err
+	status=$?
+	cat err
+	rm cached
+	kill "$holder" "$server"
+	wait "$holder" "$server" 2> /dev/null
+	umount -l mnt
+	[ $status = 0 ] && grep '/file: is on a file system that does not answer soon' err
+}
+
 # Those that have no section make room for one that has.
 crowd() {
 	local nr
@@ -744,6 +763,7 @@ fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
 	check "many files that cannot be opened" many_hang
+	check "a file that hangs once" hangs_once
 	check "a conversion that hangs" hangs_job
 	check "a cache that hangs" hangs_cache
 	check "two files of the same build-id, of which one hangs" same_id_hangs

@@ -123,6 +123,13 @@ static int receive_file(int socket, struct mapped_file *file)
 	if (message.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(&control.header), sizeof(int));
 	file->fd = fd;
+	/* It was opened, but there is no descriptor here for it. */
+	if (fd < 0 && (message.msg_flags & MSG_CTRUNC)) {
+		snprintf(file->message, SFRAME_MESSAGE,
+			 "is not looked at, as too many files are open");
+		file->error = -EMFILE;
+		file->again = true;
+	}
 	return 0;
 }
 
@@ -411,6 +418,8 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 	    (mapped_start(mapped) ||
 	     send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0)) {
 		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
+		file->error = -EAGAIN;
+		file->again = true;
 		return -1;
 	}
 	if (!mapped_answer(mapped, file))

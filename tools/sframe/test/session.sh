@@ -661,6 +661,34 @@ crowd() {
 		[ "$(grep -c 'more than' err)" = 1 ]
 }
 
+# More files that wait to be converted than may be open: each is tried in the end.
+few_open() {
+	local nr status
+	rm -rf .debug few_open mapped
+	mkdir few_open || return 1
+	for nr in $(seq 60); do
+		library "few_$nr" && mv "few_$nr" few_open/ || return 1
+	done
+	python3 -c 'import mmap, os, time
+code = []
+for nr in range(1, 61):
+    file = os.open("few_open/few_%d" % nr, os.O_RDONLY)
+    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
+    os.close(file)
+open("mapped", "w").close()
+time.sleep(100000)' & holder=$!
+	soon test -e mapped || return 1
+	(ulimit -n 50; timeout 100 "$sframe" run -v -p "$holder" sh -c '
+		until [ "$(grep -cE "few_open/.*: (converted|cannot be conv)" err)" = 60 ]; do
+			sleep 0.1
+		done' 2> err)
+	status=$?
+	kill "$holder"
+	grep -v ': converted' err
+	[ $status = 0 ] && ! grep 'few_open/.*: is not there any more' err && grep 'few_open/.*: is not looked at, as too many files are open' err
+}
+
 # More files than a session knows: it says so, once, and those before have sections.
 many_files() {
 	local pid lines
@@ -749,6 +777,7 @@ check "what is mapped during the end" end_bound
 check "hostile files" hostile_files
 check "many files" many_files
 check "many files that have no section" crowd
+check "many files that wait" few_open
 check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ]; then

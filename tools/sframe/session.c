@@ -140,7 +140,7 @@ static void session_stuck(struct session *session)
 {
 	if (!session->stuck)
 		session_say(session,
-			    "%u processes wait for file systems that do not answer, and no more files are opened",
+			    "%u processes hang, and no more files are opened",
 			    STUCK_MAX);
 	session->stuck = true;
 }

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """A file system that does not answer: hang.py DIRECTORY FILE [FROM TO [DELAY]]
 
-It has FILE under all names that begin with "file". What reads bytes FROM to TO of that waits forever, or with
-DELAY has one byte after so many seconds. All waits forever once there is a file "dead" in the
-current directory, and with a file "cached" there what was read stays in memory. FUSE is in the
-kernel, so whoever waits is in a system call, as with NFS. There is a file "ready" when it is
-mounted.
+It has FILE under all names that begin with "file". What reads bytes FROM to TO of that waits
+forever, or with DELAY has one byte after so many seconds. All waits forever once there is a file
+"dead" in the current directory, and with a file "cached" there what was read stays in memory. FUSE
+is in the kernel, so whoever waits is in a system call, as with NFS. There is a file "ready" when
+it is mounted.
 """
 import ctypes
 import os

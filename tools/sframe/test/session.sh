@@ -262,6 +262,7 @@ session_of() {
 
 # many_waiting SENTENCE COMMAND...: it comes soon; then this is done, and soon nobody waits, and
 # what was not looked at is
+# shellcheck disable=SC2016	# for later
 many_waiting() {
 	local sentence=$1
 	shift
@@ -289,7 +290,7 @@ time.sleep(100000)' & holder=$!
 	"$sframe" run -v -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) | wc -l > ran
 		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
 	soon test -s ran && session_of $pid &&
-		many_waiting "^sframe: 8 processes wait for file systems" kill -9 "$server"
+		many_waiting "^sframe: 8 processes hang" kill -9 "$server"
 	status=$?
 	touch go
 	kill "$holder" "$server" 2> /dev/null
@@ -300,7 +301,7 @@ time.sleep(100000)' & holder=$!
 	# Those that the start had no time for are looked at later.
 	[ $status = 0 ] && [ "$(cat ran)" -lt 8 ] &&
 		grep '/mnt/file.*: is not looked at, as others take too much time' err &&
-		[ "$(grep -c 'processes wait' err)" = 1 ] && grep '/libc[^ ]*: converted' err
+		[ "$(grep -c 'processes hang' err)" = 1 ] && grep '/libc[^ ]*: converted' err
 }
 
 # A file that can be opened, but not be read where it counts: a conversion hangs.
@@ -679,6 +680,7 @@ for nr in range(1, 61):
 open("mapped", "w").close()
 time.sleep(100000)' & holder=$!
 	soon test -e mapped || return 1
+	# shellcheck disable=SC2016	# for the inner shell
 	(ulimit -n 50; timeout 100 "$sframe" run -v -p "$holder" sh -c '
 		until [ "$(grep -cE "few_open/.*: (converted|cannot be conv)" err)" = 60 ]; do
 			sleep 0.1
@@ -686,7 +688,8 @@ time.sleep(100000)' & holder=$!
 	status=$?
 	kill "$holder"
 	grep -v ': converted' err
-	[ $status = 0 ] && ! grep 'few_open/.*: is not there any more' err && grep 'few_open/.*: is not looked at, as too many files are open' err
+	[ $status = 0 ] && ! grep 'few_open/.*: is not there any more' err &&
+		grep 'few_open/.*: is not looked at, as too many files are open' err
 }
 
 # More files than a session knows: it says so, once, and those before have sections.

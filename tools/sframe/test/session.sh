@@ -322,6 +322,7 @@ hangs_job() {
 
 # A file that is opened, but slowly: something goes on all the time.
 slow_open() {
+	local sframe=$bin/standin-slow
 	rm -rf .debug ran
 	library slow_open && hanging slow_open 64 100000 0.05 && mapped mnt/file || return 1
 	served -p "$holder" touch ran && [ -e ran ] &&

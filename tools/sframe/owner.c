@@ -52,8 +52,9 @@ static bool mount_parse(struct mount *mount, const char *line)
 	unsigned int major, minor;
 	int options = 0;
 
-	if (sscanf(line, "%d %*d %u:%u %*s %*s %n", &mount->id, &major, &minor, &options) != 3 ||
-	    !options)
+	/* Names may have any white space but that between them. */
+	if (sscanf(line, "%d %*d %u:%u %*[^ ] %*[^ ] %n", &mount->id, &major, &minor,
+		   &options) != 3 || !options)
 		return false;
 	mount->dev = makedev(major, minor);
 	mount->nosuid = memmem(line + options, strcspn(line + options, " "), "nosuid", 6);

@@ -250,7 +250,7 @@ static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) 
 		      bool cpu_wide, bool inherit)
 {
 	struct tally tally;
-	int status, go[2];
+	int status, go[2], cpu;
 	pid_t child;
 	char c = 'y';
 
@@ -259,6 +259,9 @@ static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) 
 	ASSERT_EQ(0, pipe(go));
 	child = fork();
 	if (!child) {
+		/* If it moves on the way, the events of both CPUs get the record. */
+		if (cpu_wide && (first_cpus(&cpu, 1) != 1 || pin_to(cpu)))
+			_exit(1);
 		if (read(go[0], &c, 1) != 1)
 			_exit(1);
 		if (inherit) {

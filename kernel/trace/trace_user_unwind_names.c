@@ -94,28 +94,38 @@ static bool user_unwind_is_same(const struct user_unwind_named *a,
 	       a->generation == b->generation && a->start == b->start;
 }
 
+/* The place of a file in its set: its own, or else that of the oldest. */
+static struct user_unwind_named *user_unwind_place(struct user_unwind_named *set,
+						   const struct user_unwind_named *file)
+{
+	struct user_unwind_named *oldest = set;
+
+	for (unsigned int i = 0; i < USER_UNWIND_WAYS; i++) {
+		if (user_unwind_is_same(&set[i], file))
+			return &set[i];
+		if (time_before(set[i].when, oldest->when))
+			oldest = &set[i];
+	}
+	return oldest;
+}
+
 /* Shall a file be named now? Then it counts as named. */
 static bool user_unwind_is_news(struct user_unwind_names *names,
 				const struct user_unwind_named *file)
 {
 	const u32 set = hash_64(file->inode ^ file->dev, ilog2(USER_UNWIND_SETS));
-	struct user_unwind_named *named = names->named[set];
-	struct user_unwind_named *oldest = named;
+	struct user_unwind_named *named;
+	bool news = false;
 
-	guard(raw_spinlock)(&names->lock);
-
-	for (unsigned int i = 0; i < USER_UNWIND_WAYS; i++) {
-		if (user_unwind_is_same(&named[i], file)) {
-			if (time_before(file->when, named[i].when + HZ))
-				return false;
-			oldest = &named[i];
-			break;
-		}
-		if (time_before(named[i].when, oldest->when))
-			oldest = &named[i];
+	/* Sparse does not see where a guard of the whole function ends. */
+	scoped_guard(raw_spinlock, &names->lock) {
+		named = user_unwind_place(names->named[set], file);
+		news = !user_unwind_is_same(named, file) ||
+		       !time_before(file->when, named->when + HZ);
+		if (news)
+			*named = *file;
 	}
-	*oldest = *file;
-	return true;
+	return news;
 }
 
 /* In @buf, of USER_UNWIND_PATH. */

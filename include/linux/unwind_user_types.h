@@ -218,6 +218,7 @@ struct unwind_text_frame {
  * @data:	others that words on the stack point to, and gaps between mappings
  * @look:	what the code at an ip said: unwind_text_key(), and in the last digits &enum
  *		unwind_user_says; the latest of each pair is the first
+ * @caller:	a return address at the top of a stack, where a call ends
  * @no_caller:	code that a frame down the stack returns to, where no call ends
  * @frames_used: which of @frames have a key
  * @frames:	what tables said; the latest of each pair is the first
@@ -229,6 +230,7 @@ struct unwind_text {
 	struct unwind_text_code		code[UNWIND_TEXT_CODES];
 	struct unwind_text_range	data[UNWIND_TEXT_RANGES];
 	u64				look[UNWIND_TEXT_LOOKS][2];
+	unsigned long			caller;
 	unsigned long			no_caller;
 #ifdef CONFIG_UNWIND_USER_SFRAME
 	u64				frames_used;

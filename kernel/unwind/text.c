@@ -71,8 +71,7 @@ enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 	}
 
 	/* Code that cannot be read says nothing, but perhaps not for good. */
-	if (look && says != UNWIND_SAYS_NO_CODE && !pagefault_disabled() &&
-	    unwind_text_in(&state->code->range, state->ip) && !state->code->rewritable) {
+	if (look && says != UNWIND_SAYS_NO_CODE && unwind_text_may_remember(state, state->ip)) {
 		u64 key = unwind_text_key(state);
 
 		if ((look[0] ^ key) > UNWIND_TEXT_SAYS)

@@ -11,6 +11,7 @@
 #include <linux/log2.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 #include <linux/unwind_user_types.h>
 #include <linux/uprobes.h>
 
@@ -28,6 +29,17 @@ static __always_inline bool unwind_text(struct unwind_user_state *state,
 {
 	return likely(unwind_text_in(&state->code->range, addr)) ||
 	       unwind_text_lookup(state, addr);
+}
+
+/*
+ * May be remembered what the code at @addr says, after unwind_text() found it? Not where
+ * it could not be read in earnest, nor where a program may rewrite it.
+ */
+static __always_inline bool
+unwind_text_may_remember(const struct unwind_user_state *state, unsigned long addr)
+{
+	return state->text && !pagefault_disabled() &&
+	       unwind_text_in(&state->code->range, addr) && !state->code->rewritable;
 }
 
 /* Can @addr be an address at all? What is on a stack is a small number as often as not. */

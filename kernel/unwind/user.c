@@ -199,6 +199,24 @@ unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsig
 }
 
 /*
+ * Does a call end at this address of code? Samples of one loop have the same caller at
+ * the top again and again: the latest one is remembered.
+ */
+static __always_inline bool unwind_user_after_call(struct unwind_user_state *state,
+						   unsigned long ra)
+{
+	struct unwind_text *text = state->text;
+	bool called = text && ra == text->caller;
+
+	if (likely(called))
+		return true;
+	called = arch_unwind_user_after_call(ra) > 0;
+	if (called && unwind_text_may_remember(state, ra))
+		text->caller = ra;
+	return called;
+}
+
+/*
  * Read what may be a return address: after a call, where a signal handler returns
  * to, or where a return probe put its trampoline. Returns 0 when it is none; sets the
  * step that follows.
@@ -215,7 +233,7 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 		return ra;
 	if (!unwind_text(state, ra))
 		return 0;
-	if (arch_unwind_user_after_call(ra) > 0) {
+	if (unwind_user_after_call(state, ra)) {
 		state->step = UNWIND_STEP_FP;
 		return ra;
 	}
@@ -253,7 +271,7 @@ static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned lon
 /*
  * What a frame down the stack returns to; 0 if that is no address after a call. Libraries
  * use the frame pointer for something else, and then each walk may end at the same word:
- * what is none is remembered, by the rules of unwind_text_look_at().
+ * what is none is remembered.
  */
 static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 					       unsigned long addr)
@@ -270,8 +288,7 @@ static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 		return 0;
 
 	called = arch_unwind_user_after_call(ra);
-	if (!called && text && !pagefault_disabled() && unwind_text_in(&state->code->range, ra) &&
-	    !state->code->rewritable)
+	if (!called && unwind_text_may_remember(state, ra))
 		text->no_caller = ra;
 	return called > 0 ? ra : 0;
 }

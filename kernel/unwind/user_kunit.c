@@ -7,6 +7,8 @@
  * is that every one of them ends in a shorter trace.
  */
 #include <kunit/test.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
@@ -387,6 +389,76 @@ static void walk_text_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 3);
 }
 
+/* Write where user mode cannot, as a debugger does. */
+static void walk_poke(struct kunit *test, unsigned long addr, const void *what, size_t size)
+{
+	struct page *page;
+
+	KUNIT_ASSERT_EQ(test, 1, pin_user_pages_unlocked(addr & PAGE_MASK, 1, &page,
+							 FOLL_WRITE | FOLL_FORCE));
+	memcpy_to_page(page, offset_in_page(addr), what, size);
+	unpin_user_page(page);
+}
+
+/*
+ * A caller at the top is remembered, and so its code is looked at once; but not where that
+ * may change or could not be read.
+ */
+static void walk_caller_test(struct kunit *test)
+{
+	const u8 call[] = { 0xe8, 0, 0, 0, 0 }, push = 0x55;
+	unsigned long base = walk_map(test, 0), entry, code, was = 0;
+	struct unwind_user_state state, start;
+	struct unwind_text *text;
+
+	text = kunit_kzalloc(test, sizeof(*text), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	code = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_FALSE(test, !code || IS_ERR_VALUE(code));
+	walk_poke(test, code, &push, sizeof(push));
+	walk_poke(test, code + 64 - sizeof(call), call, sizeof(call));
+	walk_poke(test, code + 128 - sizeof(call), call, sizeof(call));
+	walk_poke(test, base + CALLER(1) - sizeof(call), call, sizeof(call));
+	start = (struct unwind_user_state) {
+		.ip = code, .sp = base, .ws = 8, .step = UNWIND_STEP_CODE,
+		.code = &text->code[0], .text = text, .syscall = -1,
+	};
+
+	struct {
+		unsigned long	ra;
+		bool		no_faults;
+		bool		found;
+		bool		remembered;
+	} cases[] = {
+		{ .ra = base + CALLER(1), .found = true },
+		{ .ra = code + 32 },
+		{ .ra = code + 64, .found = true, .no_faults = true },
+		{ .ra = code + 64, .found = true, .remembered = true },
+		{ .ra = code + 128, .found = true, .remembered = true },
+		{ .ra = code + 32 },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
+		walk_write(test, base, cases[i].ra, 8);
+		state = start;
+		if (cases[i].no_faults)
+			pagefault_disable();
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].found, unwind_user_walk(&state, &entry, 1),
+				    "case %d", i);
+		if (cases[i].no_faults)
+			pagefault_enable();
+		if (cases[i].remembered)
+			was = cases[i].ra;
+		KUNIT_EXPECT_EQ_MSG(test, was, text->caller, "case %d", i);
+	}
+
+	text->caller = code + 32;
+	state = start;
+	KUNIT_EXPECT_EQ(test, 1, unwind_user_walk(&state, &entry, 1));
+	KUNIT_EXPECT_EQ(test, code + 32, entry);
+}
+
 /*
  * Where a frame down the stack leads to no caller, that is remembered, and so it is looked
  * at once; but not of code that may change or could not be read.
@@ -505,6 +577,7 @@ static struct kunit_case unwind_user_cases[] = {
 	KUNIT_CASE(walk_resume_test),
 	KUNIT_CASE(walk_fault_test),
 	KUNIT_CASE(walk_text_test),
+	KUNIT_CASE(walk_caller_test),
 	KUNIT_CASE(walk_switch_test),
 #ifdef CONFIG_X86_64
 	KUNIT_CASE(start_test),

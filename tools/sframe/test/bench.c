@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench FILE...: what converting costs, and what libdw alone costs that has to say all
- * rows for it, in the same process, one after the other, the best of some rounds each.
+ * bench [-r ROUNDS] FILE...: what converting costs, and what libdw alone costs that has to
+ * say all rows for it, in the same process, one after the other, the best of 7 rounds each.
  *
  * Instructions in user space are what is counted, where there is a counter, and CPU time.
  */
@@ -14,8 +14,6 @@
 #include <unistd.h>
 
 #include "internal.h"
-
-#define ROUNDS	7
 
 /**
  * struct cost - of something
@@ -30,6 +28,7 @@ struct cost {
 };
 
 static int counter = -1;
+static unsigned int rounds = 7;
 
 static void open_counter(void)
 {
@@ -152,7 +151,7 @@ static int bench(const char *name)
 
 	if (list_functions(name, &list))
 		return 1;
-	for (unsigned int i = 0; i < ROUNDS; i++) {
+	for (unsigned int i = 0; i < rounds; i++) {
 		if (cost_libdw(name, &list, &libdw) || cost_convert(name, &convert))
 			return 1;
 	}
@@ -171,8 +170,10 @@ int main(int argc, char **argv)
 {
 	int ret = 0;
 
+	if (getopt(argc, argv, "r:") == 'r')
+		rounds = atoi(optarg);
 	open_counter();
-	for (int i = 1; i < argc; i++)
+	for (int i = optind; i < argc; i++)
 		ret |= bench(argv[i]);
 	return ret;
 }

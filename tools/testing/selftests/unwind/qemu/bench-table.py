@@ -33,6 +33,9 @@ WARM, COLD, LOAD, MEMORY = 3, 800, 2000000, 1.15
 # nothing: how many in 100 are not.
 START, STOCK, BYTES, INCOMPLETE = 30000000, 3, 130, 1
 STOCK_WAYS = WAYS[:3]
+# To convert, times what libdw alone takes to say all rows.
+CONVERT = 3
+CONVERTED = re.compile(r"(\S+): libdw alone ([\d.]+) ms for (\d+) rows; convert ([\d.]+) ms")
 # A load, a test and a branch that is not taken.
 IDLE = 3
 
@@ -397,6 +400,19 @@ def stock(bench, limits):
                    minus(costs["deferred"], costs["dwarf,8192"]), 0)
 
 
+def converter(bench, limits):
+    """What it costs to convert files that others have made."""
+    with open(os.path.join(bench.out, "convert"), encoding="ascii") as file:
+        found = [m.groups() for m in map(CONVERTED.match, file) if m]
+    print(f"{'':48}" + "".join(f"{head:>17}" for head in ("rows", "libdw alone", "convert")))
+    for name, libdw, rows, ours in found:
+        row(os.path.basename(name), "",
+            [f"{int(rows):,}", f"{float(libdw):,.2f}", f"{float(ours):,.2f}"])
+        limits.at_most(f"{os.path.basename(name)}: converting, times libdw alone",
+                       [float(ours) / float(libdw)], CONVERT)
+    limits.none("files that were not converted", 2 - len(found))
+
+
 def idle(bench, limits):
     """What a system call costs when nobody profiles."""
     base, series = ([ns / CALLS for ns in bench.times[("getppid", 5, way)]]
@@ -433,6 +449,9 @@ def main(out):
     print("programs of a distribution, per sample:")
     print(f"{'':48}" + "".join(f"{way:>17}" for way in STOCK_WAYS))
     stock(bench, limits)
+    print()
+    print("the converter, millions of instructions:")
+    converter(bench, limits)
     print()
     print("getppid() when nobody profiles, instructions a round trip:")
     idle(bench, limits)

@@ -66,6 +66,8 @@ mkdir "$out/selftest"
 make -s -C "$LINUX/tools/testing/selftests/unwind" OUTPUT="$out/selftest" \
 	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/user_regs" \
 	"$out/selftest/exec_loop" > "$out/log.selftest"
+mkdir "$out/sframe"
+make -s -C "$LINUX/tools/sframe" OUTPUT="$out/sframe/" "$out/sframe/bench"
 echo "bench: registers of samples in NMI"
 shoot base "$base"
 shoot series "$kernel"

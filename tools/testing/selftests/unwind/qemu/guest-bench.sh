@@ -6,7 +6,8 @@
 # round, nanoseconds, samples), "loads" (round, SFrame sections read in it), and what
 # the kernel says of itself, "stats" and "sframe". Of programs as a distribution has them:
 # "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
-# way, round, nanoseconds), and the recordings of these.
+# way, round, nanoseconds), and the recordings of these; "convert" is what the converter's
+# own bench says.
 #
 #   guest-bench.sh base|all DIRECTORY ROUNDS
 set -u
@@ -19,6 +20,7 @@ what=$1
 load=$2/bench-load
 chain=$2/bench-chain
 bpf=$2/bench-bpf
+sframe=$2/sframe/bench
 rounds=$3
 period=200000
 spread=
@@ -208,6 +210,14 @@ sections() {
 	find "$HOME/.debug/.sframe" -type f | wc -l
 }
 
+# convert: sections of a C library and of a compiler are made
+convert() {
+	local files=()
+	files=("$(ldd "$(type -P bash)" | awk '$1 == "libc.so.6" { print $3 }')"
+		"$(gcc -print-prog-name=cc1)")
+	"$sframe" -r "$rounds" "${files[@]}" > /out/convert || die "$sframe failed"
+}
+
 # others ROUND: programs as distributions have them: what perf record does for them before
 # and after, and recordings of fixed work
 others() {
@@ -329,4 +339,6 @@ for way in fp deferred dwarf,8192 dwarf,8192,defer; do
 done
 echo "bench: programs of a distribution"
 others_all
+echo "bench: the converter"
+convert
 cp /sys/kernel/debug/unwind/stats /out/

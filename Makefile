@@ -132,7 +132,7 @@ test: tree
 # $(call CHECK,TIER,KERNELS,WHAT); it becomes the script, to which make passes signals on.
 CHECK = for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; \
 		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done; \
-	exec env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
+	exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 		LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(VM)/check.sh $(1) $(2) $(3)
 
 demo: kernel perf
@@ -162,6 +162,7 @@ override CMD := $(value CMD)
 export CMD
 export OUT
 
+run: export TIMEOUT := $(or $(TIMEOUT),120)
 run: kernel perf
 	@$(VM)/vm.sh run $(KDIR) "$$CMD"
 

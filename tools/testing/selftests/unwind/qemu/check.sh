@@ -14,7 +14,7 @@
 #
 # Environment: BUILD (the build directory), LINUX, PERF_BIN, LINT (a command for quick
 # checks of the source, as TAP), MINUTES, and UNWIND_SEED, with which storm and fuzzers do
-# again what they did.
+# again what they did; each check draws one.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,12 +32,13 @@ guest() {
 	shift 2
 	[ "$kernel" != debug ] || leak=1
 	[ "$kernel" = plain ] || { limit=2400 memory=2G; }
+	# One program that hangs is named, and does not take the others with it.
+	vars="UNWIND_TIMEOUT=$((limit / 2 + 60 * ${MINUTES:-0})) UNWIND_SEED=$UNWIND_SEED"
 	limit=$((limit + 60 * ${MINUTES:-0}))
-	vars="UNWIND_TIMEOUT=$limit ${UNWIND_SEED:+UNWIND_SEED=$UNWIND_SEED}"
 	vars+=" ${duration:+UNWIND_SECONDS=$duration} ${full:+UNWIND_FULL=$full}"
 	vars+=" ${nmi:+UNWIND_STORM_NMI=$nmi} ${only:+UNWIND_FTRACE=$only}"
-	MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$kind TIMEOUT=$limit GUEST_PATH=$PERF_BIN \
-		setpriv --pdeathsig TERM "$here/vm.sh" run "$BUILD/kernel-$kernel" \
+	export MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$kind TIMEOUT=$limit
+	GUEST_PATH=$PERF_BIN alone $((limit + 120)) "$here/vm.sh" run "$BUILD/kernel-$kernel" \
 		"$vars sh $here/guest-check.sh ${kind%%-*} $*"
 }
 
@@ -46,16 +47,17 @@ vm() {
 	part "$1-$2" "${with[@]}" guest "$@"
 }
 
-# host KIND COMMAND...: queue a part that runs here; what it starts ends with it
+# host KIND COMMAND...: queue a part that runs here
 host() {
-	part "host-$1" "${with[@]}" setpriv --pdeathsig TERM "${@:2}"
+	part "host-$1" "${with[@]}" alone $((2400 + 60 * ${MINUTES:-0})) "${@:2}"
 }
 
 # build WHAT DIRECTORY ARGUMENT...: quietly; say what failed
 build() {
 	local log=$dir/$1.log
 	echo "check: building $1 (log: $log)"
-	make -s -C "$LINUX/tools/$2" "${@:3}" > "$log" 2>&1 < /dev/null && return
+	setpriv --pdeathsig TERM make -s -C "$LINUX/tools/$2" "${@:3}" > "$log" 2>&1 \
+		< /dev/null 8>&- && return
 	tail -n 20 "$log"
 	broken "host-$1" "it did not build, see $log"
 	return 1
@@ -208,6 +210,9 @@ gate() {
 			kselftest-sframe kselftest-faults kselftest-intel corpus sframe-corpus \
 			harness-quick kunit
 		;;
+	*)
+		broken "$1" "the gate has nothing for this kernel, make check-long may have"
+		;;
 	esac
 }
 
@@ -277,7 +282,8 @@ one() {
 	sframe) build_stackprof "$kernel" && build_tool sframe all test || return ;;
 	convert | record) build_tool sframe all test || return ;;
 	esac
-	queue "$kernel" "$what" && return
+	queue "$kernel" "$what"
+	[ $? = 2 ] || return
 	echo "check: there is no '$what'. PROGRAM or PROGRAM.TEST, with one of these programs:"
 	sed 's/^unwind://' "$install/kselftest-list.txt" | fmt -w 90 | sed 's/^/  /'
 	echo "kunit or kunit.SUITE; or one of these parts:"
@@ -297,8 +303,12 @@ main() {
 		echo "check: the disk of $dir has $free MB free, tests need 1000 MB" >&2
 		return 1
 	fi
+	rm -rf "$dir"/*.first
+	export UNWIND_SEED=${UNWIND_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 	if [ "$tier" = test ]; then
-		one "$@" || return
+		once=1
+		one "$@"
+		[ $? != 2 ] || return 2
 		run_parts
 		summary
 		return

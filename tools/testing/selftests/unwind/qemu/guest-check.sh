@@ -37,7 +37,8 @@ kselftest)
 	for name; do
 		nr=$((nr + 1))
 		# Not that of the program before, if this one takes its shell with it.
-		rm -f "$status_file" "$status_file.none"
+		rm -f "$status_file" "$status_file.none" "$status_file.plan"
+		echo "# $name: starts"
 		read -r begin _ < /proc/uptime
 		run_test "$name" | while IFS= read -r line; do
 			printf '# %s\n' "$line"
@@ -47,11 +48,15 @@ kselftest)
 				echo "# there is no such test; there are:"
 				"./${name%%.*}" -l 2>&1 | sed 's/^/# /'
 				;;
+			1..[1-9]*)
+				: > "$status_file.plan"
+				;;
 			esac
 		done
 		read -r end _ < /proc/uptime
 		echo "# $name: $((${end%.*} - ${begin%.*})) s"
 		status=$(cat "$status_file")
+		[ "$status" != 0 ] || [ -e "$status_file.plan" ] || status="0 without a plan"
 		[ ! -e "$status_file.none" ] || status=none
 		case $status in
 		0) echo "ok $nr selftests: unwind: $name" ;;
@@ -82,7 +87,10 @@ go)
 perf)
 	grep -v '^#' "$2" | while IFS= read -r name; do
 		perf test -v "$name" > /tmp/perf-test 2>&1 < /dev/null
+		status=$?
 		cat /tmp/perf-test
+		[ "$status" -lt 126 ] ||
+			echo "  0: perf test '$name' ended with status $status : FAILED!"
 		grep -qE ': (Ok|FAILED!|Skip)' /tmp/perf-test ||
 			echo "  0: no perf test matches '$name' : FAILED!"
 		case $2 in

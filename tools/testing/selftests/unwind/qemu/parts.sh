@@ -4,13 +4,15 @@
 # script that sets dir, where the logs go, and here, where this file is.
 #
 #   part NAME COMMAND...	queues a part; NAME is KERNEL-KIND
+#   alone LIMIT COMMAND...	what a part does last: COMMAND, for LIMIT seconds at most
 #   run_parts			runs what is queued, and prints what fails
 #   broken PART REASON		a part that could not run is one failure
 #   summary			the table and the last line; fails if anything did
 #
 # A part that fails without a splat is run once more, alone, as is one that the emulator
-# took down. What passes then has passed, and is listed as unsteady. A splat, a leak, a
-# lockup and a guest that just goes away are failures at once.
+# took down, unless once is set. What passes then has passed, and is listed as unsteady. A
+# splat, a leak, a lockup and a guest that just goes away are failures at once. Storms and
+# fuzzers do the same in both runs, as UNWIND_SEED is the same.
 
 declare -A job=() seconds=() running=()
 declare -a queued=() suspects=() unsteady=()
@@ -28,6 +30,13 @@ part() {
 	job[$name]=$(printf '%q ' "$@")
 }
 
+# alone LIMIT COMMAND...: instead of the shell of a part. It ends with the check, however
+# that ends, and what it has started ends with it.
+# shellcheck disable=SC2317	# called by a part
+alone() {
+	exec setpriv --pdeathsig TERM timeout -k 30 "$@"
+}
+
 # With a time: how far the check is.
 tell() {
 	printf 'check: %2d:%02d [%2d/%d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) \
@@ -39,7 +48,7 @@ start() {
 	local log=$dir/$1
 	rm -rf "${log:?}"
 	mkdir -p "$log"
-	eval "${job[$1]}" > "$log/output" 2> "$log/errors" < /dev/null &
+	eval "${job[$1]}" > "$log/output" 2> "$log/errors" < /dev/null 8>&- &
 	running[$!]=$1
 	seconds[$1]=$SECONDS
 }
@@ -73,11 +82,30 @@ failures() {
 	grep '^SKIPPED' "$1/count" | grep -vEf "$here/expected-skips"
 }
 
+# names LOG: of the tests that failed in a part that was counted
+names() {
+	failures "$1" | sed -nE 's/^(FAILED|SKIPPED) [^:]*: //p' | sort -u
+}
+
 # may_repeat STATUS: whether this is no splat, leak, lockup or sudden end
 may_repeat() {
+	[ -z "${once-}" ] || return 1
 	case $1 in
 	120 | 121 | 123 | 124) return 1 ;;
 	esac
+}
+
+# during NAME: what a part was doing when it ended, and how to do that again
+during() {
+	awk -v kernel="${1%%-*}" '
+		/^# [a-z0-9_.]+: starts$/ { program = substr($2, 1, length($2) - 1); test = "" }
+		/^# # +RUN / { test = "." $4 }
+		END {
+			if (program != "")
+				print "    in " program test
+			if (program != "")
+				print "    again: make test T=" program test " KERNEL=" kernel
+		}' "$dir/$1/output"
 }
 
 # settle NAME STATUS: add a part up, print its failures; the last word on it
@@ -86,14 +114,17 @@ settle() {
 	count "$1"
 	if [ "$2" -ge 120 ]; then
 		why=$(sed -n 's/^vm: //p' "$dir/$1/errors" | head -n 1)
+		[ "$2" != 124 ] || why=${why:-it took too long}
 		why=${why:-it ended with status $2}
 	elif [ "$2" != 0 ] && [ "$f" = 0 ]; then
 		why="no test failed, but the part ended with status $2"
+	elif [ ! -s "$dir/$1/count" ]; then
+		why="its results could not be counted"
 	fi
 	failures "$dir/$1"
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	table+=$(printf '%-24s %6d %6d %7d %6d s' "$1" "$p" "$f" "$s" "${seconds[$1]}")$'\n'
-	[ -z "$why" ] || { cat "$dir/$1/errors"; broken "$1" "$why"; }
+	[ -z "$why" ] || { cat "$dir/$1/errors"; broken "$1" "$why"; during "$1"; }
 }
 
 # ended NAME STATUS: settle it, or keep it for a second run
@@ -114,21 +145,23 @@ ended() {
 	fi
 }
 
-# again NAME: run it alone; what failed the first time is unsteady if it passes now
+# again NAME: run it alone; what failed the first time is unsteady if it does not now
 again() {
-	local name=$1 status first=$dir/$1.first p f s
+	local name=$1 status first=$dir/$1.first p f s line
 	tell "$1 failed and is run once more, alone"
 	rm -rf "$first"
 	mv "$dir/$1" "$first"
+	sed -i "s#$dir/$1/#$first/#" "$first/count"
+	failures "$first" | sed 's/^/first run: /'
 	start "$1"
 	wait_one
 	count "$name"
-	if [ "$f" = 0 ] && [ "$status" = 0 ]; then
-		while IFS= read -r line; do
-			unsteady+=("$name $line ($first)")
-		done < <(failures "$first" | sed -nE 's/^(FAILED|SKIPPED) [^:]*: //p' | grep . ||
-			 echo "as a whole")
-	fi
+	# A guest that the kernel or the emulator took down did not come to all of them.
+	while [ "$status" -lt 120 ] && IFS= read -r line; do
+		unsteady+=("$name $line ($first)")
+	done < <(comm -23 <(names "$first") <(names "$dir/$name"))
+	[ "$f$status" != 00 ] || names "$first" | grep -q . ||
+		unsteady+=("$name as a whole ($first)")
 	settle "$name" "$status"
 }
 
@@ -173,6 +206,12 @@ summary() {
 	printf '%-24s %6s %6s %7s\n%s\n' part passed failed skipped "$table"
 	[ "${#unsteady[@]}" = 0 ] || printf 'unsteady: %s\n' "${unsteady[@]}"
 	[ "$skipped" = 0 ] || echo "$skipped skipped"
+	if [ "$passed$failed" = 00 ]; then
+		echo "FAILED: no test was run"
+		failed=1
+	fi
+	[ "$failed" = 0 ] || [ -z "${UNWIND_SEED-}" ] ||
+		echo "UNWIND_SEED=$UNWIND_SEED repeats what storms and fuzzers did"
 	echo "$passed passed, $failed failed"
 	[ "$failed" = 0 ]
 }

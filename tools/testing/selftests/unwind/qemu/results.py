@@ -36,7 +36,9 @@ class Failure:
     def again(self, part):
         """The command that runs the test again."""
         kernel, _, kind = part.partition("-")
-        if kind.startswith("kselftest") and self.program:
+        if kind == "kselftest-intel":
+            what = kind
+        elif kind.startswith("kselftest") and self.program:
             test = self.name.split(" ")[0]
             what = self.program + ("." + test if "." in test else "")
         elif kind == "kunit" and self.program:

@@ -64,10 +64,11 @@ printf '#!/bin/sh\necho 1..1\necho ok 1 good\n' > "$tmp/tests/unwind/good"
 printf '#!/bin/sh\nexit 1\n' > "$tmp/tests/unwind/bad"
 printf '#!/bin/sh\nexit 4\n' > "$tmp/tests/unwind/skip"
 printf '#!/bin/sh\nkill -9 $$\n' > "$tmp/tests/unwind/killed"
+printf '#!/bin/sh\n' > "$tmp/tests/unwind/silent"
 chmod +x "$tmp/tests/unwind/"*
 TMPDIR=$tmp sh "$here/guest-check.sh" kselftest "$tmp/tests" good bad skip killed missing \
-	> "$tmp/programs" 2> /dev/null
-count "1 3 1" "programs that fail, skip, are killed or missing" < "$tmp/programs"
+	silent > "$tmp/programs" 2> /dev/null
+count "1 4 1" "programs that fail, skip, are killed, missing or test nothing" < "$tmp/programs"
 count "2 0 1" "KTAP of the kernel, leaves only" <<END
 [    1.1] KTAP version 1
 [    1.1] 1..1
@@ -143,14 +144,17 @@ count "1 1 1" "perf test" <<END
  12: Three: Skip (no hardware)
 END
 
-# A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its only test passes
-# if the status is 0.
+# A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its test passes if
+# the status is 0; with 8 another one fails in its place, and with 9 there is none.
 cat > "$tmp/stub" <<'END'
 #!/bin/sh
 echo >> "$0.$1"
+echo "$UNWIND_SEED" >> "$0.seed"
 [ "$(wc -l < "$0.$1")" = 1 ] || shift
-[ "$2" = 0 ] || printf 'not '
+[ "$2" != 9 ] || { echo "# program: starts"; echo "# #  RUN  a.b ..."; exit 120; }
+case $2 in 0 | 8) ;; *) printf 'not ' ;; esac
 echo "ok 1 test"
+[ "$2" != 8 ] || echo "not ok 2 other"
 exit "$2"
 END
 chmod +x "$tmp/stub"
@@ -173,6 +177,11 @@ check "2 0 passed, 1 failed" "one that fails twice has failed" 1 1
 check "2 1 passed, 0 failed" "one that fails once is run again" 1 0
 expect 0 "parts: and is listed as unsteady" \
 	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
+expect 0 "parts: with what failed, and where that is" \
+	grep -qx "first run:     log: $tmp/check/plain-stub.first/output:1" "$tmp/checked"
+check "2 1 passed, 1 failed" "another one that fails then does not hide it" 1 8
+expect 0 "parts: it is listed as well" \
+	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
 check "2 1 passed, 0 failed" "an emulator's fault is run again" 122 0
 check "2 1 passed, 0 failed" "an emulator that dies is run again" 125 0
 check "1 0 passed, 2 failed" "a splat is not" 120 0
@@ -180,28 +189,46 @@ check "1 0 passed, 2 failed" "a leak is not" 121 0
 check "1 0 passed, 2 failed" "a guest that goes away is not" 123 0
 check "1 0 passed, 2 failed" "a guest that hangs is not" 124 0
 check "2 0 passed, 2 failed" "a splat in the second run" 1 120
+check "1 0 passed, 2 failed" "a splat in a test" 9
+expect 0 "parts: it says in which" grep -qx "    again: make test T=program.a.b KERNEL=plain" \
+	"$tmp/checked"
+once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
+(dir=$tmp/check && . "$here/parts.sh" && run_parts && summary) > "$tmp/checked"
+expect 1 "parts: no part at all is a failure" [ $? = 0 ]
 
-# interrupt SIGNAL: none of a check's parts outlives it
+# interrupt SIGNAL: none of a check's parts outlives it, nor what these have started
 interrupt() {
-	local pid
+	local pid sleeper
 	rm -rf "$tmp/check" "$tmp/started"
-	(dir=$tmp/check && . "$here/parts.sh" && part plain-sleep setpriv --pdeathsig TERM \
-		sh -c "echo > $tmp/started; exec sleep 1017" && run_parts) > /dev/null 2>&1 &
+	(dir=$tmp/check && . "$here/parts.sh" && part plain-sleep alone 60 sh -c \
+		"sleep 1017 & echo \$! > $tmp/started; wait" && run_parts) > /dev/null 2>&1 &
 	pid=$!
-	until [ -e "$tmp/started" ]; do
+	until [ -s "$tmp/started" ]; do
 		sleep 0.1
 	done
+	sleeper=$(cat "$tmp/started")
 	kill "-$1" "$pid"
 	wait "$pid" 2> /dev/null
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		pgrep -f "^sleep 1017" > /dev/null || return 0
+	for _ in {1..50}; do
+		kill -0 "$sleeper" 2> /dev/null || return 0
 		sleep 0.2
 	done
-	pkill -f "^sleep 1017"
+	kill "$sleeper"
 	return 1
 }
 
 expect 0 "parts: a check that is stopped ends its parts" interrupt TERM
+expect 0 "parts: so does one that is killed" interrupt KILL
+
+# limited: what takes too long is ended, and said
+limited() {
+	rm -rf "$tmp/check"
+	(dir=$tmp/check && . "$here/parts.sh" && part host-sleep alone 1 sleep 1018 &&
+		run_parts; summary) > "$tmp/checked" 2>&1
+	grep -q "^FAILED host-sleep: it took too long" "$tmp/checked"
+}
+
+expect 0 "parts: one that hangs" limited
 
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 

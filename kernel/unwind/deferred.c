@@ -137,8 +137,12 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	if (mask & UNWIND_RESET)
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
-	/* The cookie is still that of the entry before, see reset. */
-	if ((mask & UNWIND_LATE) && !(mask & bit))
+	/*
+	 * The cookie is still that of the entry before, see reset; and those that had its
+	 * callback have no other one.
+	 */
+	if ((mask & UNWIND_LATE) &&
+	    (!(mask & bit) || (atomic_long_read(&info->unwind_completed) & bit)))
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
 	unwind_note_regs(info, complete);
@@ -334,6 +338,7 @@ static bool unwind_cache_is_large(const struct unwind_task_info *info)
  * Return:
  * * 0		- @trace holds what was found; empty if the registers were changed
  * * -EINVAL	- current is not a user task
+ * * -ESRCH	- current is exiting, and had its last chance
  * * -ESTALE	- current is in exec
  * * -EBUSY	- current is in a page fault of its own walk
  * * -ENOMEM	- no memory for the trace
@@ -359,7 +364,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 
 	unwind_get_trace(info, trace);
 	if (!info->cache)
-		return -ENOMEM;
+		return current->flags & PF_EXITING ? -ESRCH : -ENOMEM;
 
 	/* It is given back on the way out. */
 	if (unwind_cache_is_large(info)) {

@@ -13,6 +13,9 @@ struct super_block;
 
 #ifdef CONFIG_UNWIND_USER
 
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
 extern struct unwind_text_code unwind_text_none;
 
 void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
@@ -20,6 +23,24 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 unsigned int unwind_user_walk(struct unwind_user_state *state,
 			      unsigned long *entries, unsigned int max);
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
+
+/**
+ * unwind_dying - shall current wait for user memory no more?
+ *
+ * Nothing could end its wait any more, or somebody wants to. A task that took its SIGKILL,
+ * or called exit_group(), gets no other one, and can run task work before it is PF_EXITING:
+ * io_uring does so. If these two are seen late, that signal is still to come.
+ *
+ * Context: task context of current.
+ */
+static inline bool unwind_dying(void)
+{
+	const struct signal_struct *signal = current->signal;
+
+	return (current->flags & PF_EXITING) || fatal_signal_pending(current) ||
+	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
+	       READ_ONCE(signal->group_exec_task);
+}
 
 #endif /* CONFIG_UNWIND_USER */
 

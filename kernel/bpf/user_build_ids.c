@@ -19,9 +19,9 @@
 #include <linux/mmap_lock.h>
 #include <linux/rwsem.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
 #include <linux/string.h>
 #include <linux/unwind_deferred.h>
+#include <linux/unwind_user.h>
 
 /**
  * struct bpf_user_mapping - what is known of a mapping
@@ -120,8 +120,7 @@ bpf_user_find(struct bpf_user_mappings *maps, unsigned long ip)
 /* A task that is dying must not wait for a server of files. */
 static bool bpf_user_may_read_files(void)
 {
-	return current->mm && bpf_user_unwind_may_sleep() &&
-	       !(current->flags & PF_EXITING) && !fatal_signal_pending(current);
+	return current->mm && bpf_user_unwind_may_sleep() && !unwind_dying();
 }
 
 /**

@@ -32,6 +32,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
+#include <linux/unwind_user.h>
 
 /* Under bpf_user_unwind_mutex: programs that can ask, and how many were ever loaded. */
 static unsigned int bpf_user_unwind_progs;
@@ -117,7 +118,7 @@ __bpf_hook_start();
  * Does nothing: fentry and fmod_ret programs attach to it, sleepable ones too.
  *
  * Context: task context of the task that was asked about. Page faults are allowed, but
- * in a task that exits.
+ * in a task that exits or is being killed.
  * Return: of no meaning.
  */
 __weak noinline int bpf_user_unwind_deliver(u64 cookie, const struct unwind_stacktrace *trace)
@@ -130,15 +131,14 @@ __bpf_hook_end();
 static void bpf_user_unwind_callback(struct unwind_work *work,
 				     struct unwind_stacktrace *trace, u64 cookie)
 {
-	/* Nothing could end an exiting task's wait for user memory. */
-	const bool exiting = current->flags & PF_EXITING;
+	const bool dying = unwind_dying();
 
 	/* Before, so that a program is not missed. */
 	bpf_user_unwind_note_loaded();
-	if (exiting)
+	if (dying)
 		pagefault_disable();
 	bpf_user_unwind_deliver(cookie, trace);
-	if (exiting)
+	if (dying)
 		pagefault_enable();
 }
 

@@ -19,6 +19,7 @@
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/unwind_user.h>
 
 #include "test_tracer.h"
 #include "unwind.h"

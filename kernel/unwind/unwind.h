@@ -8,7 +8,6 @@
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/mm_types.h>
-#include <linux/sched/signal.h>
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user_types.h>
@@ -77,20 +76,6 @@ struct unwind_cache {
 #define UNWIND_MAX_ENTRIES	8180U
 
 static_assert(UNWIND_MAX_ENTRIES * sizeof(u64) + 72 <= U16_MAX);
-
-/*
- * Nothing could end a wait for user memory any more, or somebody wants to. A task that took
- * its SIGKILL, or called exit_group(), gets no other one, and can run task work before it
- * is PF_EXITING: io_uring does so. Whoever sees these two late still has that signal to come.
- */
-static inline bool unwind_dying(void)
-{
-	const struct signal_struct *signal = current->signal;
-
-	return (current->flags & PF_EXITING) || fatal_signal_pending(current) ||
-	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
-	       READ_ONCE(signal->group_exec_task);
-}
 
 void unwind_get_files(struct unwind_stacktrace *trace);
 void unwind_put_files(struct unwind_stacktrace *trace);

@@ -25,7 +25,6 @@
 #include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>

@@ -153,7 +153,7 @@ TEST(one_of_two_unloaded)
 }
 
 /* A child that makes a system call after it was told to. */
-static pid_t fork_caller(int *go, const long call[7])
+static pid_t fork_caller(int *go, const long call[7], bool in_flight)
 {
 	int pipes[2];
 	pid_t child;
@@ -165,6 +165,8 @@ static pid_t fork_caller(int *go, const long call[7])
 	if (!child) {
 		if (read(pipes[0], &c, 1) != 1)
 			_exit(1);
+		if (in_flight && uring_leave_in_flight())
+			_exit(5);
 		workload_call(DEPTH, call);
 		_exit(0);
 	}
@@ -193,7 +195,7 @@ TEST(killed_before_delivery)
 
 	SKIP_WITHOUT_BPF();
 	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry_s", "ask_tp_btf"));
-	child = fork_caller(&go, call);
+	child = fork_caller(&go, call, false);
 	ASSERT_LE(0, child);
 	run.shared->syscall = SYS_pause;
 	run.shared->tid = child;
@@ -212,13 +214,38 @@ TEST(killed_before_delivery)
 	close(go);
 }
 
+FIXTURE(exiting) {
+};
+
+FIXTURE_VARIANT(exiting) {
+	long	nr;
+	bool	in_flight;
+};
+
+FIXTURE_VARIANT_ADD(exiting, thread) {
+	.nr = SYS_exit,
+};
+
+/* Its delivery is before the task is PF_EXITING. */
+FIXTURE_VARIANT_ADD(exiting, group_with_io_uring) {
+	.nr = SYS_exit_group, .in_flight = true,
+};
+
+FIXTURE_SETUP(exiting)
+{
+}
+
+FIXTURE_TEARDOWN(exiting)
+{
+}
+
 /*
  * The delivery of a task that exits: programs get what is resident, as nothing could end
  * a wait. From there on it cannot be asked about.
  */
-TEST(exit_before_delivery)
+TEST_F(exiting, exit_before_delivery)
 {
-	long call[7] = { SYS_exit, 0 };
+	long call[7] = { variant->nr, 0 };
 	const struct bpf_unwind_note *first, *late, *waited;
 	struct bpf_run run;
 	int status, go;
@@ -228,13 +255,15 @@ TEST(exit_before_delivery)
 	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "deliver_and_wait",
 				   "deliver_fmod_s", "ask_tp_btf", "ask_in_exit"));
 	run.shared->wait_addr = (uintptr_t)absent_page();
-	child = fork_caller(&go, call);
+	child = fork_caller(&go, call, variant->in_flight);
 	ASSERT_LE(0, child);
-	run.shared->syscall = SYS_exit;
+	run.shared->syscall = variant->nr;
 	run.shared->wait_tid = child;
 	run.shared->tid = child;
 	ASSERT_EQ(1, write(go, "", 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
+	if (WEXITSTATUS(status) == 5)
+		SKIP(return, "no io_uring");
 
 	ASSERT_EQ(2, bpf_run_count(&run, BPF_UNWIND_ASK, 0));
 	first = bpf_run_note(&run, BPF_UNWIND_ASK, 0);
@@ -269,7 +298,7 @@ TEST(exec_before_delivery)
 	SKIP_WITHOUT_BPF();
 	keep_tracepoint("sched/sched_process_exec");
 	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry_s", "ask_tp_btf", "ask_in_exec"));
-	child = fork_caller(&go, call);
+	child = fork_caller(&go, call, false);
 	ASSERT_LE(0, child);
 	run.shared->syscall = SYS_execve;
 	run.shared->tid = child;

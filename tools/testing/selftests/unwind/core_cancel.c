@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -204,27 +203,6 @@ TEST_F(cancel, killed_in_walk)
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
 }
 
-/*
- * A request that io_uring ends when the task exits: while it is there, the task work runs
- * earlier in exit.
- */
-static int leave_request_in_flight(void)
-{
-	struct uring waiting, other;
-	struct io_uring_sqe sqe = { .opcode = IORING_OP_NOP };
-
-	if (uring_prepare(&other, &sqe))
-		return -1;
-	/* Only of requests on its own files io_uring keeps count. */
-	sqe = (struct io_uring_sqe) {
-		.opcode = IORING_OP_POLL_ADD, .fd = other.fd, .poll32_events = POLLIN,
-	};
-	if (uring_prepare(&waiting, &sqe))
-		return -1;
-	waiting.sqes[0].flags = 0;
-	return syscall(SYS_io_uring_enter, waiting.fd, 1, 0, 0, NULL, 0) == 1 ? 0 : -1;
-}
-
 FIXTURE(exiting) {
 };
 
@@ -275,7 +253,7 @@ TEST_F(exiting, does_not_wait)
 
 		if (read(go[0], &c, 1) != 1 || hanging_stack_init(&hang))
 			_exit(4);
-		if (variant->in_flight && leave_request_in_flight())
+		if (variant->in_flight && uring_leave_in_flight())
 			_exit(5);
 		workload_call_fp(hang.page, (unsigned long)hang.page, call);
 	}

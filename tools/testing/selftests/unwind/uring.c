@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -75,6 +76,23 @@ int uring_run_async(const struct io_uring_sqe *sqe)
 
 static void on_signal(int sig)
 {
+}
+
+int uring_leave_in_flight(void)
+{
+	struct uring waiting, other;
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_NOP };
+
+	if (uring_prepare(&other, &sqe))
+		return -1;
+	/* Only of requests on its own files io_uring keeps count. */
+	sqe = (struct io_uring_sqe) {
+		.opcode = IORING_OP_POLL_ADD, .fd = other.fd, .poll32_events = POLLIN,
+	};
+	if (uring_prepare(&waiting, &sqe))
+		return -1;
+	waiting.sqes[0].flags = 0;
+	return syscall(SYS_io_uring_enter, waiting.fd, 1, 0, 0, NULL, 0) == 1 ? 0 : -1;
 }
 
 int uring_wait(int pipe, int ready, unsigned int depth)

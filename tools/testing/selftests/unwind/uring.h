@@ -25,6 +25,12 @@ void uring_close(struct uring *uring);
 int uring_run_async(const struct io_uring_sqe *sqe);
 
 /*
+ * A request that io_uring ends when the task exits: while it is there, the task work runs
+ * earlier in exit. Returns 0, or -1 if there is no io_uring.
+ */
+int uring_leave_in_flight(void);
+
+/*
  * In a process of its own: below @depth callers, wait in io_uring_enter() for two requests
  * of which there is one. Says 'r' to @ready, or 'n' if there is no io_uring, and begins when
  * it can read from @pipe; the request ends with the next thing there, in task work of the

@@ -4,6 +4,7 @@
  * one that libdw fails on, or needs all memory and time for, is one file less.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	size_t done = 0;
 	struct stat st;
 	ssize_t got;
+	int fd;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -57,7 +59,12 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	job_limit_cpu(JOB_SECONDS);
 	if (!fstat(file, &st))
 		image_limit_memory(st.st_size);
-	if (sframe_convert_fd(file, &options, &out)) {
+	fd = file_reopen(file, O_RDONLY);
+	if (fd < 0) {
+		snprintf(job->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
+		_exit(1);
+	}
+	if (sframe_convert_fd(fd, &options, &out)) {
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);
 		_exit(1);
 	}
@@ -85,7 +92,7 @@ static void job_free(struct job *job)
 /**
  * job_start - begin to convert a file
  * @job:	set, to be given to job_end() if this returns 0
- * @file:	the file, which may be closed then
+ * @file:	the file, or its place, which may be closed then
  *
  * Return: 0, or an error of errno.h, negative.
  */

@@ -5,7 +5,8 @@
  * A process of its own does this, one file after the other, and says which file it is before
  * it reads it. Files are whatever somebody has written, on whatever file system: one that
  * libelf fails on, or that does not answer, costs that process, and a new one goes on with the
- * next file.
+ * next file. To close a file may wait for an answer, too, and nothing ends that: so sessions have
+ * no file that can be read, but its place, which is opened anew for that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +42,22 @@ struct request {
 };
 
 /**
+ * file_reopen - open a file once more
+ * @fd:		the file, or its place
+ * @flags:	as of open()
+ *
+ * Return: the same file; -1 if it cannot be opened, with errno.
+ */
+int file_reopen(int fd, int flags)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	/* Who has a lease of it would keep us waiting. */
+	return open(name, flags | O_CLOEXEC | O_NONBLOCK);
+}
+
+/**
  * sframe_open_in - open what users name, if it is an ordinary file
  * @root:	where absolute names begin, as those of a container do
  * @path:	the name
@@ -53,7 +70,6 @@ int sframe_open_in(const char *root, const char *path)
 		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found, fd = -1;
-	char name[32];
 	struct stat st;
 
 	found = at < 0 ? -1 : syscall(SYS_openat2, at, path, &how, sizeof(how));
@@ -61,10 +77,8 @@ int sframe_open_in(const char *root, const char *path)
 		close(at);
 	if (found < 0)
 		return -1;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
-	/* Who has a lease of it would keep us waiting. */
 	if (!fstat(found, &st) && S_ISREG(st.st_mode))
-		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		fd = file_reopen(found, O_RDONLY);
 	close(found);
 	return fd;
 }
@@ -179,9 +193,21 @@ static bool request_takes(const struct request *request, int fd, struct mapped_f
 	return true;
 }
 
+/* The place of a file, which is closed: whoever waits for that waits for the answer about it. */
+static int take_place(int fd, struct mapped_file *file)
+{
+	int place = file_reopen(fd, O_PATH);
+
+	file->error = place < 0 ? -errno : 0;
+	if (place < 0)
+		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
+	close(fd);
+	return place;
+}
+
 /*
- * The file of a mapping, by the name that it has for its task; which may be gone with its
- * file system, while we have it by the same name.
+ * The place of the file of a mapping, by the name that it has for its task; which may be gone
+ * with its file system, while we have it by the same name.
  */
 static int request_open(int socket, const struct request *request, struct mapped_file *file)
 {
@@ -201,10 +227,8 @@ static int request_open(int socket, const struct request *request, struct mapped
 			continue;
 		if (request_goes_on(socket, fd, file)) {
 			file->error = -EACCES;
-			if (request_takes(request, fd, file)) {
-				file->error = 0;
-				return fd;
-			}
+			if (request_takes(request, fd, file))
+				return take_place(fd, file);
 			refused = file->identity;
 		} else if (file->error == -ENOENT) {
 			file->error = -EEXIST;
@@ -262,6 +286,34 @@ static int mapped_start(struct mapped *mapped)
 }
 
 /**
+ * mapped_spend - there is less time for others
+ * @mapped:	what opens files
+ * @ms:		for how long one has waited
+ */
+void mapped_spend(struct mapped *mapped, unsigned int ms)
+{
+	mapped->budget -= ms < mapped->budget ? ms : mapped->budget;
+}
+
+/* Returns how it has ended; 0 if it has not, as it may hang where it closes files. */
+static int mapped_wait(struct mapped *mapped)
+{
+	struct blocked blocked;
+	int status = 0;
+
+	blocked_begin(&blocked, mapped->pid);
+	do {
+		if (waitpid(mapped->pid, &status, WNOHANG))
+			return status;
+		poll(NULL, 0, 10);
+		blocked_look(&blocked);
+	} while (blocked.row < mapped->max);
+	mapped_spend(mapped, blocked.waited);
+	stuck_add(mapped->pid);
+	return 0;
+}
+
+/**
  * mapped_end - end the process that opens files
  * @mapped:	which; a new one starts when it is needed
  *
@@ -280,8 +332,8 @@ int mapped_end(struct mapped *mapped)
 	kill(mapped->pid, SIGKILL);
 	if (mapped->hangs)
 		stuck_kill(mapped->pid);
-	else if (waitpid(mapped->pid, &status, 0) != mapped->pid)
-		status = 0;
+	else
+		status = mapped_wait(mapped);
 	mapped->pid = 0;
 	return status;
 }
@@ -332,16 +384,6 @@ unsigned int mapped_patience(const struct mapped *mapped)
 	if (!mapped->budget || stuck_nr() == STUCK_MAX)
 		return 0;
 	return max < share ? max : share;
-}
-
-/**
- * mapped_spend - there is less time for others
- * @mapped:	what opens files
- * @ms:		for how long one has waited
- */
-void mapped_spend(struct mapped *mapped, unsigned int ms)
-{
-	mapped->budget -= ms < mapped->budget ? ms : mapped->budget;
 }
 
 /* Returns false if there is no time for it, or no process. */

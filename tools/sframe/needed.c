@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -307,11 +306,8 @@ bool needed_files(const char *program, watch_fn found, void *data)
 	close(names[1]);
 	all = pid < 0 || needed_read(pid, names[0], found, data);
 	close(names[0]);
-	if (pid > 0 && all) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	} else if (pid > 0) {
+	/* Whoever ends closes files, and that may hang as well. */
+	if (pid > 0)
 		stuck_kill(pid);
-	}
 	return all;
 }

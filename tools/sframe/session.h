@@ -239,7 +239,7 @@ struct mapped {
 
 /**
  * struct mapped_file - the file of a mapping
- * @fd:		the file, -1 if there is none
+ * @fd:		its place, to be opened for reading, -1 if there is none
  * @error:	why there is none, an error of errno.h, negative
  * @identity:	of the file, or the one that cannot be had
  * @asks:	is this one known?
@@ -263,6 +263,7 @@ struct mapped_file {
 	char		message[SFRAME_MESSAGE];
 };
 
+int file_reopen(int fd, int flags);
 unsigned int mapped_patience(const struct mapped *mapped);
 void mapped_spend(struct mapped *mapped, unsigned int ms);
 int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
@@ -294,7 +295,7 @@ int mapped_end(struct mapped *mapped);
  * @turn:	which of all that were to be converted
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
- * @file:	the file, open, while it waits to be converted
+ * @file:	its place, while it waits to be converted
  * @next:	in the queue; or the next one that was refused
  * @before:	where the pointer to it is, if it was refused
  */

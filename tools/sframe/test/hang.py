@@ -4,9 +4,9 @@
 
 It has FILE under all names that begin with "file". What reads bytes FROM to TO of that waits
 forever, or with DELAY has one byte after so many seconds. All waits forever once there is a file
-"dead" in the current directory, and with a file "cached" there what was read stays in memory. FUSE
-is in the kernel, so whoever waits is in a system call, as with NFS. There is a file "ready" when
-it is mounted.
+"dead" in the current directory, and with a file "unflushed" there whoever closes FILE does. With a
+file "cached" there what was read stays in memory. FUSE is in the kernel, so whoever waits is in a
+system call, as with NFS. There is a file "ready" when it is mounted.
 """
 import ctypes
 import os
@@ -15,7 +15,7 @@ import sys
 import time
 
 INIT, LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE = 26, 1, 2, 3, 14, 15, 18
-STATFS, INTERRUPT, BATCH_FORGET = 17, 36, 42
+STATFS, FLUSH, INTERRUPT, BATCH_FORGET = 17, 25, 36, 42
 ENOENT, ENOSYS = -2, -38
 DIRECT_IO = 1
 ROOT, FILE = 1, 2
@@ -48,6 +48,8 @@ def answer(opcode, node, body, data, gap):
             time.sleep(gap[2])
             size = 1
         return data[offset:offset + size]
+    if opcode == FLUSH:
+        return None if os.path.exists("unflushed") else b""
     return b"" if opcode == RELEASE else ENOSYS
 
 

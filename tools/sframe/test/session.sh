@@ -80,6 +80,19 @@ hangs_open() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# A file that can be read, but not be closed.
+hangs_close() {
+	local status
+	rm -rf .debug ran
+	library hangs_close && hanging hangs_close && mapped mnt/file && : > unflushed || return 1
+	served -p "$holder" touch ran
+	status=$?
+	rm unflushed
+	[ $status = 0 ] && [ -e ran ] &&
+		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
 # session_of PARENT: the process that has sections for run, as $session
 session_of() {
 	session=$(pgrep -x -P "$1" sframe)
@@ -289,16 +302,42 @@ holding() {
 	soon held
 }
 
-# What is stopped does not hang: it is waited for, and when it goes on all is as ever.
-stopped() {
-	local pid server jobs
-	holding || return 1
+# go_on: let all conversions of $pid go on that stand, until it ends; returns its status
+go_on() {
 	while kill -0 "$pid" 2> /dev/null; do
 		# shellcheck disable=SC2086	# words
 		! held || kill -CONT $jobs
 		sleep 0.1
 	done
-	wait "$pid" && [ -e ran ] && ! grep 'does not answer\|no stacks' err
+	wait "$pid"
+}
+
+# A conversion that can read its file, but not close it.
+hangs_job_close() {
+	local pid server jobs status fuse
+	rm -rf .debug ran
+	build_hold && library hangs_job_close && hanging hangs_job_close && mapped mnt/file ||
+		return 1
+	fuse=$server
+	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" touch ran 2> err & pid=$!
+	# By then, all files were looked at.
+	soon held && : > unflushed && go_on
+	status=$?
+	kill "$holder" "$fuse"
+	wait "$holder" "$fuse" 2> /dev/null
+	umount -l mnt
+	rm -f unflushed
+	cat err
+	[ $status = 0 ] && [ -e ran ] &&
+		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
+		grep '/libc[^ ]*: converted' err
+}
+
+# What is stopped does not hang: it is waited for, and when it goes on all is as ever.
+stopped() {
+	local pid server jobs
+	holding || return 1
+	go_on && [ -e ran ] && ! grep 'does not answer\|no stacks' err
 }
 
 # A command that waits for its sections does not start when run is told to end.
@@ -620,9 +659,11 @@ else
 fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ]; then
 	check "a file that cannot be opened" hangs_open
+	check "a file that cannot be closed" hangs_close
 	check "many files that cannot be opened" many_hang
 	check "a file that hangs once" hangs_once
 	check "a conversion that hangs" hangs_job
+	check "a conversion that cannot close its file" hangs_job_close
 	check "a cache that hangs" hangs_cache
 	check "two files of the same build-id, of which one hangs" same_id_hangs
 	check "owners that a server makes up" owners_fuse

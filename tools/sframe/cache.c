@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +26,10 @@
 
 /* Of all segments: real files have some hundred bytes of notes. */
 #define NOTES_MAX	(1 << 16)
+
+/* The attribute of a file that has the id of a boot in which all of it was there. */
+#define BOOT		"user.sframe.boot"
+#define BOOT_SIZE	36
 
 /* What a file begins with that is not complete, and when it will not be any more, in s. */
 #define TEMP		".tmp."
@@ -161,13 +166,34 @@ static int read_section(int fd, u8 *bytes, size_t size)
 	return 0;
 }
 
-/* Has the system not gone down since? A file whose time is still to come may be an old one. */
-static bool is_of_this_boot(const struct stat *st)
+/* This boot of the system; nothing if it is not known. No clock tells, as all can be set. */
+static const char *this_boot(void)
 {
-	struct timespec now, up;
+	static char id[BOOT_SIZE];
+	FILE *file = *id ? NULL : fopen("/proc/sys/kernel/random/boot_id", "re");
 
-	return !clock_gettime(CLOCK_REALTIME, &now) && !clock_gettime(CLOCK_BOOTTIME, &up) &&
-	       st->st_mtime > now.tv_sec - up.tv_sec + 1 && st->st_mtime <= now.tv_sec;
+	if (file) {
+		if (fread(id, 1, BOOT_SIZE, file) != BOOT_SIZE)
+			*id = '\0';
+		fclose(file);
+	}
+	return id;
+}
+
+/* Has the system not gone down since all of it was there? Others cannot write this, either. */
+static bool is_of_this_boot(int fd)
+{
+	char boot[BOOT_SIZE];
+
+	return *this_boot() && fgetxattr(fd, BOOT, boot, BOOT_SIZE) == BOOT_SIZE &&
+	       !memcmp(boot, this_boot(), BOOT_SIZE);
+}
+
+/* All of it is there. Where files have no attributes, each is read each time. */
+static void set_boot(int fd)
+{
+	if (*this_boot())
+		fsetxattr(fd, BOOT, this_boot(), BOOT_SIZE, 0);
 }
 
 /* The results are those of check_file(). */
@@ -182,7 +208,7 @@ static int check_header(int fd, size_t size)
 /*
  * Returns 0 if all of a section is there; 1 if not; an error, negative, if nobody knows. To
  * read all of it takes long where there are thousands: each is read once after the system
- * came up, and has the time of that from then on.
+ * came up, and is marked with that boot from then on.
  */
 static int check_file(int fd, bool read_only)
 {
@@ -194,7 +220,7 @@ static int check_file(int fd, bool read_only)
 		return -errno;
 	if (st.st_size > SFRAME_SECTION_MAX)
 		return 1;
-	if (is_of_this_boot(&st))
+	if (is_of_this_boot(fd))
 		return check_header(fd, st.st_size);
 	bytes = malloc(st.st_size + 1);
 	if (!bytes)
@@ -205,7 +231,7 @@ static int check_file(int fd, bool read_only)
 	free(bytes);
 	/* One that is root's is read each time. */
 	if (!ret && !read_only)
-		futimens(fd, (struct timespec [2]) { { 0, UTIME_OMIT }, { 0, UTIME_NOW } });
+		set_boot(fd);
 	return ret;
 }
 
@@ -308,6 +334,8 @@ static int fill_entry(struct cache_entry *entry, int from)
 					O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		ret = entry->section < 0 ? -errno : 0;
 	}
+	if (!ret)
+		set_boot(entry->fd);
 	if (ret) {
 		close(entry->fd);
 		unlinkat(entry->dir, entry->temp, 0);

@@ -143,10 +143,10 @@ headers_own() {
 damaged_entry() {
 	local entry=$1
 	shift
-	cp good "$entry" && "$@" "$entry" && touch -d 2001-01-01 "$entry" || return 1
+	cp good "$entry" && "$@" "$entry" && mark "$entry" || return 1
 	[ "$("$bin/cache" each store)" = 0 ] || fail "each: $*" || return 1
 	[ ! -e "$entry" ] || fail "each leaves it: $*" || return 1
-	cp good "$entry" && "$@" "$entry" && touch -d 2001-01-01 "$entry" || return 1
+	cp good "$entry" && "$@" "$entry" && mark "$entry" || return 1
 	[ "$("$bin/cache" find store p)" = none ] || fail "find: $*" || return 1
 	[ ! -e "$entry" ] || fail "find leaves it: $*" || return 1
 	"$bin/cache" save store p > name && cmp good "$entry"
@@ -178,29 +178,47 @@ damaged_cache() {
 	return $wrong
 }
 
-# age ENTRY: its time, and then how many entries are taken
-age() {
-	touch -d "$2" "$1" || return 1
-	echo "$("$bin/cache" each store "${@:3}") $(stat -c %Y "$1" 2> /dev/null)"
+# mark ENTRY [BOOT]: have it looked through in a boot of this id, or in none that is known
+mark() {
+	python3 -c 'import os, sys
+try:
+    os.removexattr(sys.argv[1], "user.sframe.boot")
+except OSError:
+    pass
+if sys.argv[2:]:
+    os.setxattr(sys.argv[1], "user.sframe.boot", sys.argv[2].encode())' "$@"
 }
 
-# A section is looked through once after the system came up, and has the time of that. What is
-# of this boot is left to the kernel, unless it has another size.
+# marked ENTRY: of which boot it says that
+marked() {
+	python3 -c 'import os, sys
+print(os.getxattr(sys.argv[1], "user.sframe.boot").decode())' "$1" 2> /dev/null || echo none
+}
+
+# A section is looked through once in each boot, which it has the id of then: no clock tells when
+# that was. What is of this boot is left to the kernel, unless it has another size.
 once_a_boot() {
-	local entry now old=978307200
+	local entry boot before=00000000-1111-2222-3333-444444444444
+	boot=$(cat /proc/sys/kernel/random/boot_id)
+	: > xattr && { mark xattr "$boot" || { skipped "files have no attributes here"; return; }; }
 	program p && rm -rf store && mkdir store && "$bin/cache" save store p > name || return 1
 	entry=store/.sframe/1/$(cat name)
 	cp "$entry" good
-	now=$(date +%s)
-	[ "$(age "$entry" "@$old" read-only)" = "1 $old" ] ||
-		fail "read-only sets a time" || return 1
-	[ "$(age "$entry" "@$old" | cut -d ' ' -f 2)" -ge "$now" ] ||
-		fail "no time is set" || return 1
+	[ "$(marked "$entry")" = "$boot" ] || fail "a new one is read once more" || return 1
+	mark "$entry" "$before" && [ "$("$bin/cache" each store read-only)" = 1 ] &&
+		[ "$(marked "$entry")" = "$before" ] || fail "read-only marks it" || return 1
+	mark "$entry" && touch -d 2001-01-01 "$entry" && [ "$("$bin/cache" each store)" = 1 ] &&
+		[ "$(marked "$entry")" = "$boot" ] || fail "it is not marked" || return 1
+	[ "$(stat -c %Y "$entry")" = "$(date -d 2001-01-01 +%s)" ] ||
+		fail "it has another time" || return 1
 	zeroes 64 64 "$entry"
-	[ "$(age "$entry" "@$now")" = "1 $now" ] || fail "it is read twice" || return 1
-	[ "$(age "$entry" tomorrow)" = "0 " ] || fail "a time to come" || return 1
-	cp good "$entry" && truncate -s -1 "$entry"
-	[ "$(age "$entry" "@$now")" = "0 " ] || fail "another size"
+	[ "$("$bin/cache" each store)" = 1 ] || fail "it is read twice" || return 1
+	mark "$entry" "$before" && touch "$entry" && [ "$("$bin/cache" each store)" = 0 ] ||
+		fail "the clock is believed" || return 1
+	cp good "$entry" && zeroes 64 64 "$entry" && touch -d tomorrow "$entry" &&
+		[ "$("$bin/cache" each store)" = 0 ] || fail "so is a time to come" || return 1
+	cp good "$entry" && truncate -s -1 "$entry" && mark "$entry" "$boot" &&
+		[ "$("$bin/cache" each store)" = 0 ] || fail "another size"
 }
 
 # What cannot be read now may be good, and is made again for this time. EBADMSG is what file

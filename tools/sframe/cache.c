@@ -4,7 +4,8 @@
  * cache that perf has for files.
  *
  * The number is raised when sections of files that are the same become better ones. A
- * file is believed only if nobody else could have written it, and all of it is there.
+ * file is believed only if nobody else could have written it, and all of it is there; and one that
+ * nobody else can read, only where sections are for tasks of the user alone.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -134,12 +135,20 @@ int cache_open_perf(const char *dir, bool make)
 	return cache_open(dir, make);
 }
 
-/* A section that nobody else has written. */
+/* Was it made of what is not to be believed for others? */
+static bool is_alone(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || !(st.st_mode & 004);
+}
+
+/* A section that nobody else has written, and that is to be believed. */
 static int cache_open_file(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd < 0 || is_ours(fd, S_IFREG))
+	if (fd < 0 || (is_ours(fd, S_IFREG) && !(is_alone(fd) && device_is_for_all())))
 		return fd;
 	close(fd);
 	errno = EACCES;
@@ -319,7 +328,7 @@ int copy_file(int to, int from)
 }
 
 /* All of a section into a file that is ours, but may not be on the disk. */
-static int fill_entry(struct cache_entry *entry, int from)
+static int fill_entry(struct cache_entry *entry, int from, bool alone)
 {
 	int ret;
 
@@ -327,7 +336,7 @@ static int fill_entry(struct cache_entry *entry, int from)
 	if (entry->fd < 0)
 		return entry->fd;
 	ret = copy_file(entry->fd, from);
-	if (!ret && fchmod(entry->fd, 0644))
+	if (!ret && fchmod(entry->fd, alone ? 0600 : 0644))
 		ret = -errno;
 	if (!ret) {
 		entry->section = openat(entry->dir, entry->temp,
@@ -349,10 +358,12 @@ static int fill_entry(struct cache_entry *entry, int from)
  * @cache:	the cache
  * @id:		the build-id of the file that it is for
  * @from:	a file that holds it, and nothing else
+ * @alone:	it is not to be believed where sections are for tasks of others
  *
  * Return: 0, or an error of errno.h, negative.
  */
-int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from)
+int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from,
+		bool alone)
 {
 	int ret;
 
@@ -363,7 +374,7 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 	entry->dir = open_dir(cache, entry->name, O_NOFOLLOW, true);
 	if (entry->dir < 0)
 		return -errno;
-	ret = fill_entry(entry, from);
+	ret = fill_entry(entry, from, alone);
 	if (ret)
 		close(entry->dir);
 	return ret;

@@ -173,7 +173,7 @@ static bool request_goes_on(int socket, int fd, struct mapped_file *file)
  */
 static bool request_takes(const struct request *request, int fd, struct mapped_file *file)
 {
-	const char *doubt = owner_doubt(fd);
+	const char *doubt = owner_doubt(fd, &file->alone);
 
 	if (request->own && doubt) {
 		snprintf(file->message, SFRAME_MESSAGE, "%s", doubt);

@@ -104,7 +104,7 @@ static bool is_honoured(int fd, dev_t dev)
  * Memory has the owners that the kernel knows. What else there is depends on the file system
  * of the root directory: it is believed, be it of FUSE, as in some virtual machines.
  */
-static bool is_believed(int fd, const struct stat *st)
+static bool is_believed(int fd, const struct stat *st, bool *alone)
 {
 	struct statfs fs;
 	struct stat root;
@@ -115,27 +115,30 @@ static bool is_believed(int fd, const struct stat *st)
 		return true;
 	if (fs.f_type == FUSE_SUPER_MAGIC)
 		return false;
-	/* Programs of a user need no set-user-ID bit, and sections of theirs are for that user. */
-	if (st->st_uid && !device_is_for_all())
-		return true;
 	if (!(fs.f_flags & ST_NOSUID) && fs.f_type != OVERLAYFS_SUPER_MAGIC)
 		return true;
-	return is_honoured(fd, st->st_dev);
+	if (is_honoured(fd, st->st_dev))
+		return true;
+	/* Programs of a user need no set-user-ID bit, and sections of theirs are for that user. */
+	*alone = st->st_uid && !device_is_for_all();
+	return *alone;
 }
 
 /**
  * owner_doubt - is a file not ours, or root's?
  * @fd:		the file
+ * @alone:	set: it is ours as long as nobody else has to believe that
  *
  * Root of a container is root.
  *
  * Return: NULL, or why what is made of it is not to be believed.
  */
-const char *owner_doubt(int fd)
+const char *owner_doubt(int fd, bool *alone)
 {
 	struct stat st;
 
+	*alone = false;
 	if (fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) || st.st_mode & 002)
 		return "belongs to somebody else";
-	return is_believed(fd, &st) ? NULL : "is on a file system that may make up owners";
+	return is_believed(fd, &st, alone) ? NULL : "is on a file system that may make up owners";
 }

@@ -209,6 +209,7 @@ static void session_queue(struct session *session, struct dso *dso,
 	dso->file = file->fd;
 	dso->identity = file->identity;
 	dso->own = file->own;
+	dso->alone = file->alone;
 	dso->busy = true;
 	dso->others = false;
 	dso->turn = ++session->turns;
@@ -414,12 +415,13 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 	struct cache_entry entry;
 
 	if (keep && !remote)
-		keep = !cache_begin(&entry, session->cache, &dso->id, section);
+		keep = !cache_begin(&entry, session->cache, &dso->id, section, dso->alone);
 	if (dso->since && !dso->late)
 		dso->late = now_ms() - dso->since + 1;
 	good = dso_add(session, dso, keep && !remote ? entry.section : section);
 	if (keep && remote)
-		keep = good && !cache_begin(&entry, session->cache, &dso->id, section);
+		keep = good && !cache_begin(&entry, session->cache, &dso->id, section,
+					    dso->alone);
 	if (keep)
 		cache_end(&entry, good);
 }

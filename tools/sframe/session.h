@@ -62,7 +62,8 @@ struct cache_entry {
 int cache_open(const char *dir, bool make);
 int cache_open_perf(const char *dir, bool make);
 int cache_find(int cache, const struct build_id *id, bool read_only);
-int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from);
+int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from,
+		bool alone);
 int cache_end(struct cache_entry *entry, bool keep);
 int cache_each(int cache, bool read_only,
 	       int (*found)(void *data, const struct build_id *id, int fd), void *data);
@@ -186,7 +187,7 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max);
 
 /* owner.c: whose files are */
 
-const char *owner_doubt(int fd);
+const char *owner_doubt(int fd, bool *alone);
 
 /* mapped.c: files of mappings */
 
@@ -246,6 +247,7 @@ struct mapped {
  * @id:		its build-id
  * @has_sframe:	it has a section itself
  * @own:	what is made of it may be believed later
+ * @alone:	if that is for the user's own tasks
  * @again:	there may be one later
  * @patience:	for how long it was waited for, if it hangs, in ms
  * @message:	why there is none
@@ -258,6 +260,7 @@ struct mapped_file {
 	struct build_id	id;
 	bool		has_sframe;
 	bool		own;
+	bool		alone;
 	bool		again;
 	unsigned int	patience;
 	char		message[SFRAME_MESSAGE];
@@ -288,6 +291,7 @@ int mapped_end(struct mapped *mapped);
  * @path:	its name, NULL if it is known by the cache alone
  * @why:	why it has no section, NULL if it has one or needs none
  * @own:	what is made of it may be believed later
+ * @alone:	if that is for the user's own tasks
  * @again:	it may be there when it is mapped the next time
  * @patience:	and who opens it waits for longer than this then, in ms
  * @busy:	it is converted, or waits for that
@@ -306,6 +310,7 @@ struct dso {
 	char		*path;
 	char		*why;
 	bool		own;
+	bool		alone;
 	bool		again;
 	unsigned int	patience;
 	bool		busy;

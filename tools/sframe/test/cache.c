@@ -54,7 +54,7 @@ static int save(int cache, const char *name)
 	section = job_end(&job, message);
 	if (section < 0)
 		return say(name, message);
-	ret = cache_begin(&entry, cache, &id, section) ?: cache_end(&entry, true);
+	ret = cache_begin(&entry, cache, &id, section, false) ?: cache_end(&entry, true);
 	if (ret)
 		return say(name, strerror(-ret));
 	for (u32 i = 0; i < id.size; i++)

@@ -111,6 +111,37 @@ owners_user() {
 	return $status
 }
 
+# kept_alone FILE: a session without privileges keeps what is made of it, and the next one uses
+# that; but one of the same user for all neither uses it nor makes it again
+kept_alone() {
+	local id nr status
+	rm -rf .debug device
+	mapped "$1" || return 1
+	for nr in 1 2; do
+		ends 0 "" -v -p "$holder" true && cp err "err$nr" && cp device "device$nr" &&
+			: > device || return 1
+	done
+	SFRAME_FOR_ALL=yes ends 0 "" -v -p "$holder" true
+	status=$?
+	kill "$holder"
+	[ $status = 0 ] && grep "$1: converted" err1 && ! grep "$1: converted" err2 || return 1
+	id=$(readelf -n "$1" | sed -n 's/.*Build ID: //p')
+	grep "$id" device1 && grep "$id" device2 || fail "it is not kept" || return 1
+	! grep "$id" device || fail "it is used for all" || return 1
+	grep "through .*/$1: it is on a file system that may make up owners" err
+}
+
+# What such a user may believe alone is not believed later where it is for all.
+owners_later() {
+	local status
+	library owned && on nosuid -t ramfs -o nosuid none || return 1
+	export -f kept_alone mapped soon ends fail
+	sframe=$sframe unshare -U --map-user=1000 bash -c 'kept_alone nosuid/owned'
+	status=$?
+	umount -l nosuid
+	return $status
+}
+
 # Nor where a server says so.
 owners_fuse() {
 	local status

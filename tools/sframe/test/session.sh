@@ -651,6 +651,7 @@ check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ]; then
 	check "owners that may be made up" owners
 	check "owners for a user who is not root" owners_user
+	check "owners for a user who is for all later" owners_later
 	check "owners that an overlay shows" owners_overlay
 	check "owners in a container" owners_container
 	check "owners where files have devices of their own" owners_device

@@ -254,25 +254,45 @@ static const char *name_new(const struct place *place, const char *temp)
 	return ret ? strerror(errno) : NULL;
 }
 
+/*
+ * Have a file open, so that no other one has its number, whatever becomes of its name; but not for
+ * writing, as it may have to be run. Returns -1 if that is not its name any more, with errno.
+ */
+static int hold(int dir, const char *name, int fd)
+{
+	int held = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat wanted, st;
+
+	if (held < 0 || (!fstat(fd, &wanted) && !fstat(held, &st) && is_same(&wanted, &st)))
+		return held;
+	close(held);
+	errno = ENOENT;
+	return -1;
+}
+
 /* What is @replaced is open, and was @former; or -1 and NULL. */
 static const char *replace(const struct place *place, int replaced, const struct stat *former,
 			   const struct new_file *file)
 {
 	char temp[TEMP_SIZE];
-	int fd = temp_create(place->dir, TEMP_PREFIX, temp);
+	int fd = temp_create(place->dir, TEMP_PREFIX, temp), held;
 	const char *why;
 
 	if (fd < 0)
 		return strerror(-fd);
-	why = fill(fd, former, file);
+	held = hold(place->dir, temp, fd);
+	why = held < 0 ? strerror(errno) : fill(fd, former, file);
 	if (!why && former)
 		why = look_again(fd, replaced, former, file);
+	/* What a server finds wrong is known by then. */
 	if (close(fd) && !why)
 		why = strerror(errno);
 	if (!why)
 		why = former ? name_again(place, temp, former) : name_new(place, temp);
 	if (why)
 		unlinkat(place->dir, temp, 0);
+	if (held >= 0)
+		close(held);
 	return why;
 }
 

@@ -394,6 +394,11 @@ in_place_races() {
 		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
 		[ p -ef other ] && rmdir "$(grep -o '\.sframe\.[0-9a-f]*' err)" || wrong=1
 	rm -f ours
+	# A new file may have the number of one that was removed.
+	rm -f p && cp -p q p && ln -f other open && HOOK_back='rm p; echo precious > p' \
+		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
+		[ p -ef other ] && echo precious | cmp - "$(grep -o '\.sframe\.[0-9a-f]*' err)" &&
+		rm .sframe.* || wrong=1
 	# A file system may have no word for it.
 	cp -p q p && FLAGS=without meanwhile write true install p && clean p || wrong=1
 	no_rest && return $wrong

@@ -31,6 +31,9 @@
 #define STATUS_NO_EXEC	126
 #define STATUS_NOT_FOUND 127
 
+/* Times of 10 ms to wait for the end of a witness that is killed. */
+#define KILL_TRIES	1000
+
 /* Wait until there is something to read, or that is closed, and be the command then. */
 static void __attribute__((noreturn)) command_main(char **argv, const int go[2])
 {
@@ -153,13 +156,14 @@ static void witness_dismiss(struct witness *witness)
 	*witness = (struct witness) { .socket = -1 };
 }
 
+/* Here it mostly has ended soon, and is waited for: not that anything depends on it. */
 static void witness_end(struct witness *witness)
 {
 	pid_t pid = witness->pid;
 
 	witness_dismiss(witness);
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
+	for (int tries = 0; pid > 0 && tries < KILL_TRIES && !waitpid(pid, NULL, WNOHANG); tries++)
+		poll(NULL, 0, 10);
 }
 
 /* Until it answers: not if it hangs, nor if somebody stops it again and again. */

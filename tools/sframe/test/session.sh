@@ -631,6 +631,7 @@ check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped
 check "signals when the witness answers too late" signals_late_answer
+check "the end when the witness is debugged" signals_held
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away
 check "signals that are ignored" signals_ignored

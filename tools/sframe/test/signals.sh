@@ -118,6 +118,24 @@ signals_late_answer() {
 	[ $? = 7 ] && [ $status = 0 ] && counted 15 15 15
 }
 
+# Nor is its end waited for any longer, as whoever debugs it may keep that back.
+signals_held() {
+	local pid status
+	rm -f ready go
+	"$sframe" run sh -c 'touch ready
+		until [ -e go ]; do sleep 0.1; done
+		exit 5' 2> err & pid=$!
+	soon test -e ready && soon pgrep -P $pid -x witness && hold "$(pgrep -P $pid -x witness)"
+	status=$?
+	touch go
+	[ $status != 0 ] || soon eval "! kill -0 $pid"
+	status=$?
+	: > release
+	wait "$holder"
+	wait $pid
+	[ $? = 5 ] && [ $status = 0 ]
+}
+
 # Whoever has left the group hears of what was for the group.
 signals_away() {
 	away=away signals - TERM && counted 15

@@ -31,17 +31,6 @@ build_named() {
 		objcopy --remove-section .eh_frame --remove-section .eh_frame_hdr named-eh
 }
 
-# soon COMMAND...: succeeds within a while
-soon() {
-	local i
-	for i in $(seq 200); do
-		"$@" > /dev/null 2>&1 && return
-		sleep 0.1
-	done
-	ps ax
-	fail "this does not happen: $*"
-}
-
 # share FILE OPTION...: how many in 1000 samples are complete, and how many have no user
 # stack; options are perf script's
 share() {

@@ -20,15 +20,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 sframe=$bin/standin
 export HOME=$work SFRAME_DEVICE=$work/device
 
-# soon COMMAND...: it is true before long
-soon() {
-	for _ in $(seq 600); do
-		"$@" > /dev/null 2>&1 && return
-		sleep 0.1
-	done
-	fail "this does not happen: $*"
-}
-
 # No device, or none that can be opened.
 without_device() {
 	SFRAME_DEVICE=/ ends 125 "cannot be opened" true || return 1

@@ -56,6 +56,16 @@ fail() {
 	return 1
 }
 
+# soon COMMAND...: it is true before long
+soon() {
+	for _ in $(seq 600); do
+		"$@" > /dev/null 2>&1 && return
+		sleep 0.1
+	done
+	ps ax | tail -n 20
+	fail "this does not happen: $*"
+}
+
 # finish: the plan; fails if a test did
 finish() {
 	echo "1..$nr"

@@ -29,17 +29,19 @@ on() {
 
 # Root's files are not root's where others may have made up that.
 owners() {
-	local dir status
 	library owned && on memory -t tmpfs -o nosuid none && doubted memory/owned - &&
 		on honoured -t ramfs none && doubted honoured/owned - &&
 		on nosuid -t ramfs -o nosuid none && doubted nosuid/owned &&
 		mkdir -p also && mount --bind honoured also && mount -o remount,bind,nosuid also &&
 		doubted also/owned -
-	status=$?
-	for dir in memory also honoured nosuid; do
-		! mountpoint -q $dir || umount -l $dir
-	done
-	return $status
+}
+
+# overlays [COMMAND...]: may an overlay be mounted, by whom this command makes one? A test is
+# skipped if not
+overlays() {
+	mkdir -p top bottom probe
+	unshare -m "$@" mount -t overlay -o lowerdir=top:bottom none probe ||
+		skipped "no overlay can be mounted"
 }
 
 # overlaid DIRECTORY [FILE]: what is doubted there is also doubted in a stranger's overlay of it
@@ -53,62 +55,42 @@ overlaid() {
 # In a container of root's, all see the overlay, if not by the same name.
 # shellcheck disable=SC2016	# for the inner shell
 owners_container() {
-	local inside=(unshare -m sh -c 'mount --move over moved && exec "$@"' -) status
+	local inside=(unshare -m sh -c 'mount --move over moved && exec "$@"' -)
+	overlays || return
 	mkdir -p over moved && library owned && on honoured -t ramfs none || return 1
 	mkdir honoured/top honoured/bottom && mv honoured/owned honoured/top &&
 		mount -t overlay -o lowerdir=honoured/top:honoured/bottom none over &&
 		[ ! -e moved/owned ] && doubted moved/owned -
-	status=$?
-	! mountpoint -q over || umount -l over
-	umount -l honoured
-	return $status
 }
 
 # Who makes user namespaces has mounts there that are not nosuid.
 owners_overlay() {
-	local status
+	overlays unshare -Urm || return
 	library owned && on nosuid -t ramfs -o nosuid none && overlaid nosuid
-	status=$?
-	! mountpoint -q nosuid || umount -l nosuid
-	return $status
 }
 
 owners_overlay_fuse() {
-	local status
+	overlays unshare -Urm || return
 	library owned && hanging owned && overlaid mnt file
-	status=$?
-	kill "$server"
-	wait "$server" 2> /dev/null
-	umount -l mnt
-	return $status
 }
 
 # Where files have other devices than their mount has, the mount tells.
 owners_device() {
-	local dir status
+	overlays || return
 	library owned && on honoured -t ramfs none && mkdir -p bottom over also &&
 		mount -t overlay -o lowerdir=honoured:bottom none over || return 1
 	[ "$(stat -c %d over)" != "$(stat -c %d over/owned)" ] &&
 		mount --bind over also && mount -o remount,bind,nosuid also &&
 		doubted over/owned - && doubted also/owned -
-	status=$?
-	for dir in also over honoured; do
-		! mountpoint -q $dir || umount -l $dir
-	done
-	return $status
 }
 
 # With other privileges than root's, the same goes for the user's own files.
 owners_user() {
-	local status
 	library owned && on nosuid -t ramfs -o nosuid none || return 1
 	export -f doubted mapped soon ends fail
 	# shellcheck disable=SC2016	# for the inner shell
 	sframe=$sframe unshare -U --map-user=1000 bash -c '
 		[ "$(stat -c %u nosuid/owned)" = 1000 ] && doubted nosuid/owned'
-	status=$?
-	umount -l nosuid
-	return $status
 }
 
 # kept_alone FILE: a session without privileges keeps what is made of it, and the next one uses
@@ -133,22 +115,12 @@ kept_alone() {
 
 # What such a user may believe alone is not believed later where it is for all.
 owners_later() {
-	local status
 	library owned && on nosuid -t ramfs -o nosuid none || return 1
 	export -f kept_alone mapped soon ends fail
 	sframe=$sframe unshare -U --map-user=1000 bash -c 'kept_alone nosuid/owned'
-	status=$?
-	umount -l nosuid
-	return $status
 }
 
 # Nor where a server says so.
 owners_fuse() {
-	local status
 	library owned && hanging owned && doubted mnt/file
-	status=$?
-	kill "$server"
-	wait "$server" 2> /dev/null
-	umount -l mnt
-	return $status
 }

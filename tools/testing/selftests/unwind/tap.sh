@@ -9,12 +9,18 @@ set -u
 bin=$(cd "$1" && pwd)
 only=${2-}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'clean_up > /dev/null 2>&1; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 nr=0
 bad=0
 why=
+
+# clean_up: what is to be done behind each test, however it has ended; where that is something, it
+# is defined anew
+clean_up() {
+	:
+}
 
 # check NAME COMMAND...: one result
 check() {
@@ -25,6 +31,7 @@ check() {
 	why=
 	"$@" > output 2>&1
 	status=$?
+	clean_up > /dev/null 2>&1
 	if [ $status = 0 ]; then
 		sed -n 's/^# */# /p' output
 		echo "ok $nr - $name"

@@ -140,7 +140,7 @@ static void session_stuck(struct session *session)
 {
 	if (!session->stuck)
 		session_say(session,
-			    "%u processes hang, and no more files are opened",
+			    "%u processes hang, and no more files are opened until one has ended",
 			    STUCK_MAX);
 	session->stuck = true;
 }
@@ -148,15 +148,18 @@ static void session_stuck(struct session *session)
 static void __attribute__((format(printf, 3, 4)))
 dso_lose(struct session *session, struct dso *dso, const char *format, ...)
 {
+	char *known = dso->why;
 	va_list args;
 
-	free(dso->why);
 	va_start(args, format);
 	if (vasprintf(&dso->why, format, args) < 0)
 		dso->why = NULL;
 	va_end(args);
-	if (session->options.verbose && dso->path && dso->why)
+	/* What is tried again and again is not news. */
+	if (session->options.verbose && dso->path && dso->why &&
+	    (!known || strcmp(known, dso->why)))
 		session_say(session, "%s: %s", dso->path, dso->why);
+	free(known);
 }
 
 /* A file that others of its build-id are not to pay for, which may have been mapped already. */

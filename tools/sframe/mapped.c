@@ -119,6 +119,23 @@ static int send_file(int socket, struct mapped_file *file, int fd)
 	return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(*file) ? 0 : -1;
 }
 
+/*
+ * It was opened, but there is no descriptor here for it: there may be one later, if there is none
+ * for others either.
+ */
+static void lack_file(int socket, struct mapped_file *file)
+{
+	int other = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+
+	file->error = other < 0 ? -EMFILE : -EACCES;
+	file->again = other < 0;
+	snprintf(file->message, SFRAME_MESSAGE, "%s", other < 0 ?
+		 "is not looked at, as too many files are open" :
+		 "is withheld by a security module");
+	if (other >= 0)
+		close(other);
+}
+
 static int receive_file(int socket, struct mapped_file *file)
 {
 	struct iovec bytes = { .iov_base = file, .iov_len = sizeof(*file) };
@@ -137,13 +154,8 @@ static int receive_file(int socket, struct mapped_file *file)
 	if (message.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(&control.header), sizeof(int));
 	file->fd = fd;
-	/* It was opened, but there is no descriptor here for it. */
-	if (fd < 0 && (message.msg_flags & MSG_CTRUNC)) {
-		snprintf(file->message, SFRAME_MESSAGE,
-			 "is not looked at, as too many files are open");
-		file->error = -EMFILE;
-		file->again = true;
-	}
+	if (fd < 0 && (message.msg_flags & MSG_CTRUNC))
+		lack_file(socket, file);
 	return 0;
 }
 

@@ -554,8 +554,54 @@ time.sleep(100000)' & holder=$!
 	status=$?
 	kill "$holder"
 	grep -v ': converted' err
+	awk -F ': ' '$3 != "" && $3 == said[$2] { print; again = 1 }
+		{ said[$2] = $3 }
+		END { exit again }' err || fail "a sentence is said again" || return 1
 	[ $status = 0 ] && ! grep 'few_open/.*: is not there any more' err &&
 		grep 'few_open/.*: is not looked at, as too many files are open' err
+}
+
+# build_withhold: a library with which no descriptor of a file "withheld" is received
+build_withhold() {
+	cat > withhold.c <<-'END_WITHHOLD'
+	#define _GNU_SOURCE
+	#include <stdio.h>
+	#include <string.h>
+	#include <sys/socket.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	ssize_t recvmsg(int socket, struct msghdr *message, int flags)
+	{
+		ssize_t got = syscall(SYS_recvmsg, socket, message, flags);
+		struct cmsghdr *header = CMSG_FIRSTHDR(message);
+		char link[32], name[4096] = "";
+		int fd;
+
+		if (got < 0 || !header || header->cmsg_type != SCM_RIGHTS)
+			return got;
+		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		readlink(link, name, sizeof(name) - 1);
+		if (!strstr(name, "/withheld"))
+			return got;
+		close(fd);
+		message->msg_controllen = 0;
+		message->msg_flags |= MSG_CTRUNC;
+		return got;
+	}
+	END_WITHHOLD
+	gcc -O2 -shared -fPIC -o withhold.so withhold.c 2> /dev/null
+}
+
+# A file that the session may not have, as a security module says.
+withheld() {
+	rm -rf .debug
+	build_withhold && library withheld && mapped withheld || return 1
+	LD_PRELOAD=$PWD/withhold.so ends 0 "" -v -p "$holder" sleep 1 || return 1
+	grep 'through .*/withheld: it is withheld by a security module' err &&
+		grep '/libc[^ ]*: converted' err &&
+		[ "$(grep -c '^sframe: [^ ]*/withheld: ' err)" = 1 ]
 }
 
 # More files than a session knows: it says so, once, and those before have sections.
@@ -648,6 +694,7 @@ check "hostile files" hostile_files
 check "many files" many_files
 check "many files that have no section" crowd
 check "many files that wait" few_open
+check "a file that is withheld" withheld
 check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then

@@ -144,6 +144,25 @@ count "1 1 1" "perf test" <<END
  12: Three: Skip (no hardware)
 END
 
+# verdicts: what make bench says of three figures for a limit of 100, and its status
+verdicts() {
+	python3 - "$here/bench-table.py" <<END
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("table", sys.argv[1])
+sys.path.insert(0, "$here")
+table = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(table)
+limits = table.Limits()
+for values in [99, 100, 102], [90, 104, 106], [103, 104, 105], [3, 190, 200]:
+    limits.at_most("figure", values, 100)
+print([line.split("100  ")[1] for line in limits.lines], limits.missed)
+END
+}
+
+echo "['met', 'within the spread', 'missed', 'missed'] 2" > "$tmp/wanted"
+PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
+expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
+
 # A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its test passes if
 # the status is 0; with 8 another one fails in its place, and with 9 there is none.
 cat > "$tmp/stub" <<'END'

@@ -7,6 +7,7 @@
 
 #include <linux/bitops.h>
 #include <linux/compiler.h>
+#include <linux/jiffies.h>
 #include <linux/unwind_user_types.h>
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
@@ -57,9 +58,10 @@ unsigned int unwind_sframe_walk(struct unwind_user_state *state, unsigned long *
 
 #else
 
+/* Seconds, as it would be with objects. */
 static inline u32 unwind_object_ticks(void)
 {
-	return 0;
+	return jiffies / HZ;
 }
 
 static inline void unwind_sframe_count(struct unwind_text_code *code) { }

@@ -9,7 +9,9 @@
  * is on a stack looks like one too easily. The answer is a hint, and so is what the
  * code says about its frame. Both are remembered for as long as nobody has changed
  * the mappings; they may change under a walk that is under way, at the price of a wrong
- * address. What code says is not remembered where a program may rewrite it.
+ * address. What code says is not remembered where a program may rewrite it. It can change
+ * all the same, by a debugger, where a uprobe is taken out, or by write() to a file that
+ * is mapped privately: so all is forgotten about once a second while anybody walks.
  */
 #include <linux/minmax.h>
 #include <linux/mm.h>

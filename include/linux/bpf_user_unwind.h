@@ -17,6 +17,7 @@ struct bpf_reg_state;
 struct bpf_stack_build_id;
 struct bpf_verifier_env;
 struct btf;
+struct perf_event;
 struct pt_regs;
 struct task_struct;
 struct unwind_stacktrace;
@@ -28,6 +29,8 @@ int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
 int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *btf,
 				u32 func_id);
 void bpf_user_unwind_put(struct bpf_prog *prog);
+void bpf_user_unwind_attached(const struct bpf_prog *prog);
+void bpf_user_unwind_enabled(const struct perf_event *event);
 bool bpf_user_unwind_overlaps(const struct bpf_prog *prog);
 void bpf_user_unwind_walk(u64 flags);
 long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, void *buf,
@@ -65,6 +68,8 @@ static inline int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env,
 }
 
 static inline void bpf_user_unwind_put(struct bpf_prog *prog) { }
+static inline void bpf_user_unwind_attached(const struct bpf_prog *prog) { }
+static inline void bpf_user_unwind_enabled(const struct perf_event *event) { }
 static inline bool bpf_user_unwind_overlaps(const struct bpf_prog *prog) { return false; }
 static inline void bpf_user_unwind_walk(u64 flags) { }
 

@@ -17,6 +17,7 @@
  * Invariant: the tracer is registered if and only if there is a program whose
  * has_user_unwind is set, which those have that can ask.
  */
+#include <linux/atomic.h>
 #include <linux/bpf.h>
 #include <linux/bpf_user_unwind.h>
 #include <linux/bpf_verifier.h>
@@ -34,9 +35,10 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 
-/* Under bpf_user_unwind_mutex: programs that can ask, and how many were ever loaded. */
+/* Programs that can ask, under bpf_user_unwind_mutex. */
 static unsigned int bpf_user_unwind_progs;
-static unsigned int bpf_user_unwind_loaded;
+/* Counts the times that one more program could ask, or get what was asked for. */
+static atomic_t bpf_user_unwind_arrivals;
 static DEFINE_MUTEX(bpf_user_unwind_mutex);
 
 static void bpf_user_unwind_callback(struct unwind_work *work,
@@ -45,21 +47,21 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 /* Sleepable programs may wait for user memory; it is never freed. */
 static struct unwind_work bpf_user_unwind_work = { .may_wait = true };
 
-/* The programs that are loaded now get what is to be delivered of this kernel entry. */
-static void bpf_user_unwind_note_loaded(void)
+/* The programs that are there now get what is to be delivered of this kernel entry. */
+static void bpf_user_unwind_note_arrivals(void)
 {
-	/* Pairs with bpf_user_unwind_again() on top of this, and with bpf_user_unwind_get(). */
-	WRITE_ONCE(current->unwind_info.delivered_to, READ_ONCE(bpf_user_unwind_loaded));
+	/* Pairs with bpf_user_unwind_again() on top of this. */
+	WRITE_ONCE(current->unwind_info.delivered_to, atomic_read(&bpf_user_unwind_arrivals));
 }
 
 /*
  * Programs asked before in this kernel entry. If they have the stack already, and another
- * one came since that can ask, it is delivered again: to all of them.
+ * one came since, it is delivered again: to all of them.
  */
 static void bpf_user_unwind_again(void)
 {
-	/* Pairs with bpf_user_unwind_note_loaded() below this, and with bpf_user_unwind_get(). */
-	if (READ_ONCE(current->unwind_info.delivered_to) != READ_ONCE(bpf_user_unwind_loaded))
+	/* Pairs with bpf_user_unwind_note_arrivals() below this. */
+	if (READ_ONCE(current->unwind_info.delivered_to) != atomic_read(&bpf_user_unwind_arrivals))
 		unwind_deferred_again(&bpf_user_unwind_work);
 }
 
@@ -69,11 +71,11 @@ static int bpf_user_unwind_ask(bool complete, u64 *cookie)
 	int ret = unwind_deferred_request_regs(&bpf_user_unwind_work, complete, cookie);
 
 	/*
-	 * Who asks when the delivery has just begun must not find what an older one noted. If
-	 * a program was loaded since this, it may be that all have the stack twice.
+	 * What asks when the delivery has just begun must not find what an older one noted. If
+	 * a program came since this, it may be that all have the stack twice.
 	 */
 	if (!ret)
-		bpf_user_unwind_note_loaded();
+		bpf_user_unwind_note_arrivals();
 	else if (ret > 0)
 		bpf_user_unwind_again();
 	return ret;
@@ -89,8 +91,8 @@ __bpf_kfunc_start_defs();
  * asked, when current returns to user mode or exits, also when the stack could not be
  * walked. All requests of an entry get the same cookie, also those of perf and ftrace.
  * In a long entry, in a wait of io_uring or a virtual machine, it may be called before
- * that; if a program that can ask was loaded since, its request makes it be called again,
- * with the same cookie and trace.
+ * that; if a program that can ask was loaded or attached since, or one attached to it, the
+ * next request makes it be called again, with the same cookie and trace.
  *
  * Context: any, NMI included.
  * Return:
@@ -134,7 +136,7 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 	const bool dying = unwind_dying();
 
 	/* Before, so that a program is not missed. */
-	bpf_user_unwind_note_loaded();
+	bpf_user_unwind_note_arrivals();
 	if (dying)
 		pagefault_disable();
 	bpf_user_unwind_deliver(cookie, trace);
@@ -158,10 +160,35 @@ static int bpf_user_unwind_get(struct bpf_prog *prog)
 			return ret;
 	}
 	bpf_user_unwind_progs++;
-	/* Pairs with bpf_user_unwind_again() and bpf_user_unwind_note_loaded(). */
-	WRITE_ONCE(bpf_user_unwind_loaded, bpf_user_unwind_loaded + 1);
+	atomic_inc(&bpf_user_unwind_arrivals);
 	prog->has_user_unwind = true;
 	return 0;
+}
+
+/**
+ * bpf_user_unwind_attached - a program was attached to something
+ * @prog:	the program, or NULL
+ *
+ * What was delivered of long kernel entries before is delivered again when one asks.
+ *
+ * Context: task context.
+ */
+void bpf_user_unwind_attached(const struct bpf_prog *prog)
+{
+	/* Does it ask, or does a delivery call it? */
+	if (prog && (prog->has_user_unwind || bpf_user_unwind_overlaps(prog)))
+		atomic_inc(&bpf_user_unwind_arrivals);
+}
+
+/**
+ * bpf_user_unwind_enabled - an event was enabled, and with it its program
+ * @event:	the event
+ *
+ * Context: task context; the caller keeps the program.
+ */
+void bpf_user_unwind_enabled(const struct perf_event *event)
+{
+	bpf_user_unwind_attached(event->prog);
 }
 
 /**

@@ -234,10 +234,10 @@ static void sum_entry(struct bpf_run_sum *sum, const struct bpf_unwind_note *not
 	__u64 ended = -1ULL, begun = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
-		if (note[i].who == BPF_UNWIND_ASK && note[i].loads < ended)
-			ended = note[i].loads;
-		if (note[i].who == who && note[i].loads > begun)
-			begun = note[i].loads;
+		if (note[i].who == BPF_UNWIND_ASK && note[i].arrivals < ended)
+			ended = note[i].arrivals;
+		if (note[i].who == who && note[i].arrivals > begun)
+			begun = note[i].arrivals;
 		asked += note[i].who == BPF_UNWIND_ASK;
 		granted += note[i].who == BPF_UNWIND_ASK && !note[i].ret;
 		delivered += note[i].who == who;
@@ -250,7 +250,7 @@ static void sum_entry(struct bpf_run_sum *sum, const struct bpf_unwind_note *not
 	sum->delivered += !!delivered;
 	sum->missing += asked && !delivered;
 	sum->twice += delivered > 1;
-	/* Each load between the first request and the last delivery may have it called again. */
+	/* Each arrival between the first request and the last delivery may have it called again. */
 	allowed = granted + (begun > ended ? begun - ended : 0);
 	sum->surplus += delivered > allowed ? delivered - allowed : 0;
 	sum->foreign += delivered && !asked;

@@ -101,7 +101,7 @@ struct bpf_run_sum {
 	unsigned int	delivered;
 	unsigned int	missing;	/* entries without a delivery */
 	unsigned int	twice;		/* ... with more than one */
-	unsigned int	surplus;	/* beyond the requests that were the first, and the loads */
+	unsigned int	surplus;	/* beyond the requests that were the first, and arrivals */
 	unsigned int	foreign;	/* deliveries that nobody asked for */
 	unsigned int	empty;		/* deliveries of nothing */
 	unsigned int	lost;		/* notes for which there was no room */

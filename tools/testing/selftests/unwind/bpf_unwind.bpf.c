@@ -90,7 +90,7 @@ static __always_inline bool wanted(void)
 	return !shared.tgid || shared.tgid == id >> 32;
 }
 
-static __always_inline void note_with(__u32 who, __s64 ret, __u64 cookie, __u64 loads)
+static __always_inline void note_with(__u32 who, __s64 ret, __u64 cookie, __u64 arrivals)
 {
 	__u32 i = __sync_fetch_and_add(&shared.nr_notes, 1);
 
@@ -99,14 +99,14 @@ static __always_inline void note_with(__u32 who, __s64 ret, __u64 cookie, __u64 
 	i &= BPF_UNWIND_NOTES - 1;
 	shared.notes[i].cookie = cookie;
 	shared.notes[i].ret = ret;
-	shared.notes[i].loads = loads;
+	shared.notes[i].arrivals = arrivals;
 	/* Last: readers see from it that the rest is there. */
 	*(volatile __u32 *)&shared.notes[i].who = who;
 }
 
 static __always_inline void note(__u32 who, __s64 ret, __u64 cookie)
 {
-	note_with(who, ret, cookie, shared.loads_begun);
+	note_with(who, ret, cookie, shared.arrivals_begun);
 }
 
 static __always_inline struct bpf_unwind_trace *new_trace(__u32 who, __u32 how, __u64 cookie)
@@ -150,15 +150,15 @@ static __always_inline void copy(const struct unwind_stacktrace *from, __u32 who
 /* Programs that ask, by the function. */
 static __always_inline int ask(void)
 {
-	__u64 cookie = -1, loads;
+	__u64 cookie = -1, arrivals;
 	int ret;
 
 	if (!wanted())
 		return 0;
 	for (int i = 0; i < 2; i++) {
-		loads = *(volatile __u64 *)&shared.loads_ended;
+		arrivals = *(volatile __u64 *)&shared.arrivals_ended;
 		ret = bpf_user_unwind_request(&cookie);
-		note_with(BPF_UNWIND_ASK, ret, cookie, loads);
+		note_with(BPF_UNWIND_ASK, ret, cookie, arrivals);
 		if (!shared.again)
 			break;
 	}
@@ -168,7 +168,7 @@ static __always_inline int ask(void)
 /* By the flag, which says no more than that it worked. */
 static __always_inline void ask_flag_with(void *ctx, __u64 flags)
 {
-	__u64 loads = *(volatile __u64 *)&shared.loads_ended;
+	__u64 arrivals = *(volatile __u64 *)&shared.arrivals_ended;
 	__u64 part[4] = { -1, -1, -1, -1 };
 	long ret = bpf_get_stack(ctx, part, sizeof(part), flags);
 
@@ -176,7 +176,7 @@ static __always_inline void ask_flag_with(void *ctx, __u64 flags)
 	if (ret == 2 * sizeof(part[0]) && part[0] == PERF_CONTEXT_USER_DEFERRED &&
 	    !part[2] && !part[3])
 		ret = 0;
-	note_with(BPF_UNWIND_ASK, ret, part[1], loads);
+	note_with(BPF_UNWIND_ASK, ret, part[1], arrivals);
 }
 
 static __always_inline int ask_flag(void *ctx)

@@ -61,13 +61,13 @@ enum bpf_unwind_how {
  * @cookie:	of the request or delivery
  * @ret:	of the request, or the length of the trace that was delivered
  * @who:	enum bpf_unwind_who
- * @loads:	how many had ended before the request; else how many have begun
+ * @arrivals:	how many had ended before the request; else how many have begun
  */
 struct bpf_unwind_note {
 	__u64	cookie;
 	__s32	ret;
 	__u32	who;
-	__u64	loads;
+	__u64	arrivals;
 };
 
 /**
@@ -111,8 +111,9 @@ struct bpf_unwind_ids {
  * @wait_tid:	delivery_that_waits() waits in this thread
  * @wait_addr:	... for what is at this address
  * @vma_addr:	take_find_vma_s() looks for what is mapped at this address
- * @loads_begun: how often the test has begun to load a program that can ask
- * @loads_ended: how often it has done so
+ * @arrivals_begun: how often the test has begun to load a program that can ask, to attach
+ *		it or to enable its event
+ * @arrivals_ended: how often it has done so
  * @flags:	what the programs whose flags are not known to the verifier use
  * @ids:	what with_build_ids() got
  * @nr_notes:	how many there were; what is above BPF_UNWIND_NOTES was lost
@@ -130,8 +131,8 @@ struct bpf_unwind_shared {
 	__u32			wait_tid;
 	__u64			wait_addr;
 	__u64			vma_addr;
-	__u64			loads_begun;
-	__u64			loads_ended;
+	__u64			arrivals_begun;
+	__u64			arrivals_ended;
 	__u64			flags;
 	struct bpf_unwind_ids	ids;
 	__u32			nr_notes;

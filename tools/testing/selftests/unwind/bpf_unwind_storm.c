@@ -181,6 +181,14 @@ static void ioctl_all(const int events[CPUS], unsigned long request)
 		ioctl(events[i], request, 0);
 }
 
+/* Each of these is an arrival. */
+static void enable_all(struct _test_data_storm *self, const int events[CPUS])
+{
+	self->stays.shared->arrivals_begun += CPUS;
+	ioctl_all(events, PERF_EVENT_IOC_ENABLE);
+	self->stays.shared->arrivals_ended += CPUS;
+}
+
 /* Have the instructions of a program, with the map of the one that stays. */
 static int get_program(struct _test_data_storm *self)
 {
@@ -218,17 +226,19 @@ static int come_and_go(struct _test_data_storm *self, unsigned int turn)
 	LIBBPF_OPTS(bpf_prog_load_opts, once, .attempts = 1);
 	int prog, err = 0;
 
-	self->stays.shared->loads_begun++;
+	self->stays.shared->arrivals_begun++;
 	prog = bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, "comes_and_goes", "GPL", self->insns,
 			     self->nr_insns, &once);
-	self->stays.shared->loads_ended++;
+	self->stays.shared->arrivals_ended++;
 	if (prog < 0)
 		return prog;
+	self->stays.shared->arrivals_begun += CPUS;
 	for (int i = 0; i < CPUS; i++) {
 		self->others[i] = perf_open(&self->attr, -1, i, -1, 0);
 		err |= ioctl(self->others[i], PERF_EVENT_IOC_SET_BPF, prog);
 	}
-	ioctl_all(self->others, PERF_EVENT_IOC_ENABLE);
+	self->stays.shared->arrivals_ended += CPUS;
+	enable_all(self, self->others);
 	usleep(1000 * (turn % 4));
 	/* In either order: the event first, or the program under it. */
 	if (turn & 1)
@@ -246,7 +256,7 @@ static void storm_for_a_while(struct __test_metadata *_metadata,
 {
 	double end = seconds_now() + 1;
 
-	ioctl_all(self->events, PERF_EVENT_IOC_ENABLE);
+	enable_all(self, self->events);
 	do {
 		ASSERT_EQ(0, come_and_go(self, *turns));
 		++*turns;
@@ -257,7 +267,8 @@ static void storm_for_a_while(struct __test_metadata *_metadata,
 
 /*
  * With one that stays: nothing is lost, and nothing comes twice, but in a kernel entry that
- * lasts while a program is loaded: once more for each, as it could be one that has not had it.
+ * lasts while a program is loaded or attached: once more for each time, as it could be one
+ * that has not had it.
  */
 TEST_F_TIMEOUT(storm, one_stays, TIMEOUT)
 {

@@ -49,8 +49,10 @@ union unwind_task_id {
  *			most @stack_want; set before the callbacks are run
  * @asked_cpu:		CPU plus one whose tracer asked first, for itself rather than for
  *			this task; 0 if none did
- * @delivered_to:	programs that could ask and were loaded when the first one of BPF asked,
- *			or when BPF got this entry's trace; BPF's own, of no meaning before
+ * @delivered_to:	which programs were there when the first one of BPF asked, or when BPF
+ *			got this entry's trace; BPF's own, of no meaning before
+ * @again_at:		in jiffies, when tracers have asked again as often as they may by then,
+ *			see unwind_deferred_again()
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
  *			some instructions of signal delivery, sigreturn and emulated
@@ -73,6 +75,7 @@ struct unwind_task_info {
 	unsigned int		stack_size;
 	unsigned int		asked_cpu;
 	unsigned int		delivered_to;
+	u32			again_at;
 	bool			regs_seen;
 	bool			regs_changing;
 	bool			walked;

@@ -58,6 +58,9 @@
 #include "tracers.h"
 #include "unwind.h"
 
+/* How often callbacks of a task may come once more at once. */
+#define UNWIND_AGAIN	8
+
 /* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
 static DEFINE_PER_CPU(u32, unwind_entry_count);
 
@@ -271,6 +274,25 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 	return ret;
 }
 
+/*
+ * May a tracer of current have its callback once more? UNWIND_AGAIN times at once, and once
+ * a second in the long run: each is a turn of the task work, and perhaps another walk.
+ */
+static bool unwind_may_again(struct unwind_task_info *info)
+{
+	const u32 now = jiffies;
+	u32 at = READ_ONCE(info->again_at);
+
+	/* What is further away is of a time before the counter of jiffies began anew. */
+	if (at - now > UNWIND_AGAIN * HZ)
+		at = now;
+	if (at - now > (UNWIND_AGAIN - 1) * HZ)
+		return false;
+	/* No partner: one of an interrupt or NMI in between does not count. */
+	WRITE_ONCE(info->again_at, at + HZ);
+	return true;
+}
+
 /* The callback of this bit once more. Interrupts are off, and so may be those of the caller. */
 static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, bool irqs_off)
 {
@@ -280,6 +302,10 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
 	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET | UNWIND_LATE)) ||
 	    !(atomic_long_read(&info->unwind_completed) & bit))
 		return false;
+	if (!unwind_may_again(info)) {
+		unwind_count(UNWIND_STAT_REFUSED_AGAIN);
+		return false;
+	}
 
 	/* Due before it is pending: whoever runs the work in between finds it. */
 	atomic_long_andnot(bit, &info->unwind_completed);
@@ -301,8 +327,8 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
  * callback. If it was called, it comes again with the same cookie and trace; if it is
  * still to come, that is left as it is.
  *
- * The caller has to see to it that this ends: what asks again each time that the task
- * work runs keeps the task in the kernel.
+ * A task has a share of this, for all tracers: what asked again each time that the task
+ * work runs would keep it in the kernel. What is refused for that is counted.
  *
  * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
  * Return: true if it comes again.

@@ -21,6 +21,7 @@ static const char * const unwind_stat_names[] = {
 	[UNWIND_STAT_REFUSED_EXEC]	= "refused_exec",
 	[UNWIND_STAT_REFUSED_BETWEEN]	= "refused_between",
 	[UNWIND_STAT_REFUSED_NO_WORK]	= "refused_no_work",
+	[UNWIND_STAT_REFUSED_AGAIN]	= "refused_again",
 	[UNWIND_STAT_WALKS]		= "walks",
 	[UNWIND_STAT_FRAMES]		= "frames",
 	[UNWIND_STAT_ENDED_FULL]	= "ended_full",

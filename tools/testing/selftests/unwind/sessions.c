@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -156,6 +158,144 @@ TEST_F(waiting, session_that_begins_later)
 	EXPECT_EQ(0, records_of(&self->first, self->record, variant->type, cookie));
 	ring_close(&self->first);
 	ring_close(&self->second);
+}
+
+/* Two tasks in waits, on a CPU with a session. */
+FIXTURE(two_waiting) {
+	struct ring ring;
+	union record *record;
+	struct {
+		int pipe[2];
+		pid_t pid;
+		/* Of the latest kernel entry. */
+		__u64 cookie;
+		int samples, records;
+	} task[2];
+};
+
+FIXTURE_VARIANT(two_waiting) {
+	bool state;
+	__u32 type;
+};
+
+FIXTURE_VARIANT_ADD(two_waiting, callchain) {
+	.type = PERF_RECORD_CALLCHAIN_DEFERRED,
+};
+
+FIXTURE_VARIANT_ADD(two_waiting, user_state) {
+	.state = true, .type = PERF_RECORD_USER_STATE_DEFERRED,
+};
+
+FIXTURE_SETUP(two_waiting)
+{
+	struct perf_event_attr attr = session_attr(SWITCH, variant->state);
+	int ready[2], cpu;
+	char c;
+
+	if (attr.type == ~0U)
+		SKIP(return, "needs root and tracefs");
+	self->record = malloc(sizeof(*self->record));
+	ASSERT_EQ(1, first_cpus(&cpu, 1));
+	ASSERT_EQ(0, pin_to(cpu));
+	ASSERT_EQ(0, pipe(ready));
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, pipe(self->task[i].pipe));
+		self->task[i].pid = fork();
+		ASSERT_LE(0, self->task[i].pid);
+		if (!self->task[i].pid)
+			_exit(uring_wait(self->task[i].pipe[0], ready[1], DEPTH));
+		ASSERT_EQ(1, read(ready[0], &c, 1));
+		if (c == 'n')
+			SKIP(return, "no io_uring");
+	}
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, cpu, 64));
+	ring_enable(&self->ring);
+}
+
+FIXTURE_TEARDOWN(two_waiting)
+{
+	for (int i = 0; i < 2; i++) {
+		if (self->task[i].pid > 0)
+			kill(self->task[i].pid, SIGKILL);
+	}
+	while (wait(NULL) > 0)
+		;
+	free(self->record);
+}
+
+/* What the session has of the two tasks by now. */
+static void look_at(struct _test_data_two_waiting *self, __u32 type)
+{
+	struct sample sample;
+	__u64 cookie;
+
+	while (ring_next(&self->ring, self->record)) {
+		for (int i = 0; i < 2; i++) {
+			if (self->record->header.type == type) {
+				cookie = as_deferred(self->record)->cookie;
+				self->task[i].records += cookie == self->task[i].cookie;
+				continue;
+			}
+			if (self->record->header.type != PERF_RECORD_SAMPLE)
+				continue;
+			parse_sample(self->record, &sample);
+			cookie = sample_cookie(&sample);
+			if (sample.tid != (__u32)self->task[i].pid || !cookie)
+				continue;
+			if (cookie != self->task[i].cookie) {
+				self->task[i].samples = 0;
+				self->task[i].records = 0;
+			}
+			self->task[i].cookie = cookie;
+			self->task[i].samples++;
+		}
+	}
+}
+
+static bool waits_in_io_uring(pid_t pid)
+{
+	char name[64];
+	int nr = -1;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/syscall", pid);
+	file = fopen(name, "r");
+	if (file && fscanf(file, "%d", &nr) != 1)
+		nr = -1;
+	if (file)
+		fclose(file);
+	return nr == SYS_io_uring_enter;
+}
+
+/*
+ * Each has had other records in the buffer than its own when it is its turn. Their stacks
+ * are not delivered again each time: only 8 times at once, and then once a second.
+ */
+TEST_F(two_waiting, take_turns)
+{
+	time_t begin = time(NULL);
+	int before;
+
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(1, write(self->task[i].pipe[1], "g", 1));
+		WAIT_FOR(waits_in_io_uring(self->task[i].pid));
+	}
+	look_at(self, variant->type);
+	for (int n = 0; n < URING_RESULTS; n++) {
+		for (int i = 0; i < 2; i++) {
+			before = self->task[i].samples;
+			ASSERT_EQ(1, write(self->task[i].pipe[1], "p", 1));
+			WAIT_FOR((look_at(self, variant->type), self->task[i].samples != before));
+		}
+	}
+	ring_disable(&self->ring);
+	look_at(self, variant->type);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_LE(URING_RESULTS, self->task[i].samples);
+		EXPECT_LT(2, self->task[i].records);
+		EXPECT_GE(9 + time(NULL) + 1 - begin, self->task[i].records);
+	}
+	ring_close(&self->ring);
 }
 
 /* Sessions of two CPUs, that of the task first, and a system call that leads to the other. */

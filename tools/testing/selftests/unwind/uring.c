@@ -28,7 +28,7 @@ int uring_prepare(struct uring *uring, const struct io_uring_sqe *sqe)
 	unsigned int *tail;
 
 	*uring = (struct uring) {};
-	uring->fd = syscall(SYS_io_uring_setup, 4, &uring->params);
+	uring->fd = syscall(SYS_io_uring_setup, 16, &uring->params);
 	if (uring->fd < 0)
 		return -errno;
 
@@ -98,7 +98,8 @@ int uring_leave_in_flight(void)
 int uring_wait(int pipe, int ready, unsigned int depth)
 {
 	struct io_uring_sqe sqe = {
-		.opcode = IORING_OP_POLL_ADD, .fd = pipe, .poll32_events = 1 /* POLLIN */,
+		.opcode = IORING_OP_POLL_ADD, .fd = pipe, .poll32_events = POLLIN,
+		.len = IORING_POLL_ADD_MULTI,
 	};
 	struct sigaction action = { .sa_handler = on_signal };
 	struct uring uring;
@@ -110,6 +111,6 @@ int uring_wait(int pipe, int ready, unsigned int depth)
 		c = 'n';
 	if (write(ready, &c, 1) != 1 || read(pipe, &c, 1) != 1)
 		return 1;
-	return workload_syscall(depth, SYS_io_uring_enter, uring.fd, 1, 2,
+	return workload_syscall(depth, SYS_io_uring_enter, uring.fd, 1, URING_RESULTS + 1,
 				IORING_ENTER_GETEVENTS, 0, 0) == 1 ? 0 : 2;
 }

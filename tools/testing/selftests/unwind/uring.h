@@ -31,11 +31,12 @@ int uring_run_async(const struct io_uring_sqe *sqe);
 int uring_leave_in_flight(void);
 
 /*
- * In a process of its own: below @depth callers, wait in io_uring_enter() for two requests
- * of which there is one. Says 'r' to @ready, or 'n' if there is no io_uring, and begins when
- * it can read from @pipe; the request ends with the next thing there, in task work of the
- * waiting thread; SIGUSR1 ends the wait. Returns 0 if all went that way.
+ * In a process of its own: below @depth callers, wait in io_uring_enter() for more results
+ * than come. Says 'r' to @ready, or 'n' if there is no io_uring, and begins when it can read
+ * from @pipe; each of the next URING_RESULTS things there wakes it, and is a result that
+ * its own task work sees; SIGUSR1 ends the wait. Returns 0 if all went that way.
  */
+#define URING_RESULTS	30
 int uring_wait(int pipe, int ready, unsigned int depth);
 
 #endif /* _UNWIND_URING_H */

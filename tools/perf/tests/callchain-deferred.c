@@ -388,6 +388,33 @@ static int bounds_of_bytes(void)
 	return TEST_OK;
 }
 
+/*
+ * What waits behind one sample has its records already. The test counts what it gave and
+ * has not got back: headers, callchains and addresses.
+ */
+static int bounds_of_waiting(void)
+{
+	const size_t pair = 2 * sizeof(struct perf_event_header) + (4 + 2 + STEP_MAX_IPS) * 8;
+	struct ctx ctx = {};
+	u64 i, time = 0;
+
+	TEST_ASSERT_VAL("memory", ctx__open(&ctx, &ctx_ops, &max_64k));
+	ctx__feed(&ctx, &blocked, ++time);
+	for (i = 1; i <= 100000; i++) {
+		const struct step sample = { S, 1, 2 * i + 4, 0 };
+		const struct step record = { R, 1, 2 * i + 4, STEP_MAX_IPS };
+
+		TEST_ASSERT_VAL("bounded", ctx__feed_bounded(&ctx, &sample, ++time));
+		TEST_ASSERT_VAL("bounded", ctx__feed_bounded(&ctx, &record, ++time));
+		TEST_ASSERT_VAL("waiting", (i + 1 - ctx.nr_out) * pair <= max_64k.max_bytes);
+	}
+	callchain_deferred__flush(ctx.cd);
+	TEST_EQUAL("late", callchain_deferred__stats(ctx.cd)->late, 1);
+	TEST_EQUAL("merged", callchain_deferred__stats(ctx.cd)->merged, 100000);
+	TEST_ASSERT_VAL("order and callchains", ctx__close(&ctx));
+	return TEST_OK;
+}
+
 static int bounds_of_time(void)
 {
 	const struct callchain_deferred_limits both = { .max_bytes = 64 * 1024, .max_ns = 100 };
@@ -450,8 +477,8 @@ static int test__bounds(struct test_suite *test __maybe_unused, int subtest __ma
 {
 	const struct callchain_deferred_limits none = {};
 
-	return bounds_of_bytes() ?: bounds_of_time() ?: bounds_of_records() ?:
-	       bounds_of_tasks(&none) ?: bounds_of_tasks(&max_64k);
+	return bounds_of_bytes() ?: bounds_of_waiting() ?: bounds_of_time() ?:
+	       bounds_of_records() ?: bounds_of_tasks(&none) ?: bounds_of_tasks(&max_64k);
 }
 
 /* Without memory nothing is dropped, and what was not merged is counted. */

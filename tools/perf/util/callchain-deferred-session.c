@@ -36,7 +36,7 @@
 #include "util.h"
 #include <internal/lib.h>
 
-/* Events, and again records, that may be held when reading from a pipe. */
+/* Events with their records, and again records alone, that may be held from a pipe. */
 #define PIPE_MAX_BYTES		(256UL * 1024 * 1024)
 
 /* What one compressed event may hold: the ring buffer it was read from. */

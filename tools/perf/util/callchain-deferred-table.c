@@ -5,7 +5,8 @@
  * An entry is made by the first sample or record that has its cookie. Each held
  * sample has a reference to its entry. Entries without references are in the LRU
  * list. They are bounded by bytes, and the one that was not used for the longest time
- * goes first. Entries come from slabs, which stay for the life of the table.
+ * goes first. Entries with references are counted here and bounded by the owner of the
+ * samples. Entries come from slabs, which stay for the life of the table.
  *
  * The same cookie may come with several tasks, but only in data that is made to do
  * damage with more than a few: beyond that, records are left out, so that an addition
@@ -194,7 +195,11 @@ void dc_table__touch(struct dc_table *table, struct dc_entry *entry)
 
 void dc_table__get(struct dc_table *table, struct dc_entry *entry)
 {
-	if (!entry->refs++ && !list_empty(&entry->lru)) {
+	if (entry->refs++)
+		return;
+
+	table->used_bytes += dc_entry__bytes(entry);
+	if (!list_empty(&entry->lru)) {
 		table->lru_bytes -= dc_entry__bytes(entry);
 		list_del_init(&entry->lru);
 	}
@@ -202,8 +207,22 @@ void dc_table__get(struct dc_table *table, struct dc_entry *entry)
 
 void dc_table__put(struct dc_table *table, struct dc_entry *entry)
 {
-	entry->refs--;
+	if (!--entry->refs)
+		table->used_bytes -= dc_entry__bytes(entry);
 	dc_table__touch(table, entry);
+}
+
+/* In between the size may change: the entry counts nowhere. */
+static void dc_table__begin_change(struct dc_table *table, struct dc_entry *entry)
+{
+	dc_table__get(table, entry);
+	table->used_bytes -= dc_entry__bytes(entry);
+}
+
+static void dc_table__end_change(struct dc_table *table, struct dc_entry *entry)
+{
+	table->used_bytes += dc_entry__bytes(entry);
+	dc_table__put(table, entry);
 }
 
 /* The entry for a record of kind @what; @rc is the answer if there is none. */
@@ -260,14 +279,13 @@ int dc_table__add(struct dc_table *table, const struct perf_record_callchain_def
 		ips = memcpy(dup, rec->ips, rec->nr * sizeof(u64));
 	}
 
-	/* The size changes: out of the list, and in again. */
-	dc_table__get(table, entry);
+	dc_table__begin_change(table, entry);
 	dc_entry__free(entry, CALLCHAIN_DEFERRED_CHAIN);
 	entry->ips = ips;
 	entry->nr = rec->nr;
 	entry->cut = cut;
 	entry->known |= CALLCHAIN_DEFERRED_CHAIN;
-	dc_table__put(table, entry);
+	dc_table__end_change(table, entry);
 	return 0;
 }
 
@@ -301,12 +319,12 @@ int dc_table__add_state(struct dc_table *table, const union perf_event *event,
 	if (!dup)
 		return -ENOMEM;
 
-	dc_table__get(table, entry);
+	dc_table__begin_change(table, entry);
 	dc_entry__free(entry, CALLCHAIN_DEFERRED_STATE);
 	entry->state = memcpy(dup, event, size);
 	entry->mask = mask;
 	entry->known |= CALLCHAIN_DEFERRED_STATE;
-	dc_table__put(table, entry);
+	dc_table__end_change(table, entry);
 	return 0;
 }
 

@@ -58,6 +58,7 @@ struct dc_entry {
  * @free: entries in no bucket
  * @lru: entries that no held sample refers to, the one that goes first is first
  * @lru_bytes: of those, with their records
+ * @used_bytes: of all others, with their records
  * @steps: entries that were looked at, moved or forgotten
  */
 struct dc_table {
@@ -72,6 +73,7 @@ struct dc_table {
 	struct hlist_head	free;
 	struct list_head	lru;
 	size_t			lru_bytes;
+	size_t			used_bytes;
 	u64			steps;
 };
 

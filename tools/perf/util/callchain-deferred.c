@@ -16,9 +16,10 @@
  *
  * Records known as they come (a pipe, live data): a sample without its record
  * waits in a queue, and all later events behind it. The queue is bounded by
- * bytes and by event time. At the bound the oldest sample leaves without its
- * user half, counted as late. Records that came are remembered, bounded by the
- * same number of bytes; the one that was not used for the longest time goes
+ * event time and by bytes, with those of the records that queued samples have by
+ * now. At the bound the oldest sample leaves without its user half, counted as
+ * late. Records that no queued sample has are remembered, bounded by the same
+ * number of bytes; the one that was not used for the longest time goes
  * first, so that a task which stays in one kernel entry keeps its record
  * (callchain-deferred-table.c).
  *
@@ -409,7 +410,7 @@ static int dc__deliver_first(struct callchain_deferred *cd, __u64 *missing)
 
 static bool dc__at_bound(const struct callchain_deferred *cd, const struct dc_event *ev)
 {
-	if (cd->held_bytes > cd->limits.max_bytes)
+	if (cd->held_bytes + cd->table.used_bytes > cd->limits.max_bytes)
 		return true;
 
 	return cd->limits.max_ns && ev->time != -1ULL && cd->last_time > ev->time &&
@@ -562,7 +563,8 @@ callchain_deferred__stats(const struct callchain_deferred *cd)
 
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd)
 {
-	return cd->held_bytes + cd->table.lru_bytes + (cd->index ? dc_index__bytes(cd->index) : 0);
+	return cd->held_bytes + cd->table.used_bytes + cd->table.lru_bytes +
+	       (cd->index ? dc_index__bytes(cd->index) : 0);
 }
 
 /* The work so far, in entries, records and events that were looked at or moved. */

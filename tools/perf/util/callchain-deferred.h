@@ -133,7 +133,8 @@ struct callchain_deferred_ops {
 
 /**
  * struct callchain_deferred_limits - how much may be held
- * @max_bytes: of events and, again, of records; 0 if all records are known beforehand
+ * @max_bytes: of events and their records and, again, of records without events; 0 if
+ * all records are known beforehand
  * @max_ns: how long a sample may wait in event time, 0 for no limit
  */
 struct callchain_deferred_limits {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of what deferred user callchains look like: in options, in records, in the
- * events that perf inject writes, and where they end. No sample is joined here.
+ * events that perf inject writes, where they end, and where they were cut. No sample is
+ * joined here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,9 @@
 #include "callchain.h"
 #include "tests/callchain-deferred.h"
 #include "util/callchain-deferred.h"
+#include "evsel.h"
+#include "machine.h"
+#include "thread.h"
 
 /* Option values. */
 
@@ -170,6 +174,65 @@ int test__deferred_start(struct test_suite *test __maybe_unused, int subtest __m
 	for (i = 0; i < ARRAY_SIZE(others); i++)
 		TEST_ASSERT_VAL(others[i], !callchain_ends__is_start(others[i]));
 	return TEST_OK;
+}
+
+/* Resolve @chain, and compare with what must be in the cursor, in the order of @chain. */
+static int resolve(struct machine *machine, struct ip_callchain *chain, int max_stack,
+		   const u64 *ips, u64 nr)
+{
+	bool callee = callchain_param.order == ORDER_CALLEE;
+	struct callchain_cursor *cursor = get_tls_callchain_cursor();
+	struct thread *thread = machine__findnew_thread(machine, 1, 1);
+	struct perf_sample sample = { .callchain = chain };
+	struct symbol *parent = NULL;
+	struct evsel evsel = {};
+	u64 i;
+
+	TEST_ASSERT_VAL("memory", thread && cursor);
+	TEST_EQUAL("resolve", thread__resolve_callchain(thread, cursor, &evsel, &sample, &parent,
+							NULL, max_stack), 0);
+	thread__put(thread);
+	callchain_cursor_commit(cursor);
+	TEST_EQUAL("number", cursor->nr, nr);
+	for (i = 0; i < nr; i++) {
+		TEST_EQUAL("entry", callchain_cursor_current(cursor)->ip,
+			   ips[callee ? i : nr - 1 - i]);
+		callchain_cursor_advance(cursor);
+	}
+	return TEST_OK;
+}
+
+/* The mark of a chain that was cut is no frame, and takes the room of none. */
+int test__deferred_resolve(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const u64 ips[] = {
+		PERF_CONTEXT_USER, 0x1000, 0x2000, 0x3000, 0x4000, CALLCHAIN_USER_CUT
+	};
+	static const u64 inner[] = { 0x1000, 0x2000, 0x3000, CALLCHAIN_USER_CUT };
+	const enum chain_order order = callchain_param.order;
+	struct ip_callchain *chain = zalloc(sizeof(*chain) + sizeof(ips));
+	struct machines machines;
+	int max_stack, ret = TEST_OK;
+
+	TEST_ASSERT_VAL("memory", chain);
+	machines__init(&machines);
+	chain->nr = ARRAY_SIZE(ips);
+	memcpy(chain->ips, ips, sizeof(ips));
+	for (max_stack = 4; max_stack <= 6 && !ret; max_stack++) {
+		callchain_param.order = ORDER_CALLEE;
+		ret = resolve(&machines.host, chain, max_stack, ips + 1, 5);
+		callchain_param.order = ORDER_CALLER;
+		ret = ret ?: resolve(&machines.host, chain, max_stack, ips + 1, 5);
+	}
+	/* Of fewer frames, the mark and those that are nearest to where the order begins. */
+	callchain_param.order = ORDER_CALLEE;
+	ret = ret ?: resolve(&machines.host, chain, 3, inner, 4);
+	callchain_param.order = ORDER_CALLER;
+	ret = ret ?: resolve(&machines.host, chain, 3, ips + 2, 4);
+	callchain_param.order = order;
+	machines__exit(&machines);
+	free(chain);
+	return ret;
 }
 
 /* Writing a merged sample: the size of an event is 16 bits. */

@@ -646,6 +646,7 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Deferred callchain bounds", bounds),
 	TEST_CASE("Deferred callchains without memory", no_memory),
 	TEST_CASE("A million deferred callchains", many),
+	TEST_CASE("Deferred callchains and the mark of a cut", deferred_resolve),
 	TEST_CASE("Writing deferred callchains", deferred_write),
 	{	.name = NULL, }
 };

@@ -193,6 +193,11 @@ longest() {
 		END { print max + 0 }'
 }
 
+# Is something in the callchains of the report? Lines of entries have the level of a symbol.
+in_chains() {
+	grep -v "^#" "${dir}/report" | grep -v " \[.\] " | grep -q "$1"
+}
+
 # Each event is as deep as it says, and the shallow one does not cut the other.
 test_depth() {
 	echo "Depth"
@@ -223,8 +228,12 @@ test_depth() {
 	[ "$(stat_of "${data}" "samples cut")" -gt 0 ] || fail "Count of what was cut"
 	perf script -i "${data}" -F ip,sym 2> /dev/null > "${dir}/script"
 	grep -q "user callchain cut" "${dir}/script" || fail "Mark in perf script"
-	perf report -i "${data}" --stdio --max-stack 4 -g caller > "${dir}/report" 2> /dev/null
-	grep -q "user callchain cut" "${dir}/report" || fail "Mark in perf report"
+	for order in caller callee; do
+		perf report -i "${data}" --stdio --max-stack 4 -g "${order}" --no-children \
+			> "${dir}/report" 2> /dev/null
+		in_chains "user callchain cut" || fail "Mark in perf report, ${order}"
+		in_chains noploop || fail "Sampled function in perf report, ${order}"
+	done
 
 	# A limit that is the sysctl's is known to those who read the data.
 	sysctl=$(cat /proc/sys/kernel/perf_event_max_stack)

@@ -5,14 +5,23 @@
  * joined here.
  */
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <uapi/linux/filter.h>
 #include <linux/kernel.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <linux/zalloc.h>
 
 #include "callchain.h"
 #include "tests/callchain-deferred.h"
 #include "util/callchain-deferred.h"
+#include "evlist.h"
 #include "evsel.h"
 #include "machine.h"
 #include "thread.h"
@@ -103,6 +112,117 @@ int test__deferred_top_options(struct test_suite *test __maybe_unused, int subte
 			TEST_ASSERT_VAL("report part", !strcmp(rest, rows[i].rest));
 		}
 		free(arg);
+	}
+	return TEST_OK;
+}
+
+/* Attributes, for each answer that the kernel may have. */
+
+/* In this process, perf_event_open() does nothing, and returns 0 or an error. */
+static int set_answer(int err)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_perf_event_open, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = ARRAY_SIZE(filter), .filter = filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ?:
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+/* An event with callchains, one of a depth of its own, and one with copies of stacks. */
+static struct evlist *deferred_events(void)
+{
+	struct perf_event_attr attrs[] = {
+		{ .sample_type = PERF_SAMPLE_CALLCHAIN, .defer_callchain = 1 },
+		{ .sample_type = PERF_SAMPLE_CALLCHAIN, .defer_callchain = 1,
+		  .sample_max_stack = 4 },
+		{ .sample_type = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_STACK_USER,
+		  .defer_user_state = 1, .sample_stack_user = 8192 },
+	};
+	struct evlist *evlist = evlist__new();
+
+	for (size_t i = 0; evlist && i < ARRAY_SIZE(attrs); i++) {
+		struct evsel *evsel;
+
+		attrs[i].type = PERF_TYPE_SOFTWARE;
+		attrs[i].config = PERF_COUNT_SW_CPU_CLOCK;
+		attrs[i].size = sizeof(attrs[i]);
+		evsel = evsel__new(&attrs[i]);
+		if (!evsel)
+			return NULL;
+		evlist__add(evlist, evsel);
+	}
+	return evlist;
+}
+
+struct answer {
+	int err;
+	bool deferred;
+	const char *message;
+};
+
+static int check_answer(const struct answer *answer)
+{
+	struct evlist *evlist = deferred_events();
+	struct perf_event_attr *attrs[3];
+	FILE *messages = tmpfile();
+	struct evsel *evsel;
+	char line[256] = "";
+	int i = 0;
+
+	TEST_ASSERT_VAL("memory", evlist && messages);
+	evlist__for_each_entry(evlist, evsel)
+		attrs[i++] = &evsel->core.attr;
+	if (set_answer(answer->err))
+		return TEST_SKIP;
+	dup2(fileno(messages), STDERR_FILENO);
+	evlist__config_callchain_deferred(evlist);
+	fflush(stderr);
+	rewind(messages);
+	while (fgets(line, sizeof(line), messages) && !strstr(line, "falling back"))
+		*line = '\0';
+	dup2(STDOUT_FILENO, STDERR_FILENO);
+
+	pr_debug("%d: %s\n", answer->err, line);
+	TEST_ASSERT_VAL("message", answer->message ? !!strstr(line, answer->message) : !*line);
+	TEST_EQUAL("callchains", attrs[0]->defer_callchain, answer->deferred);
+	TEST_EQUAL("callchains of other depth", attrs[1]->defer_callchain, answer->deferred);
+	TEST_EQUAL("stacks", attrs[2]->defer_user_state, answer->deferred);
+	TEST_EQUAL("outputs", attrs[0]->defer_output + attrs[1]->defer_output, answer->deferred);
+	return TEST_OK;
+}
+
+int test__deferred_answers(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	/* Who may not open any event is told so when those of the user are opened. */
+	static const struct answer answers[] = {
+		{ 0,		true,	NULL },
+		{ EPERM,	true,	NULL },
+		{ EACCES,	true,	NULL },
+		{ EMFILE,	false,	"cannot be had (" },
+		{ EBUSY,	false,	"cannot be had (" },
+		{ EOPNOTSUPP,	false,	"cannot be had (" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		pid_t pid;
+		int status;
+
+		fflush(NULL);
+		pid = fork();
+		if (!pid) {
+			status = check_answer(&answers[i]);
+			fflush(NULL);
+			_exit(status == TEST_OK ? 0 : status == TEST_SKIP ? 2 : 1);
+		}
+		TEST_ASSERT_VAL("child", pid > 0 && waitpid(pid, &status, 0) == pid);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+			return TEST_SKIP;
+		TEST_EQUAL("status", status, 0);
 	}
 	return TEST_OK;
 }

@@ -641,6 +641,8 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Deferred callchains and where tasks begin", deferred_start),
 	TEST_CASE("Deferred callchain options", deferred_options),
 	TEST_CASE("Deferred callchain options of perf top", deferred_top_options),
+	TEST_CASE_REASON("Deferred callchains and answers of the kernel", deferred_answers,
+			 "no seccomp"),
 	TEST_CASE("Deferred callchain lengths", deferred_record_size),
 	TEST_CASE("Deferred callchains in all orders", merge),
 	TEST_CASE("Deferred callchain bounds", bounds),

@@ -6,14 +6,14 @@
  * instead of user addresses has attr.defer_callchain, and exactly one event of
  * each ring buffer with such samples has attr.defer_output, as the kernel writes
  * a record to every event that has the bit. The bits are decided here, when all
- * events of the evlist are known, and are cleared again if the kernel does not
- * know them.
+ * events of the evlist are known, and are cleared again if the kernel refuses
+ * them.
  */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <linux/kernel.h>
+#include <linux/string.h>
 
 #include <perf/cpumap.h>
 
@@ -342,15 +342,37 @@ static struct evsel *evlist__largest_user_state(struct evlist *evlist, const str
 }
 
 /*
- * Registers and stack: one event of each kind of ring buffer gets the records. Without
- * support in the kernel the user is told, and samples have their own copies.
+ * Is the answer of the kernel no reason to do without? A user that may open no event is
+ * told so, and why, when the events are opened.
+ */
+static bool may_defer(int err)
+{
+	return !err || err == -EACCES || err == -EPERM;
+}
+
+static void warn_fallback(const char *what, int err, const char *fallback)
+{
+	char buf[STRERR_BUFSIZE];
+
+	if (err == -EINVAL)
+		pr_warning("%s are not supported by this kernel, falling back to %s.\n",
+			   what, fallback);
+	else
+		pr_warning("%s cannot be had (%s), falling back to %s.\n", what,
+			   str_error_r(-err, buf, sizeof(buf)), fallback);
+}
+
+/*
+ * Registers and stack: one event of each kind of ring buffer gets the records. If the
+ * kernel refuses that the user is told, and samples have their own copies.
  */
 static void evlist__config_user_state(struct evlist *evlist)
 {
 	struct evsel *evsel, *largest;
+	int err = perf_try_defer_user_state();
 	static bool warned;
 
-	if (perf_can_defer_user_state()) {
+	if (may_defer(err)) {
 		evlist__for_each_entry(evlist, evsel) {
 			struct perf_event_attr *attr = &evsel->core.attr;
 
@@ -370,16 +392,17 @@ static void evlist__config_user_state(struct evlist *evlist)
 	evlist__for_each_entry(evlist, evsel)
 		evsel->core.attr.defer_user_state = 0;
 	if (!warned)
-		pr_warning("Deferred copies of the user stack are not supported by this kernel, falling back to plain dwarf.\n");
+		warn_fallback("Deferred copies of the user stack", err, "plain dwarf");
 	warned = true;
 }
 
 static void evlist__config_callchain(struct evlist *evlist)
 {
+	int err = perf_try_defer_callchain();
 	static bool warned;
 	struct evsel *evsel;
 
-	if (perf_can_defer_callchain()) {
+	if (may_defer(err)) {
 		evlist__config_defer_output(evlist, false);
 		evlist__config_defer_output(evlist, true);
 		evlist__write_max_stack(evlist);
@@ -389,7 +412,7 @@ static void evlist__config_callchain(struct evlist *evlist)
 	evlist__for_each_entry(evlist, evsel)
 		evsel->core.attr.defer_callchain = 0;
 	if (!warned)
-		pr_warning("Deferred user callchains are not supported by this kernel, falling back to frame pointers.\n");
+		warn_fallback("Deferred user callchains", err, "frame pointers");
 	warned = true;
 }
 
@@ -397,7 +420,7 @@ static void evlist__config_callchain(struct evlist *evlist)
  * evlist__config_callchain_deferred - complete the attrs for what is deferred
  * @evlist: all events are configured, none is open
  *
- * Without support in the kernel the user is told, and nothing is deferred.
+ * If the kernel refuses it the user is told, and nothing is deferred.
  */
 void evlist__config_callchain_deferred(struct evlist *evlist)
 {

@@ -5,6 +5,7 @@
  * joined here.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include "evsel.h"
 #include "machine.h"
 #include "thread.h"
+#include "util.h"
 
 /* Option values. */
 
@@ -118,6 +120,8 @@ int test__deferred_top_options(struct test_suite *test __maybe_unused, int subte
 
 /* Attributes, for each answer that the kernel may have. */
 
+#define NR_EVENTS	5
+
 /* In this process, perf_event_open() does nothing, and returns 0 or an error. */
 static int set_answer(int err)
 {
@@ -133,13 +137,16 @@ static int set_answer(int err)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
-/* An event with callchains, one of a depth of its own, and one with copies of stacks. */
+/* Events with callchains, two of them of a depth of their own, and one with stacks. */
 static struct evlist *deferred_events(void)
 {
 	struct perf_event_attr attrs[] = {
 		{ .sample_type = PERF_SAMPLE_CALLCHAIN, .defer_callchain = 1 },
+		{ .sample_type = PERF_SAMPLE_CALLCHAIN, .defer_callchain = 1 },
 		{ .sample_type = PERF_SAMPLE_CALLCHAIN, .defer_callchain = 1,
 		  .sample_max_stack = 4 },
+		{ .sample_type = PERF_SAMPLE_CALLCHAIN, .defer_callchain = 1,
+		  .sample_max_stack = USHRT_MAX },
 		{ .sample_type = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_STACK_USER,
 		  .defer_user_state = 1, .sample_stack_user = 8192 },
 	};
@@ -165,18 +172,31 @@ struct answer {
 	const char *message;
 };
 
+/* A depth that is known to those who read, and no more than a record can have. */
+static int check_depths(struct perf_event_attr **attrs)
+{
+	const int most = 8180, limit = min(sysctl__max_stack(), most);
+
+	TEST_EQUAL("depth", attrs[0]->sample_max_stack, limit);
+	TEST_EQUAL("depth of the second", attrs[1]->sample_max_stack, limit);
+	TEST_EQUAL("depth of its own", attrs[2]->sample_max_stack, 4);
+	TEST_EQUAL("too large a depth", attrs[3]->sample_max_stack, most);
+	return TEST_OK;
+}
+
 static int check_answer(const struct answer *answer)
 {
 	struct evlist *evlist = deferred_events();
-	struct perf_event_attr *attrs[3];
+	struct perf_event_attr *attrs[NR_EVENTS];
+	int i, nr_outputs = 0;
 	FILE *messages = tmpfile();
 	struct evsel *evsel;
 	char line[256] = "";
-	int i = 0;
 
 	TEST_ASSERT_VAL("memory", evlist && messages);
+	TEST_EQUAL("events", evlist->core.nr_entries, NR_EVENTS);
 	evlist__for_each_entry(evlist, evsel)
-		attrs[i++] = &evsel->core.attr;
+		attrs[evsel->core.idx] = &evsel->core.attr;
 	if (set_answer(answer->err))
 		return TEST_SKIP;
 	dup2(fileno(messages), STDERR_FILENO);
@@ -189,11 +209,13 @@ static int check_answer(const struct answer *answer)
 
 	pr_debug("%d: %s\n", answer->err, line);
 	TEST_ASSERT_VAL("message", answer->message ? !!strstr(line, answer->message) : !*line);
-	TEST_EQUAL("callchains", attrs[0]->defer_callchain, answer->deferred);
-	TEST_EQUAL("callchains of other depth", attrs[1]->defer_callchain, answer->deferred);
-	TEST_EQUAL("stacks", attrs[2]->defer_user_state, answer->deferred);
-	TEST_EQUAL("outputs", attrs[0]->defer_output + attrs[1]->defer_output, answer->deferred);
-	return TEST_OK;
+	for (i = 0; i < NR_EVENTS - 1; i++) {
+		TEST_EQUAL("callchains", attrs[i]->defer_callchain, answer->deferred);
+		nr_outputs += attrs[i]->defer_output;
+	}
+	TEST_EQUAL("outputs", nr_outputs, answer->deferred);
+	TEST_EQUAL("stacks", attrs[i]->defer_user_state, answer->deferred);
+	return answer->deferred ? check_depths(attrs) : TEST_OK;
 }
 
 int test__deferred_answers(struct test_suite *test __maybe_unused, int subtest __maybe_unused)

@@ -268,21 +268,20 @@ static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backwa
 
 /*
  * Where a record has as many frames as it may have, some may be missing. So that those
- * who read the data know, write the limit down also if it is that of the sysctl.
+ * who read the data know, write the limit down also if it is that of the sysctl. Write it
+ * to all events, as it cuts all of them: it is that of kernel and user part together.
  */
 static void evlist__write_max_stack(struct evlist *evlist)
 {
-	int limit = sysctl__max_stack();
+	int limit = max(sysctl__max_stack(), 0);
 	struct evsel *evsel;
-
-	if (limit <= 0 || limit > MAX_RECORD_IPS)
-		return;
 
 	evlist__for_each_entry(evlist, evsel) {
 		struct perf_event_attr *attr = &evsel->core.attr;
 
-		if (attr->defer_output && !attr->sample_max_stack)
-			attr->sample_max_stack = limit;
+		if (attr->defer_callchain || attr->defer_output)
+			attr->sample_max_stack = min(attr->sample_max_stack ?: limit,
+						     MAX_RECORD_IPS);
 	}
 }
 

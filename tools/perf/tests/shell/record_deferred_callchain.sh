@@ -237,9 +237,13 @@ test_depth() {
 
 	# A limit that is the sysctl's is known to those who read the data.
 	sysctl=$(cat /proc/sys/kernel/perf_event_max_stack)
+	[ "${sysctl}" -le 8180 ] || sysctl=8180
 	record -e cpu-clock --call-graph deferred -- true
-	[ "$(events "defer_output: 1" "sample_max_stack: ${sysctl}")" -eq 1 ] ||
+	[ "$(events "defer_output: 1" "sample_max_stack: ${sysctl}$")" -eq 1 ] ||
 		fail "Depth of the sysctl"
+	record -e cpu-clock,task-clock --call-graph deferred -- true
+	[ "$(events "defer_callchain: 1" "sample_max_stack: ${sysctl}$")" -eq 2 ] ||
+		fail "Depth of the sysctl, two events"
 	part_ends
 }
 

@@ -8,10 +8,13 @@
  */
 #include <byteswap.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+#include <sys/wait.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
 
@@ -22,6 +25,9 @@
 #include "header.h"
 #include "session.h"
 #include "tool.h"
+#ifdef HAVE_SFRAME_SUPPORT
+#include "record-sframe.h"
+#endif
 
 #define EVENT_ID	77
 
@@ -557,11 +563,92 @@ static int test__stopped(struct test_suite *test __maybe_unused, int subtest __m
 	return run_on_file(check_stopped);
 }
 
+/* Counting what files without SFrame section have cost, which a signal ends. */
+#ifdef HAVE_SFRAME_SUPPORT
+
+/* CPU time sends the signal to this process again and again. */
+static int send_always(int sig)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig };
+	struct itimerspec often = { { .tv_nsec = 1000000 }, { .tv_nsec = 1000000 } };
+	timer_t timer;
+
+	/* As that of perf record, which nobody asks any more. */
+	signal(sig, SIG_IGN);
+	return timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) ?:
+	       timer_settime(timer, 0, &often, NULL);
+}
+
+/* Count until the signal comes while that is done; many times more often than it takes. */
+static int count_until(const char *path, int sig)
+{
+	const struct format fmt = { .sample_id_all = true };
+	const struct perf_data data = { .path = path };
+	struct sframe_missed_list list = {};
+	int i, err = 0, former = verbose;
+
+	TEST_ASSERT_VAL("write", !write_file(path, &fmt, NULL));
+	TEST_ASSERT_VAL("memory", !sframe_missed__add(&list, "/a/file", false, "has none"));
+	TEST_ASSERT_VAL("count", !sframe_missed__count(&list, &data));
+	TEST_EQUAL("samples", list.samples, 3);
+	TEST_ASSERT_VAL("timer", !send_always(sig));
+	verbose = 0;
+	for (i = 0; i < 20000 && !err; i++) {
+		list.samples = 0;
+		err = sframe_missed__count(&list, &data);
+	}
+	verbose = former;
+	pr_debug("signal %d, counted %d times: %d\n", sig, i, err);
+	TEST_ASSERT_VAL("interrupted", err == -EINTR);
+	TEST_EQUAL("no samples", list.samples, 0);
+	TEST_ASSERT_VAL("may go on", !session_done);
+	sframe_missed__exit(&list);
+	return TEST_OK;
+}
+
+static int check_signals(const char *path)
+{
+	static const int sigs[] = { SIGINT, SIGTERM };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sigs); i++) {
+		int status;
+		pid_t pid;
+
+		fflush(NULL);
+		pid = fork();
+		if (!pid) {
+			status = count_until(path, sigs[i]);
+			fflush(NULL);
+			_exit(status != TEST_OK);
+		}
+		TEST_ASSERT_VAL("child", pid > 0 && waitpid(pid, &status, 0) == pid);
+		TEST_EQUAL("status", status, 0);
+	}
+	return TEST_OK;
+}
+
+static int test__signals(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return run_on_file(check_signals);
+}
+
+#else /* HAVE_SFRAME_SUPPORT */
+
+static int test__signals(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+#endif /* HAVE_SFRAME_SUPPORT */
+
 static struct test_case tests__callchain_deferred_file[] = {
 	TEST_CASE("Deferred callchains in files", file),
 	TEST_CASE_REASON("Deferred callchains in compressed files", compressed,
 			 "no zstd in this perf"),
 	TEST_CASE("Deferred callchains in files, stopped by the user", stopped),
+	TEST_CASE_REASON("Deferred callchains counted until a signal", signals,
+			 "no SFrame in this perf"),
 	{	.name = NULL, }
 };
 

@@ -154,6 +154,13 @@ static void add_missed(void *data, const char *path, bool late, const char *why)
 	sframe_missed__add(data, path, late, why);
 }
 
+/* It may take as long as perf report does. */
+static void say_counting(void)
+{
+	fputs("[ perf record: Counting what missing SFrame sections cost, a signal ends that ]\n",
+	      stderr);
+}
+
 /**
  * record_sframe__end - list what had no section
  * @sframe: what was started, or NULL; it is freed
@@ -172,8 +179,10 @@ void record_sframe__end(struct record_sframe *sframe, bool failed, const struct 
 	if (ret < 0)
 		pr_warning("WARNING: the process that makes SFrame sections has ended too early\n");
 	if (list.nr && !quiet) {
-		if (data)
+		if (data) {
+			say_counting();
 			sframe_missed__count(&list, data);
+		}
 		sframe_missed__print(&list);
 	}
 	sframe_missed__exit(&list);

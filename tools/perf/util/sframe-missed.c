@@ -191,7 +191,7 @@ static void stop_counting(int sig __maybe_unused)
  * @list: what had no section
  * @data: what was recorded
  *
- * Return: 0, or a negative number if it cannot be read, or the user stops that.
+ * Return: 0, or a negative number if it cannot be read, or SIGINT or SIGTERM stops that.
  */
 int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data)
 {
@@ -200,7 +200,7 @@ int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data
 	};
 	struct counting counting = { .list = list };
 	struct perf_session *session;
-	sighandler_t former;
+	sighandler_t former_int, former_term;
 	int err;
 
 	qsort(list->files, list->nr, sizeof(*list->files), cmp_path);
@@ -214,20 +214,21 @@ int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data
 	counting.tool.namespaces = perf_event__process_namespaces;
 	counting.tool.ordering_requires_timestamps = true;
 	counting.tool.no_warn = true;
-	session = perf_session__new(&input, &counting.tool);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
 	/* Whoever does not want to wait for this has it without. */
 	session_done = 0;
-	former = signal(SIGINT, stop_counting);
-	err = perf_session__process_events(session);
-	signal(SIGINT, former);
+	former_int = signal(SIGINT, stop_counting);
+	former_term = signal(SIGTERM, stop_counting);
+	session = perf_session__new(&input, &counting.tool);
+	err = IS_ERR(session) ? PTR_ERR(session) : perf_session__process_events(session);
+	signal(SIGTERM, former_term);
+	signal(SIGINT, former_int);
 	if (session_done)
 		err = -EINTR;
 	if (err)
 		list->samples = 0;
 	session_done = 0;
-	perf_session__delete(session);
+	if (!IS_ERR(session))
+		perf_session__delete(session);
 	return err;
 }
 

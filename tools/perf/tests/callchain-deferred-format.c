@@ -4,6 +4,7 @@
  * events that perf inject writes, where they end, and where they were cut. No sample is
  * joined here.
  */
+#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
@@ -22,9 +23,11 @@
 #include "callchain.h"
 #include "tests/callchain-deferred.h"
 #include "util/callchain-deferred.h"
+#include "dso.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "machine.h"
+#include "symbol.h"
 #include "thread.h"
 #include "util.h"
 
@@ -316,6 +319,134 @@ int test__deferred_start(struct test_suite *test __maybe_unused, int subtest __m
 	for (i = 0; i < ARRAY_SIZE(others); i++)
 		TEST_ASSERT_VAL(others[i], !callchain_ends__is_start(others[i]));
 	return TEST_OK;
+}
+
+/* Where chains end, in a file that is below the root of --symfs alone. */
+
+#define PROGRAM		"/perf-test-program"
+#define START		0x10000000ULL
+#define ENTRY		(START + 0x1000)
+#define THREADS		(START + 0x2000)
+#define JIT		0x20000000ULL
+#define GONE		0x30000000ULL
+#define NOWHERE		0x40000000ULL
+
+static int write_program(const char *dir)
+{
+	const Elf64_Ehdr ehdr = {
+		.e_ident     = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64 },
+		.e_entry     = 0x401000,
+		.e_phoff     = sizeof(ehdr),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum     = 1,
+	};
+	const Elf64_Phdr phdr = {
+		.p_type = PT_LOAD, .p_vaddr = 0x400000, .p_filesz = 0x3000,
+	};
+	char path[64];
+	FILE *fp;
+
+	snprintf(path, sizeof(path), "%s" PROGRAM, dir);
+	fp = fopen(path, "w");
+	if (!fp)
+		return -errno;
+	fwrite(&ehdr, sizeof(ehdr), 1, fp);
+	fwrite(&phdr, sizeof(phdr), 1, fp);
+	return fclose(fp);
+}
+
+static void map_file(struct machine *machine, u64 start, const char *name)
+{
+	struct perf_sample sample = { .cpumode = PERF_RECORD_MISC_USER };
+	union perf_event event = {
+		.mmap = { .pid = 1, .tid = 1, .start = start, .len = 0x3000 },
+	};
+
+	snprintf(event.mmap.filename, sizeof(event.mmap.filename), "%s", name);
+	machine__process_mmap_event(machine, &event, &sample);
+}
+
+/* A process with a program, with code that no file has, and with a file that is gone. */
+static int map_all(struct machine *machine)
+{
+	struct dso *dso = machine__findnew_dso(machine, PROGRAM);
+	struct symbol *sym = symbol__new(0x2000, 0x100, STB_GLOBAL, STT_FUNC, "start_thread");
+
+	TEST_ASSERT_VAL("memory", dso && sym);
+	symbols__insert(dso__symbols(dso), sym);
+	dso__set_loaded(dso);
+	dso__put(dso);
+	map_file(machine, START, PROGRAM);
+	map_file(machine, JIT, "//anon");
+	map_file(machine, GONE, "/no/such/file");
+	return TEST_OK;
+}
+
+static int check_ends(struct machine *machine)
+{
+	static const struct {
+		u64 last[2];
+		const char *out;
+	} rows[] = {
+		{ { START + 0x10, ENTRY + 0x10 }, "early:          0  ( 0.0%)\n" },
+		{ { START + 0x10, ENTRY + 64 }, "early:          0  ( 0.0%)\n" },
+		{ { START + 0x10, ENTRY + 65 }, "(100.0%) " PROGRAM "\n" },
+		{ { START + 0x10, ENTRY }, "(100.0%) " PROGRAM "\n" },
+		{ { PERF_CONTEXT_USER, ENTRY }, "early:          0  ( 0.0%)\n" },
+		{ { PERF_CONTEXT_USER, START + 0x10 }, "(100.0%) " PROGRAM "\n" },
+		{ { START + 0x10, THREADS + 0x10 }, "early:          0  ( 0.0%)\n" },
+		{ { START + 0x10, JIT + 0x10 }, ".map\n" },
+		{ { START + 0x10, NOWHERE + 0x10 }, "(100.0%) [unknown]\n" },
+		{ { START + 0x10, GONE + 0x10 }, "early:          0  ( 0.0%)\n"
+						 " merged, end unknown:          1  (100.0%)\n" },
+		{ { START + 0x10, CALLCHAIN_USER_CUT }, "" },
+		{ { PERF_CONTEXT_USER, CALLCHAIN_USER_LOST }, "" },
+	};
+	struct ip_callchain *chain = zalloc(sizeof(*chain) + 3 * sizeof(u64));
+	struct perf_sample sample = { .pid = 1, .tid = 1, .callchain = chain };
+
+	TEST_ASSERT_VAL("memory", chain);
+	chain->nr = 3;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct callchain_ends *ends = callchain_ends__new();
+		size_t size, len = strlen(rows[i].out);
+		char *out = NULL;
+		FILE *fp = open_memstream(&out, &size);
+
+		TEST_ASSERT_VAL("memory", ends && fp);
+		chain->ips[0] = PERF_CONTEXT_USER;
+		memcpy(&chain->ips[1], rows[i].last, sizeof(rows[i].last));
+		TEST_EQUAL("count", callchain_ends__count(ends, machine, &sample), 0);
+		callchain_ends__fprintf(ends, fp);
+		fclose(fp);
+		callchain_ends__delete(ends);
+		pr_debug("%zu: '%s'\n", i, out);
+		TEST_ASSERT_VAL("what is printed", len ? size >= len &&
+				!strcmp(out + size - len, rows[i].out) : !size);
+		free(out);
+	}
+	free(chain);
+	return TEST_OK;
+}
+
+int test__deferred_ends(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	char dir[] = "/tmp/perf-test-ends.XXXXXX", path[64];
+	const char *symfs = symbol_conf.symfs;
+	struct machines machines;
+	int ret;
+
+	TEST_ASSERT_VAL("directory", mkdtemp(dir));
+	TEST_ASSERT_VAL("program", !write_program(dir));
+	machines__init(&machines);
+	symbol_conf.symfs = dir;
+	ret = map_all(&machines.host) ?: check_ends(&machines.host);
+	symbol_conf.symfs = symfs;
+	machines__exit(&machines);
+	snprintf(path, sizeof(path), "%s" PROGRAM, dir);
+	unlink(path);
+	rmdir(dir);
+	return ret;
 }
 
 /* Resolve @chain, and compare with what must be in the cursor, in the order of @chain. */

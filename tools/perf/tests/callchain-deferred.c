@@ -639,6 +639,7 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Deferred callchains that are known beforehand", index),
 	TEST_CASE("Deferred callchains and where tasks begin", deferred_start),
+	TEST_CASE("Deferred callchains and where they end", deferred_ends),
 	TEST_CASE("Deferred callchain options", deferred_options),
 	TEST_CASE("Deferred callchain options of perf top", deferred_top_options),
 	TEST_CASE_REASON("Deferred callchains and answers of the kernel", deferred_answers,

@@ -29,6 +29,7 @@ int test__deferred_top_options(struct test_suite *test, int subtest);
 int test__deferred_record_size(struct test_suite *test, int subtest);
 int test__deferred_start(struct test_suite *test, int subtest);
 int test__deferred_answers(struct test_suite *test, int subtest);
+int test__deferred_ends(struct test_suite *test, int subtest);
 int test__deferred_resolve(struct test_suite *test, int subtest);
 int test__deferred_write(struct test_suite *test, int subtest);
 

@@ -6,16 +6,14 @@
  *
  * A task begins at the entry point that the ELF header tells, for which no symbols are
  * needed, or in a function that starts threads. Files may have changed since, or be
- * made to do damage: what is read of them is a header of bounded size, and what cannot
- * be read is not there.
+ * made to do damage: what is read of them is a header of bounded size. A chain that ends
+ * in a file which cannot be read is counted as such, and not as one that ends early.
  */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
@@ -28,7 +26,6 @@
 #include "map.h"
 #include "symbol.h"
 #include "thread.h"
-#include "util.h"
 
 /* No start of a program is longer. */
 #define START_SIZE	64
@@ -36,13 +33,16 @@
 /* Program headers that are looked at. */
 #define MAX_PHDRS	64
 
+/* The file cannot be read, or is not for 64 bits. */
+#define ENTRY_UNKNOWN	((u64)-1)
+
 /* Objects that are printed. */
 #define NR_WORST	5
 
 /**
  * struct ends_dso - chains that end in one object
  * @dso: the object, NULL for addresses in none
- * @entry: where in its file the entry point is, 0 for none
+ * @entry: where in its file the entry point is, 0 for none, or ENTRY_UNKNOWN
  * @nr: number of chains that end before an entry point
  */
 struct ends_dso {
@@ -56,11 +56,13 @@ struct ends_dso {
  * @dsos: struct ends_dso by struct dso
  * @all: chains that were counted
  * @early: those that end before an entry point
+ * @unknown: those that end in an object whose entry point cannot be found out
  */
 struct callchain_ends {
 	struct hashmap	*dsos;
 	__u64		all;
 	__u64		early;
+	__u64		unknown;
 };
 
 static size_t hash_dso(long key, void *ctx __maybe_unused)
@@ -106,41 +108,49 @@ void callchain_ends__delete(struct callchain_ends *ends)
 	free(ends);
 }
 
-/* Where in a file is its entry point? 0 if it has none, or is not for 64 bits. */
-static u64 read_entry(const char *path)
+static bool read_at(struct dso *dso, struct machine *machine, u64 offset, void *data, ssize_t size)
+{
+	return dso__data_read_offset(dso, machine, offset, data, size) == size;
+}
+
+/*
+ * Where in its file is the entry point of an object? 0 if it has none. The file is what
+ * the DSO code finds: below the root of --symfs, in the build-id cache, in a namespace.
+ */
+static u64 read_entry(struct dso *dso, struct machine *machine)
 {
 	Elf64_Phdr phdrs[MAX_PHDRS];
 	Elf64_Ehdr ehdr;
 	u64 entry = 0;
-	ssize_t size;
-	int fd, i;
+	int i;
 
-	if (!is_regular_file(path))
+	if (!read_at(dso, machine, 0, ehdr.e_ident, sizeof(ehdr.e_ident)))
+		return ENTRY_UNKNOWN;
+	if (memcmp(ehdr.e_ident, ELFMAG, SELFMAG))
 		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-
-	if (pread(fd, &ehdr, sizeof(ehdr), 0) != sizeof(ehdr) ||
-	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) || ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    ehdr.e_phentsize != sizeof(*phdrs) || ehdr.e_phnum > MAX_PHDRS)
-		goto out;
-
-	size = ehdr.e_phnum * sizeof(*phdrs);
-	if (pread(fd, phdrs, size, ehdr.e_phoff) != size)
-		goto out;
+	if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    !read_at(dso, machine, 0, &ehdr, sizeof(ehdr)) ||
+	    ehdr.e_phentsize != sizeof(*phdrs) || ehdr.e_phnum > MAX_PHDRS ||
+	    !read_at(dso, machine, ehdr.e_phoff, phdrs, ehdr.e_phnum * sizeof(*phdrs)))
+		return ENTRY_UNKNOWN;
 
 	for (i = 0; i < ehdr.e_phnum; i++) {
 		if (phdrs[i].p_type == PT_LOAD &&
 		    ehdr.e_entry - phdrs[i].p_vaddr < phdrs[i].p_filesz)
 			entry = ehdr.e_entry - phdrs[i].p_vaddr + phdrs[i].p_offset;
 	}
-out:
-	close(fd);
 	return entry;
 }
 
-static struct ends_dso *findnew_dso(struct callchain_ends *ends, struct dso *dso)
+/* Code that no file has: no task begins there. */
+static bool is_file(const char *name)
+{
+	return *name == '/' && !is_anon_memory(name) && !is_no_dso_memory(name) &&
+	       !is_perf_pid_map_name(name);
+}
+
+static struct ends_dso *findnew_dso(struct callchain_ends *ends, struct machine *machine,
+				    struct dso *dso)
 {
 	struct ends_dso *in;
 
@@ -155,8 +165,8 @@ static struct ends_dso *findnew_dso(struct callchain_ends *ends, struct dso *dso
 		return NULL;
 	}
 	in->dso = dso__get(dso);
-	if (dso)
-		in->entry = read_entry(dso__long_name(dso));
+	if (dso && is_file(dso__long_name(dso)))
+		in->entry = read_entry(dso, machine);
 	return in;
 }
 
@@ -188,9 +198,20 @@ bool callchain_ends__is_start(const char *name)
 
 static bool is_start(const struct ends_dso *in, const struct addr_location *al)
 {
-	if (in->entry && al->addr - in->entry < START_SIZE)
+	if (in->entry && in->entry != ENTRY_UNKNOWN && al->addr - in->entry < START_SIZE)
 		return true;
 	return al->sym && callchain_ends__is_start(al->sym->name);
+}
+
+/* Of a chain that does not end at a start that is known. */
+static void count_end(struct callchain_ends *ends, struct ends_dso *in)
+{
+	if (in->entry == ENTRY_UNKNOWN) {
+		ends->unknown++;
+		return;
+	}
+	in->nr++;
+	ends->early++;
 }
 
 /*
@@ -236,13 +257,14 @@ int callchain_ends__count(struct callchain_ends *ends, struct machine *machine,
 
 	addr_location__init(&al);
 	/* What returns somewhere was called by what is before that. */
-	thread__find_symbol(thread, PERF_RECORD_MISC_USER, ip - is_caller, &al);
-	in = findnew_dso(ends, al.map ? map__dso(al.map) : NULL);
+	thread__find_map(thread, PERF_RECORD_MISC_USER, ip - is_caller, &al);
+	/* First its file, as symbols may be those of another one. */
+	in = findnew_dso(ends, machine, al.map ? map__dso(al.map) : NULL);
+	if (al.map)
+		al.sym = map__find_symbol(al.map, al.addr);
 	ends->all++;
-	if (in && !is_start(in, &al)) {
-		in->nr++;
-		ends->early++;
-	}
+	if (in && !is_start(in, &al))
+		count_end(ends, in);
 	addr_location__exit(&al);
 	thread__put(thread);
 	return in ? 0 : -ENOMEM;
@@ -294,5 +316,8 @@ size_t callchain_ends__fprintf(const struct callchain_ends *ends, FILE *fp)
 			       100.0 * in->nr / ends->all,
 			       in->dso ? dso__long_name(in->dso) : "[unknown]");
 	}
+	if (ends->unknown)
+		ret += fprintf(fp, "%20s: %10" PRI_lu64 "  (%4.1f%%)\n", "merged, end unknown",
+			       ends->unknown, 100.0 * ends->unknown / ends->all);
 	return ret;
 }

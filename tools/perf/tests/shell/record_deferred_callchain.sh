@@ -255,8 +255,60 @@ test_user() {
 	perf script -i "${data}" -F ip,sym 2> /dev/null > "${dir}/script"
 	grep -A3 " noploop$" "${dir}/script" | grep -q -v " noploop$" || fail "Callers of noploop"
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "Counts of user mode"
-	perf report -i "${data}" --stats 2> /dev/null > "${dir}/report"
-	grep -A6 "merged, end early: *[0-9]" "${dir}/report" || fail "Where callchains end"
+	part_ends
+}
+
+# A program that calls a function at 128 bytes from its entry point, which takes some time. $2 is
+# the begin of the function, $3 its end; %rbp is 0 before.
+make_program() {
+	zeros='\0\0\0\0'
+	start='\061\355\350\171\0\0\0\270\074\0\0\0\061\377\017\005'
+	# 500 million times: mov $500000000, %ecx; 1: dec %ecx; jne 1b
+	loop='\271\0\145\315\035\377\311\165\374'
+	{
+		printf '\177ELF\002\001\001\0%b%b' "${zeros}" "${zeros}"
+		printf '\002\0\076\0\001\0\0\0\170\0\100\0%b' "${zeros}"
+		printf '\100\0\0\0%b%b%b%b' "${zeros}" "${zeros}" "${zeros}" "${zeros}"
+		printf '\100\0\070\0\001\0\100\0\0\0\0\0'
+		# One segment, of 4096 bytes from the begin of the file
+		printf '\001\0\0\0\005\0\0\0%b%b' "${zeros}" "${zeros}"
+		printf '\0\0\100\0%b\0\0\100\0%b' "${zeros}" "${zeros}"
+		printf '\0\020\0\0%b\0\020\0\0%b' "${zeros}" "${zeros}"
+		printf '\0\020\0\0%b%b' "${zeros}" "${start}"
+		head -c 112 /dev/zero
+		printf '%b%b%b\303' "$2" "${loop}" "$3"
+		head -c 4096 /dev/zero
+	} > "$1"
+	chmod 755 "$1"
+}
+
+# The share of the merged callchains that end early, in percent.
+share_early() {
+	sed -n 's/^ *merged, end early: *[0-9]* *( *\([0-9]*\)\.[0-9]*%)$/\1/p' "${dir}/report"
+}
+
+# The same program with frame pointers and without.
+test_ends() {
+	echo "Where callchains end"
+
+	[ "$(uname -m)" = x86_64 ] || { part_ends; return 0; }
+	# push %rbp; mov %rsp, %rbp; pop %rbp
+	make_program "${dir}/with_fp" '\125\110\211\345' '\135'
+	make_program "${dir}/without_fp" '' ''
+	for program in with_fp without_fp; do
+		record --no-sframe -e cpu-clock:u --call-graph deferred -- "${dir}/${program}"
+		perf report -i "${data}" --stats 2> /dev/null > "${dir}/report"
+		echo "${program}: $(share_early) % end early"
+		case "${program}" in
+		with_fp)
+			[ "$(share_early)" -lt 5 ] || fail "Callchains with frame pointers"
+			;;
+		without_fp)
+			[ "$(share_early)" -gt 90 ] || fail "Callchains without frame pointers"
+			grep -q "%) ${dir}/${program}$" "${dir}/report" || fail "Where they end"
+			;;
+		esac
+	done
 	part_ends
 }
 
@@ -469,6 +521,7 @@ test_merge
 test_record
 test_depth
 test_user
+test_ends
 test_inject
 test_pipe
 test_compressed

@@ -184,6 +184,7 @@ struct file_tool {
 	struct perf_tool tool;
 	char out[128];
 	u64 last_time;
+	size_t room;
 	bool unsorted;
 	bool bad;
 };
@@ -235,6 +236,7 @@ static int read_file(const char *path, const struct format *fmt, struct file_too
 		.force = true,
 	};
 	struct perf_session *session;
+	struct decomp *decomp;
 	int ret;
 
 	memset(ft, 0, sizeof(*ft));
@@ -253,6 +255,8 @@ static int read_file(const char *path, const struct format *fmt, struct file_too
 	ret = perf_session__process_events(session);
 	if (session->callchain_deferred)
 		*stats = *callchain_deferred__stats(session->callchain_deferred);
+	for (decomp = session->decomp_data.decomp; decomp; decomp = decomp->next)
+		ft->room = max(ft->room, decomp->mmap_len);
 	perf_session__delete(session);
 	return ret;
 }
@@ -385,6 +389,7 @@ static int check_file(const char *path, const struct format *fmt, const char *na
 	TEST_ASSERT_VAL("output", !strcmp(ft.out, expected));
 	TEST_ASSERT_VAL("order", ft.unsorted == !sorted);
 	TEST_ASSERT_VAL("callchains and raw data", !ft.bad);
+	TEST_ASSERT_VAL("room for compressed data", ft.room < 257 << 20);
 	TEST_ASSERT_VAL("samples", stats.merged == 3 && stats.lost == 2);
 	TEST_ASSERT_VAL("records", stats.records == nr_records);
 	TEST_ASSERT_VAL("foreign records", stats.foreign == nr_records - 3);
@@ -496,7 +501,7 @@ static int check_compressed(const char *path)
 		{ "three times",	3, 1 << 16,	REFUSED },
 		{ "no room",		1, 0,		REFUSED },
 		{ "too little room",	1, 8,		HARMLESS },
-		{ "4 GB of room",	1, UINT_MAX,	HARMLESS },
+		{ "4 GB of room",	1, UINT_MAX,	MERGED },
 	};
 	struct callchain_deferred_stats stats;
 	struct file_tool ft;

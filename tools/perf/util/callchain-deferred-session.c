@@ -39,9 +39,6 @@
 /* Events with their records, and again records alone, that may be held from a pipe. */
 #define PIPE_MAX_BYTES		(256UL * 1024 * 1024)
 
-/* What one compressed event may hold: the ring buffer it was read from. */
-#define COMP_MAX_BYTES		(1024UL * 1024 * 1024)
-
 /**
  * struct dc_scan - reading one file for its records
  * @session: the session
@@ -157,7 +154,7 @@ static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size);
 
 static int scan_compressed(struct dc_scan *scan, union perf_event *event)
 {
-	size_t len = scan->session->header.env.comp_mmap_len;
+	size_t len = min_t(size_t, scan->session->header.env.comp_mmap_len, DECOMP_MAX_BYTES);
 	size_t src_size = event->header.size - sizeof(struct perf_record_compressed);
 	void *src = (void *)event + sizeof(struct perf_record_compressed);
 	bool copy = scan->copy;
@@ -166,7 +163,7 @@ static int scan_compressed(struct dc_scan *scan, union perf_event *event)
 	ssize_t done;
 
 	/* The events that are being read are in @rest. */
-	if (scan->nested || !len || len > COMP_MAX_BYTES)
+	if (scan->nested || !len)
 		return -EINVAL;
 
 	rest = realloc(scan->rest, scan->nr_rest + len);

@@ -256,8 +256,16 @@ static u64 record_mask(void *data, union perf_event *event __maybe_unused)
 	return ((const struct merge_masks *)data)->mask;
 }
 
+/* The address of the kernel takes all of the depth, which is not that of stacks. */
+static u16 depth_of_one(void *data __maybe_unused,
+			const struct perf_sample *sample __maybe_unused)
+{
+	return 1;
+}
+
 static const struct callchain_deferred_ops merge_ops = {
 	.needs = needs_state, .regs_mask = wanted_mask, .state_mask = record_mask,
+	.max_stack = depth_of_one,
 };
 
 /*
@@ -273,7 +281,7 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 	static const __u64 no_bytes[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 0, 0, 0 };
 	/* Without registers nobody knows where the stack begins. */
 	static const __u64 no_regs[] = { COOKIE, 1, 2, 0, 8, 0x55, 8, 0, 0 };
-	static u64 chain[] = { 2, PERF_CONTEXT_USER_DEFERRED, COOKIE };
+	static u64 chain[] = { 3, 0xffffffff81000000ULL, PERF_CONTEXT_USER_DEFERRED, COOKIE };
 	static const struct {
 		const __u64 *words;
 		size_t nr;
@@ -311,9 +319,9 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 		stats = callchain_deferred__stats(cd);
 		TEST_ASSERT_EQUAL("merged", (int)stats->merged, !rows[i].lost);
 		TEST_ASSERT_EQUAL("empty", (int)stats->empty, rows[i].lost);
-		TEST_ASSERT_EQUAL("callchain", (int)sample.callchain->nr, 2 * rows[i].lost);
+		TEST_ASSERT_EQUAL("callchain", (int)sample.callchain->nr, 1 + 2 * rows[i].lost);
 		TEST_ASSERT_VAL("mark", !rows[i].lost ||
-				sample.callchain->ips[1] == CALLCHAIN_USER_LOST);
+				sample.callchain->ips[2] == CALLCHAIN_USER_LOST);
 		callchain_deferred__delete(cd);
 	}
 	return TEST_OK;

@@ -34,7 +34,8 @@
  * A merged callchain has the classic form: what came before the cookie, then
  * PERF_CONTEXT_USER, then the addresses, or one mark if there are none. As one
  * record serves events of any depth, it is cut here to that of its event. Another
- * mark comes last where the chain is cut: here, or in the kernel. The latter shows
+ * mark comes last where the chain is cut: here, also before an address that cannot
+ * be one and where the kernel part leaves no room, or in the kernel. The latter shows
  * in a record of as many addresses as the event may have that it was written for. A
  * stack of exactly that depth looks the same, and is marked, too. Where that limit
  * is kernel.perf_event_max_stack, and who recorded did not write it into the attr,
@@ -248,16 +249,18 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 	bool chained = needs & CALLCHAIN_DEFERRED_CHAIN, cut = false, unwound = false;
 	const struct ip_callchain *chain = sample->callchain;
 	u64 i, nr = min_t(u64, chain->nr - 2, MAX_IPS);
-	u64 depth = dc__user_depth(cd, sample, nr), nr_user = 0;
+	u64 depth = chained ? dc__user_depth(cd, sample, nr) : MAX_IPS, nr_user = 0;
 	struct ip_callchain *merged = (struct ip_callchain *)cd->merged;
 	u64 *ips = merged->ips;
 
 	if (chained && dc_entry__has(entry, CALLCHAIN_DEFERRED_CHAIN)) {
 		nr_user = min_t(u64, entry->nr, depth);
-		cut = entry->cut || nr_user < entry->nr;
+		cut |= entry->cut || nr_user < entry->nr;
 	}
 	if (needs & CALLCHAIN_DEFERRED_STATE)
 		unwound = dc__merge_state(cd, entry, sample);
+	/* Where the kernel part takes all of the depth, it is cut before it begins. */
+	cut |= !depth && !unwound;
 
 	memcpy(ips, chain->ips, nr * sizeof(u64));
 	/* What is unwound from registers and stack is added by who does that. */
@@ -271,7 +274,7 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 		ips[nr++] = entry->ips[i];
 	}
 
-	/* Nothing is missing where the kernel part takes all of the depth. */
+	/* Without room for an address no record is missing. */
 	if (i || !depth || unwound)
 		cd->stats.merged++;
 	else if (dc_entry__has(entry, needs))
@@ -283,11 +286,9 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 		entry->hit = true;
 	if (!i && depth && !unwound) {
 		ips[nr++] = CALLCHAIN_USER_LOST;
-	} else if (i < nr_user) {
-		cd->stats.truncated++;
-	} else if (cut) {
+	} else if (i < nr_user || cut) {
 		ips[nr++] = CALLCHAIN_USER_CUT;
-		cd->stats.cut++;
+		++*(i < nr_user ? &cd->stats.truncated : &cd->stats.cut);
 	}
 
 	merged->nr = nr;

@@ -55,7 +55,7 @@ static inline bool ip_callchain__is_deferred(const struct ip_callchain *chain)
 	return chain && chain->nr >= 2 && ip_callchain__is_cookie(chain, chain->nr - 1);
 }
 
-/* Are its outermost frames beyond a depth limit? Then its last entry is the mark. */
+/* Are its outermost frames left out? Then its last entry is the mark. */
 static inline bool ip_callchain__is_cut(const struct ip_callchain *chain)
 {
 	return chain->nr && chain->ips[chain->nr - 1] == CALLCHAIN_USER_CUT;

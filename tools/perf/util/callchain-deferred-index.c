@@ -2,10 +2,12 @@
 /*
  * The records of a file, by their cookies.
  *
- * A file may have tens of millions of records, so one costs 24 bytes, and up to two
- * more for the table of buckets. What is in a record is read where it is: in the
- * mapping of the file, or in a copy of what was compressed or in the other byte
- * order. Records are never removed; copies are in large chunks, and go with the index.
+ * A file may have tens of millions of records, so the entry of one takes 24 bytes, and
+ * up to two more for the table of buckets. What is in a record is read in the mapping of
+ * the file, so that is all. A record that was compressed, or is in the other byte order,
+ * is copied, and takes the room of the whole record besides: 8 KB for each stack of that
+ * size. The reader has what it uncompressed for itself as well. Records are never
+ * removed; copies are in large chunks, and go with the index.
  *
  * The same cookie may come with several tasks, but in a file that is made to do
  * damage only with more than a few: beyond that, records are left out, so that an

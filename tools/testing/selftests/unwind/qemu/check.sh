@@ -232,7 +232,7 @@ all() {
 # which the storm takes on the plain kernel. Two CPUs of the guest run at the same time
 # where no text is patched meanwhile.
 long() {
-	local kernel=$1 third=$((MINUTES * 20)) with=()
+	local kernel=$1 third=$((MINUTES * 20)) seed=$((UNWIND_SEED % 1000000 + 1)) with=()
 	case $kernel in
 	plain)
 		with=(nmi=$((MINUTES * 2000000 / 30)) "ACCEL=tcg,thread=multi")
@@ -242,8 +242,8 @@ long() {
 		with=(SINGLESTEP=1)
 		vm plain kselftest-singlestep "$install" user_regs compat_task
 		with=()
-		host walker-fuzz "$fuzz" run "$LINUX" "$dir/fuzz" "$third"
-		host sframe-fuzz "$fuzz" sframe-run "$LINUX" "$dir/fuzz" "$third"
+		host walker-fuzz "$fuzz" run "$LINUX" "$dir/fuzz" "$third" "$seed"
+		host sframe-fuzz "$fuzz" sframe-run "$LINUX" "$dir/fuzz" "$third" "$seed"
 		;;
 	debug)
 		with=(duration=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")

@@ -11,8 +11,9 @@
 #
 # A part that fails without a splat is run once more, alone, as is one that the emulator
 # took down, unless once is set. What passes then has passed, and is listed as unsteady. A
-# splat, a leak, a lockup and a guest that just goes away are failures at once. Storms and
-# fuzzers do the same in both runs, as UNWIND_SEED is the same.
+# splat, a leak, a lockup, a guest that just goes away and what a fuzzer finds here are
+# failures at once. Storms and fuzzers in guests do the same in both runs, as UNWIND_SEED is
+# the same.
 
 declare -A job=() seconds=() running=()
 declare -a queued=() suspects=() unsteady=()
@@ -31,7 +32,7 @@ part() {
 }
 
 # alone LIMIT COMMAND...: instead of the shell of a part. It ends with the check, however
-# that ends, and what it has started ends with it.
+# that ends, and so does what it has started and left in its process group.
 # shellcheck disable=SC2317	# called by a part
 alone() {
 	exec setpriv --pdeathsig TERM timeout -k 30 "$@"
@@ -48,7 +49,7 @@ start() {
 	local log=$dir/$1
 	rm -rf "${log:?}"
 	mkdir -p "$log"
-	eval "${job[$1]}" > "$log/output" 2> "$log/errors" < /dev/null 8>&- &
+	eval "${job[$1]}" > "$log/output" 2> "$log/errors" < /dev/null &
 	running[$!]=$1
 	seconds[$1]=$SECONDS
 }
@@ -60,6 +61,8 @@ wait_one() {
 	status=$?
 	name=${running[$pid]}
 	unset "running[$pid]"
+	# It did not even heed the TERM when its time was over.
+	[ "$status" != 137 ] || grep -q '^vm: ' "$dir/$name/errors" || status=124
 	seconds[$name]=$((SECONDS - seconds[$name]))
 }
 
@@ -87,25 +90,26 @@ names() {
 	failures "$1" | sed -nE 's/^(FAILED|SKIPPED) [^:]*: //p' | sort -u
 }
 
-# may_repeat STATUS: whether this is no splat, leak, lockup or sudden end
+# may_repeat NAME STATUS: whether this is no splat, leak, lockup, sudden end or finding
 may_repeat() {
 	[ -z "${once-}" ] || return 1
-	case $1 in
-	120 | 121 | 123 | 124) return 1 ;;
+	case $1-$2 in
+	*-120 | *-121 | *-123 | *-124 | host-*-fuzz-*) return 1 ;;
 	esac
 }
 
 # during NAME: what a part was doing when it ended, and how to do that again
 during() {
-	awk -v kernel="${1%%-*}" '
-		/^# [a-z0-9_.]+: starts$/ { program = substr($2, 1, length($2) - 1); test = "" }
-		/^# # +RUN / { test = "." $4 }
-		END {
-			if (program != "")
-				print "    in " program test
-			if (program != "")
-				print "    again: make test T=" program test " KERNEL=" kernel
-		}' "$dir/$1/output"
+	local what
+	what=$(awk '
+		/^# [a-z0-9_.]+: starts$/ { split($2, word, /[.:]/); what = word[1] }
+		/^# # +RUN / { what = word[1] "." $4 }
+		/^# [a-z0-9_.]+: [0-9]+ s$/ { what = "" }
+		END { print what }' "$dir/$1/output")
+	[ -n "$what" ] || return 0
+	echo "    in $what"
+	[ "${1#*-}" != kselftest-intel ] || what=kselftest-intel
+	echo "    again: make test T=$what KERNEL=${1%%-*}"
 }
 
 # settle NAME STATUS: add a part up, print its failures; the last word on it
@@ -138,7 +142,7 @@ ended() {
 	tell "$1: $p passed, $f failed, ${seconds[$1]} s${others:+; running:$others}"
 	if [ "$f" = 0 ] && [ "$2" = 0 ]; then
 		settle "$1" 0
-	elif may_repeat "$2"; then
+	elif may_repeat "$1" "$2"; then
 		suspects+=("$1")
 	else
 		settle "$1" "$2"
@@ -190,6 +194,7 @@ run_parts() {
 stop_parts() {
 	echo "check: interrupted" >&2
 	[ "${#running[@]}" = 0 ] || kill "${!running[@]}" 2> /dev/null
+	wait
 }
 
 # broken PART REASON

@@ -170,7 +170,8 @@ cat > "$tmp/stub" <<'END'
 echo >> "$0.$1"
 echo "$UNWIND_SEED" >> "$0.seed"
 [ "$(wc -l < "$0.$1")" = 1 ] || shift
-[ "$2" != 9 ] || { echo "# program: starts"; echo "# #  RUN  a.b ..."; exit 120; }
+[ "$2" != 9 ] || { echo "# program.a.b: starts"; echo "# #  RUN  a.b ..."; exit 120; }
+[ "$2" != 121 ] || { echo "# program: starts"; echo "# #  RUN  a.b ..."; echo "# program: 3 s"; }
 case $2 in 0 | 8) ;; *) printf 'not ' ;; esac
 echo "ok 1 test"
 [ "$2" != 8 ] || echo "not ok 2 other"
@@ -193,7 +194,8 @@ check() {
 
 check "1 1 passed, 0 failed" "one that passes runs once" 0
 check "2 0 passed, 1 failed" "one that fails twice has failed" 1 1
-check "2 1 passed, 0 failed" "one that fails once is run again" 1 0
+UNWIND_SEED=7 check "2 1 passed, 0 failed" "one that fails once is run again" 1 0
+expect 0 "parts: with the same seed" [ "$(paste -sd ' ' "$tmp/stub.seed")" = "7 7" ]
 expect 0 "parts: and is listed as unsteady" \
 	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
 expect 0 "parts: with what failed, and where that is" \
@@ -205,6 +207,7 @@ check "2 1 passed, 0 failed" "an emulator's fault is run again" 122 0
 check "2 1 passed, 0 failed" "an emulator that dies is run again" 125 0
 check "1 0 passed, 2 failed" "a splat is not" 120 0
 check "1 0 passed, 2 failed" "a leak is not" 121 0
+expect 1 "parts: and is in no program" grep -q "  in program" "$tmp/checked"
 check "1 0 passed, 2 failed" "a guest that goes away is not" 123 0
 check "1 0 passed, 2 failed" "a guest that hangs is not" 124 0
 check "2 0 passed, 2 failed" "a splat in the second run" 1 120
@@ -247,7 +250,24 @@ limited() {
 	grep -q "^FAILED host-sleep: it took too long" "$tmp/checked"
 }
 
+# Killed by the limit's own KILL.
+deaf() {
+	(dir=$tmp/check && . "$here/parts.sh" && part host-deaf sh -c 'kill -9 $$' &&
+		run_parts; summary) > "$tmp/checked" 2>&1
+	grep -q "^FAILED host-deaf: it took too long" "$tmp/checked"
+}
+
+# found: what a fuzzer on the host finds is not looked for again
+found() {
+	rm -f "$tmp"/stub.*
+	(dir=$tmp/check && . "$here/parts.sh" && part host-a-fuzz "$tmp/stub" it 1 0 &&
+		run_parts; summary) > "$tmp/checked" 2>&1
+	[ "$(wc -l < "$tmp/stub.it")" = 1 ]
+}
+
 expect 0 "parts: one that hangs" limited
+expect 0 "parts: one that does not heed a TERM" deaf
+expect 0 "parts: what a fuzzer finds" found
 
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 

@@ -55,15 +55,19 @@ without_device() {
 	(unset SFRAME_DEVICE; ends 125 "has no /dev/unwind_sframe" touch none) && [ ! -e none ]
 }
 
-# mapped FILE: have a process, $holder, that has a file mapped; it is started by "inside"
+# mapped FILE...: have a process, $holder, that has files mapped; it is started by "inside"
 inside=()
 mapped() {
 	rm -f mapped
 	"${inside[@]}" python3 -c 'import mmap, os, sys, time
-file = os.open(sys.argv[1], os.O_RDONLY)
-code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+code = []
+for name in sys.argv[1:]:
+    file = os.open(name, os.O_RDONLY)
+    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
+    os.close(file)
 open("mapped", "w").close()
-time.sleep(100000)' "$1" & holder=$!
+time.sleep(100000)' "$@" & holder=$!
 	soon test -e mapped
 }
 
@@ -127,18 +131,8 @@ many_waiting() {
 # More files that cannot be opened than anybody has the time for, or processes.
 many_hang() {
 	local pid session status
-	rm -rf .debug ran go mapped
-	library many_hang && hanging many_hang || return 1
-	python3 -c 'import mmap, os, time
-code = []
-for nr in range(100):
-    file = os.open("mnt/file%d" % nr, os.O_RDONLY)
-    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
-                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
-    os.close(file)
-open("mapped", "w").close()
-time.sleep(100000)' & holder=$!
-	soon test -e mapped && : > dead || return 1
+	rm -rf .debug ran go
+	library many_hang && hanging many_hang && mapped mnt/file{0..99} && : > dead || return 1
 	# shellcheck disable=SC2016	# for the inner shell
 	"$sframe" run -v -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) | wc -l > ran
 		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
@@ -531,21 +525,12 @@ crowd() {
 # More files that wait to be converted than may be open: each is tried in the end.
 few_open() {
 	local nr status
-	rm -rf .debug few_open mapped
+	rm -rf .debug few_open
 	mkdir few_open || return 1
 	for nr in $(seq 60); do
 		library "few_$nr" && mv "few_$nr" few_open/ || return 1
 	done
-	python3 -c 'import mmap, os, time
-code = []
-for nr in range(1, 61):
-    file = os.open("few_open/few_%d" % nr, os.O_RDONLY)
-    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
-                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
-    os.close(file)
-open("mapped", "w").close()
-time.sleep(100000)' & holder=$!
-	soon test -e mapped || return 1
+	mapped few_open/* || return 1
 	# shellcheck disable=SC2016	# for the inner shell
 	(ulimit -n 50; timeout 100 "$sframe" run -v -p "$holder" sh -c '
 		until [ "$(grep -cE "few_open/.*: (converted|cannot be conv)" err)" = 60 ]; do
@@ -606,23 +591,14 @@ withheld() {
 
 # More files than a session knows: it says so, once, and those before have sections.
 many_files() {
-	local pid lines
-	rm -f mapped
+	local nr lines
 	library many && gcc -O2 -shared -fPIC -Wl,--build-id=none -o none library.c &&
 		mkdir -p many_files || return 1
-	python3 -c 'import mmap, os, shutil, time
-code = []
-for nr in range(400):
-    name = "many_files/%d" % nr
-    shutil.copy("none", name)
-    file = os.open(name, os.O_RDONLY)
-    code.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
-                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
-    os.close(file)
-open("mapped", "w").close()
-time.sleep(100000)' & pid=$!
-	soon test -e mapped && ends 0 "there are more than 300 files" -p $pid true > log
-	kill $pid
+	for nr in $(seq 400); do
+		cp none "many_files/$nr" || return 1
+	done
+	mapped many_files/* && ends 0 "there are more than 300 files" -p "$holder" true > log
+	kill "$holder"
 	lines=$(grep -c 'through .*/many_files/.* has no build-id' err)
 	echo "# $lines of 400 files listed"
 	[ "$lines" -gt 200 ] && [ "$lines" -lt 300 ] && [ "$(grep -c 'more than' err)" = 1 ]

@@ -64,7 +64,8 @@ struct running {
  * @forgot:	it was said that not all are listed
  * @stuck:	it was said that nothing more is opened
  * @lost:	events were lost, so all has to be looked at
- * @rescan:	when that may be, in ms
+ * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
+ * @rescan:	when all may be looked at, in ms
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over, so what is met is late
  * @over:	so is what there is to watch
@@ -92,6 +93,7 @@ struct session {
 	bool				forgot;
 	bool				stuck;
 	bool				lost;
+	unsigned int			hung;
 	long				rescan;
 	bool				for_all;
 	bool				runs;
@@ -261,6 +263,13 @@ static void session_good(struct session *session, const struct mapping *mapping,
 	}
 }
 
+/* What has hung may answer if there is more time for it than this. */
+static void session_hung(struct session *session, unsigned int patience)
+{
+	if (patience && (!session->hung || patience < session->hung))
+		session->hung = patience;
+}
+
 static void session_refuse(struct session *session, const struct mapping *mapping,
 			   const struct mapped_file *file)
 {
@@ -271,13 +280,20 @@ static void session_refuse(struct session *session, const struct mapping *mappin
 	/* With another build-id, or another owner, it may be good. */
 	dso->again = file->again || (file->error != -EIO && file->id.size);
 	dso->patience = file->patience;
+	if (dso->again)
+		session_hung(session, dso->patience);
 	dso_lose(session, dso, "%s", file->fd < 0 ? file->message : "has no build-id");
 }
 
 /* What was refused may be good later; what hung does so for longer, if it is tried again. */
-static bool session_may_try(const struct session *session, const struct dso *dso)
+static bool session_may_try(struct session *session, const struct dso *dso)
 {
-	return dso->again && dso->patience < mapped_patience(&session->mapped);
+	if (!dso->again)
+		return false;
+	if (dso->patience < mapped_patience(&session->mapped))
+		return true;
+	session_hung(session, dso->patience);
+	return false;
 }
 
 /* Is there nothing to find out about it any more? */
@@ -297,7 +313,7 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 /* What was refused need not be opened, unless something else has changed. */
 static bool session_has_refused(void *data, const struct identity *identity)
 {
-	const struct session *session = data;
+	struct session *session = data;
 	const struct dso *known = book_find_refused(&session->book, identity);
 
 	return known && !session_may_try(session, known);
@@ -463,6 +479,7 @@ static void session_rescan(struct session *session)
 	long begin = now_ms();
 
 	session->lost = false;
+	session->hung = 0;
 	watch_rescan(session->options.pids, session->options.nr_pids, session_found, session);
 	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
 }
@@ -485,6 +502,8 @@ static void session_watch(struct session *session)
 		session->mapped.budget = WAITS_MAX;
 	if (session->watch && !watch_read(session->watch, session_found, session))
 		session->lost = true;
+	if (session->hung && session->hung < mapped_patience(&session->mapped))
+		session->lost = true;
 	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
 		session_rescan(session);
 }
@@ -504,8 +523,8 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		fds[nr++] = (struct pollfd) {
 			.fd = watch_fd(session->watch, i), .events = POLLIN
 		};
-	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost || stuck_nr() ||
-			    session->nr_jobs > session->nr_killed))
+	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost || session->hung ||
+			    stuck_nr() || session->nr_jobs > session->nr_killed))
 		timeout = TICK;
 	ready = poll(fds, nr, timeout);
 	if (ready < 0)

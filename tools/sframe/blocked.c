@@ -8,6 +8,7 @@
  * stopped, or because the machine was. A tick counts no more than its length, however late it
  * comes.
  */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,15 @@ long now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/**
+ * is_scarce - is it an error that goes away when others are done?
+ * @error:	of errno.h
+ */
+bool is_scarce(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == EAGAIN;
 }
 
 /* What it has used so far, in ns; 0 if that is not known. */

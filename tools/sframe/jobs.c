@@ -2,6 +2,10 @@
 /*
  * Conversions, each by a process of its own: files are whatever somebody has written, and
  * one that libdw fails on, or needs all memory and time for, is one file less.
+ *
+ * As many go on at once as there are CPUs, and the rest waits for its turn. What cannot begin for
+ * want of descriptors, memory or processes keeps its turn until it can. One that hangs and cannot
+ * be killed has its place until it ends, but nobody waits for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -149,4 +153,190 @@ int job_end(struct job *job, char *message)
 	}
 	job_free(job);
 	return section;
+}
+
+/**
+ * jobs_init - begin
+ * @jobs:	conversions, all 0
+ */
+void jobs_init(struct jobs *jobs)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	jobs->end = &jobs->queue;
+	jobs->max = cpus < 1 ? 1 : cpus > JOBS_MAX ? JOBS_MAX : cpus;
+}
+
+/**
+ * jobs_queue - have a file converted
+ * @jobs:	conversions
+ * @dso:	the file, which is open
+ */
+void jobs_queue(struct jobs *jobs, struct dso *dso)
+{
+	dso->turn = ++jobs->turns;
+	dso->next = NULL;
+	*jobs->end = dso;
+	jobs->end = &dso->next;
+	jobs->waiting++;
+}
+
+/* Out of the queue, be it that it has begun or that it cannot. */
+static struct dso *jobs_take(struct jobs *jobs)
+{
+	struct dso *dso = jobs->queue;
+
+	jobs->queue = dso->next;
+	if (!jobs->queue)
+		jobs->end = &jobs->queue;
+	jobs->waiting--;
+	close(dso->file);
+	dso->file = -1;
+	return dso;
+}
+
+/**
+ * jobs_start - begin as many as there may be
+ * @jobs:	conversions
+ * @error:	set to why one cannot be begun, an error of errno.h
+ *
+ * What is missing for the time being is in jobs->held, and the first one waits for that.
+ *
+ * Return: one that cannot be begun, and others may; NULL if all have begun that may.
+ */
+struct dso *jobs_start(struct jobs *jobs, int *error)
+{
+	jobs->held = 0;
+	while (jobs->queue && jobs->nr < JOBS_MAX && jobs_going(jobs) < jobs->max) {
+		struct running *running = &jobs->running[jobs->nr];
+
+		*running = (struct running) { .dso = jobs->queue };
+		*error = -job_start(&running->job, jobs->queue->file);
+		if (*error && is_scarce(*error)) {
+			jobs->held = *error;
+			return NULL;
+		}
+		jobs_take(jobs);
+		if (*error)
+			return running->dso;
+		blocked_begin(&running->blocked, running->job.pid);
+		jobs->nr++;
+	}
+	return NULL;
+}
+
+/**
+ * jobs_kill_blocked - kill what waits for a file system that does not answer, or not soon
+ * @jobs:	conversions
+ * @hangs:	set to which of these it is
+ *
+ * It may be that it cannot be killed: nobody waits for it, and it keeps its place.
+ *
+ * Return: what was converted, and there may be more; NULL if there is none.
+ */
+struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs)
+{
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		struct running *running = &jobs->running[i];
+
+		if (running->killed)
+			continue;
+		blocked_look(&running->blocked);
+		*hangs = running->blocked.ms >= BLOCKED_MAX;
+		if (!*hangs && running->blocked.waited < WAITED_TIMES * BLOCKED_MAX)
+			continue;
+		kill(running->job.pid, SIGKILL);
+		running->killed = true;
+		jobs->nr_killed++;
+		return running->dso;
+	}
+	return NULL;
+}
+
+/**
+ * jobs_end - end one that is over
+ * @jobs:	conversions
+ * @nr:		which of them; the last one gets its number
+ * @section:	set to the section, a file; to -1 if there is none
+ * @message:	gets what was wrong, of SFRAME_MESSAGE bytes
+ *
+ * Return: what was converted; NULL if nobody has waited for that.
+ */
+struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, char *message)
+{
+	struct running *running = &jobs->running[nr];
+	struct dso *dso = running->killed ? NULL : running->dso;
+
+	*section = job_end(&running->job, message);
+	jobs->nr_killed -= running->killed;
+	*running = jobs->running[--jobs->nr];
+	if (!dso && *section >= 0) {
+		close(*section);
+		*section = -1;
+	}
+	return dso;
+}
+
+/**
+ * jobs_going - how many conversions are waited for?
+ * @jobs:	conversions
+ */
+unsigned int jobs_going(const struct jobs *jobs)
+{
+	return jobs->nr - jobs->nr_killed;
+}
+
+/**
+ * jobs_are_done - is there nothing to wait for any more?
+ * @jobs:	conversions
+ * @last:	the last turn that counts
+ * @row:	what has not gone on for so long does not count, in ms
+ */
+bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row)
+{
+	unsigned int going = jobs_going(jobs);
+	bool startable = jobs->nr < JOBS_MAX && going < jobs->max && (going || !jobs->held);
+
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		const struct running *running = &jobs->running[i];
+
+		if (!running->killed && running->dso->turn <= last && running->blocked.row < row)
+			return false;
+	}
+	return !jobs->queue || jobs->queue->turn > last || !startable;
+}
+
+/**
+ * jobs_each - do something for all that is not converted yet
+ * @jobs:	conversions
+ * @fn:		what to do
+ */
+void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso))
+{
+	for (struct dso *dso = jobs->queue; dso; dso = dso->next)
+		fn(dso);
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		if (!jobs->running[i].killed)
+			fn(jobs->running[i].dso);
+	}
+}
+
+/**
+ * jobs_free - kill all that go on
+ * @jobs:	conversions
+ */
+void jobs_free(struct jobs *jobs)
+{
+	char message[SFRAME_MESSAGE];
+
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		int section;
+
+		if (jobs->running[i].killed)
+			continue;
+		kill(jobs->running[i].job.pid, SIGKILL);
+		section = job_end(&jobs->running[i].job, message);
+		if (section >= 0)
+			close(section);
+	}
 }

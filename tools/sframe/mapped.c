@@ -119,21 +119,27 @@ static int send_file(int socket, struct mapped_file *file, int fd)
 	return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(*file) ? 0 : -1;
 }
 
-/*
- * It was opened, but there is no descriptor here for it: there may be one later, if there is none
- * for others either.
- */
+/* It was opened, but there is no descriptor here for it. */
+static void is_one_too_many(struct mapped_file *file)
+{
+	snprintf(file->message, SFRAME_MESSAGE,
+		 "is not looked at, as too many files are open");
+	file->error = -EMFILE;
+	file->again = true;
+}
+
+/* Likewise, and there may be one later, if there is none for others either. */
 static void lack_file(int socket, struct mapped_file *file)
 {
 	int other = fcntl(socket, F_DUPFD_CLOEXEC, 0);
 
-	file->error = other < 0 ? -EMFILE : -EACCES;
-	file->again = other < 0;
-	snprintf(file->message, SFRAME_MESSAGE, "%s", other < 0 ?
-		 "is not looked at, as too many files are open" :
-		 "is withheld by a security module");
-	if (other >= 0)
-		close(other);
+	if (other < 0) {
+		is_one_too_many(file);
+		return;
+	}
+	close(other);
+	snprintf(file->message, SFRAME_MESSAGE, "is withheld by a security module");
+	file->error = -EACCES;
 }
 
 static int receive_file(int socket, struct mapped_file *file)
@@ -437,6 +443,11 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
 	blocked_begin(&blocked, mapped->pid);
 	answers = mapped_talk(mapped, &blocked, file);
 	mapped_spend(mapped, blocked.waited);
+	if (answers && file->fd >= mapped->max_fd) {
+		close(file->fd);
+		file->fd = -1;
+		is_one_too_many(file);
+	}
 	return answers;
 }
 

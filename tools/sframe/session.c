@@ -7,6 +7,7 @@
  * it.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,30 +20,17 @@
 #include "internal.h"
 #include "session.h"
 
-#define JOBS_MAX	64
-
 /* Of the cache, so that there is room for what a user maps beside it. */
 #define CACHED_MAX	3000
 
 /* When to say how far it is, in ms. */
 #define PATIENCE	1000
 
+/* Descriptors that are neither of conversions nor of what waits for these: more than there are. */
+#define OTHER_FILES	16
+
 /* How often all is looked at where events were lost: for a tenth of the time at most. */
 #define RESCAN_SHARE	10
-
-/**
- * struct running - a conversion
- * @job:	that does it
- * @dso:	of what, NULL if it was killed
- * @blocked:	for how long it was blocked
- * @killed:	that was too long, and it need not be waited for
- */
-struct running {
-	struct job	job;
-	struct dso	*dso;
-	struct blocked	blocked;
-	bool		killed;
-};
 
 /**
  * struct session - see the start of this file
@@ -51,14 +39,7 @@ struct running {
  * @cache:	the cache, -1 if there is none
  * @watch:	what is watched
  * @book:	files that were met
- * @queue:	dsos that wait to be converted
- * @end:	of @queue
- * @waiting:	dsos in @queue
- * @turns:	how many were to be converted so far
- * @jobs:	conversions
- * @nr_jobs:	of these
- * @nr_killed:	how many of these were killed
- * @max_jobs:	how many others there may be
+ * @jobs:	what is converted
  * @mapped:	what opens files
  * @full:	it was said that others have no section
  * @forgot:	it was said that not all are listed
@@ -80,14 +61,7 @@ struct session {
 	int				cache;
 	struct watch			*watch;
 	struct book			book;
-	struct dso			*queue;
-	struct dso			**end;
-	unsigned int			waiting;
-	unsigned long			turns;
-	struct running			jobs[JOBS_MAX];
-	unsigned int			nr_jobs;
-	unsigned int			nr_killed;
-	unsigned int			max_jobs;
+	struct jobs			jobs;
 	struct mapped			mapped;
 	bool				full;
 	bool				forgot;
@@ -217,13 +191,9 @@ static void session_queue(struct session *session, struct dso *dso,
 	dso->alone = file->alone;
 	dso->busy = true;
 	dso->others = false;
-	dso->turn = ++session->turns;
-	dso->next = NULL;
-	*session->end = dso;
-	session->end = &dso->next;
-	session->waiting++;
 	if (session->runs)
 		dso->since = now_ms();
+	jobs_queue(&session->jobs, dso);
 }
 
 static int session_cached(const struct session *session, const struct build_id *id)
@@ -373,53 +343,24 @@ static void session_found(void *data, const struct mapping *mapping)
 
 static void session_start_jobs(struct session *session)
 {
-	while (session->queue && session->nr_jobs < JOBS_MAX &&
-	       session->nr_jobs - session->nr_killed < session->max_jobs) {
-		struct running *running = &session->jobs[session->nr_jobs];
-		struct dso *dso = session->queue;
-		int ret;
+	struct dso *dso;
+	int error;
 
-		session->queue = dso->next;
-		if (!session->queue)
-			session->end = &session->queue;
-		session->waiting--;
-		*running = (struct running) { .dso = dso };
-		ret = job_start(&running->job, dso->file);
-		close(dso->file);
-		dso->file = -1;
-		if (ret) {
-			dso_lose(session, dso, "cannot be converted: %s", strerror(-ret));
-			dso_refuse(session, dso);
-			continue;
-		}
-		blocked_begin(&running->blocked, running->job.pid);
-		session->nr_jobs++;
+	while ((dso = jobs_start(&session->jobs, &error))) {
+		dso_lose(session, dso, "cannot be converted: %s", strerror(error));
+		dso_refuse(session, dso);
 	}
 }
 
-/*
- * Kill what waits for a file system that does not answer, or not soon. It may be that it
- * cannot be killed: nobody waits for it, and what is there to be converted has its place.
- */
 static void session_kill_blocked(struct session *session)
 {
-	for (unsigned int i = 0; i < session->nr_jobs; i++) {
-		struct running *running = &session->jobs[i];
-		bool hangs;
+	struct dso *dso;
+	bool hangs;
 
-		if (!running->killed)
-			blocked_look(&running->blocked);
-		hangs = running->blocked.ms >= BLOCKED_MAX;
-		if (running->killed ||
-		    (!hangs && running->blocked.waited < WAITED_TIMES * BLOCKED_MAX))
-			continue;
-		kill(running->job.pid, SIGKILL);
-		running->killed = true;
-		session->nr_killed++;
-		dso_lose(session, running->dso, "is on a file system that %s",
+	while ((dso = jobs_kill_blocked(&session->jobs, &hangs))) {
+		dso_lose(session, dso, "is on a file system that %s",
 			 hangs ? "does not answer" : "is too slow");
-		dso_refuse(session, running->dso);
-		running->dso = NULL;
+		dso_refuse(session, dso);
 	}
 }
 
@@ -445,21 +386,15 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 		cache_end(&entry, good);
 }
 
-static void session_end_job(struct session *session, struct running *running)
+static void session_end_job(struct session *session, unsigned int nr)
 {
-	struct dso *dso = running->dso;
 	char message[SFRAME_MESSAGE];
-	int section = job_end(&running->job, message);
-	bool killed = running->killed;
+	int section;
+	struct dso *dso = jobs_end(&session->jobs, nr, &section, message);
 
-	*running = session->jobs[--session->nr_jobs];
 	session->ended++;
-	if (killed) {
-		session->nr_killed--;
-		if (section >= 0)
-			close(section);
+	if (!dso)
 		return;
-	}
 	if (section < 0) {
 		dso_lose(session, dso, "%s", message);
 		dso_refuse(session, dso);
@@ -480,7 +415,8 @@ static void session_rescan(struct session *session)
 
 	session->lost = false;
 	session->hung = 0;
-	watch_rescan(session->options.pids, session->options.nr_pids, session_found, session);
+	if (!watch_rescan(session->options.pids, session->options.nr_pids, session_found, session))
+		session->lost = true;
 	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
 }
 
@@ -517,14 +453,16 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 
 	session_start_jobs(session);
 	fds[nr++] = until;
-	for (unsigned int i = 0; i < session->nr_jobs; i++)
-		fds[nr++] = (struct pollfd) { .fd = session->jobs[i].job.pidfd, .events = POLLIN };
+	for (unsigned int i = 0; i < session->jobs.nr; i++)
+		fds[nr++] = (struct pollfd) {
+			.fd = session->jobs.running[i].job.pidfd, .events = POLLIN
+		};
 	for (unsigned int i = 0; i < watched; i++)
 		fds[nr++] = (struct pollfd) {
 			.fd = watch_fd(session->watch, i), .events = POLLIN
 		};
 	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost || session->hung ||
-			    stuck_nr() || session->nr_jobs > session->nr_killed))
+			    stuck_nr() || session->jobs.held || jobs_going(&session->jobs)))
 		timeout = TICK;
 	ready = poll(fds, nr, timeout);
 	if (ready < 0)
@@ -534,9 +472,9 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 			watch_end(session->watch, i);
 	}
 	/* From behind: who has ended is replaced by the last one. */
-	for (unsigned int i = session->nr_jobs; i > 0; i--) {
+	for (unsigned int i = session->jobs.nr; i > 0; i--) {
 		if (fds[i].revents)
-			session_end_job(session, &session->jobs[i - 1]);
+			session_end_job(session, i - 1);
 	}
 	session_kill_blocked(session);
 	session_watch(session);
@@ -546,7 +484,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 /* Once, or on a terminal each time. */
 static void session_progress(const struct session *session, unsigned int done, bool first)
 {
-	unsigned int all = done + session->waiting + session->nr_jobs - session->nr_killed;
+	unsigned int all = done + session->jobs.waiting + jobs_going(&session->jobs);
 
 	if (session->options.quiet)
 		return;
@@ -564,17 +502,7 @@ static void session_progress(const struct session *session, unsigned int done, b
  */
 static bool session_is_done(const struct session *session, unsigned long last)
 {
-	unsigned int going = session->nr_jobs - session->nr_killed;
-	bool startable = session->nr_jobs < JOBS_MAX && going < session->max_jobs;
-
-	for (unsigned int i = 0; i < session->nr_jobs; i++) {
-		const struct running *running = &session->jobs[i];
-
-		if (!running->killed && running->dso->turn <= last &&
-		    (session->runs || running->blocked.row < OPEN_BLOCKED_MAX))
-			return false;
-	}
-	return !session->queue || session->queue->turn > last || !startable;
+	return jobs_are_done(&session->jobs, last, session->runs ? UINT_MAX : OPEN_BLOCKED_MAX);
 }
 
 /**
@@ -588,7 +516,7 @@ void session_convert(struct session *session, int fd)
 {
 	const struct pollfd until = { .fd = fd };
 	unsigned int before = session->ended;
-	unsigned long last = session->turns;
+	unsigned long last = session->jobs.turns;
 	long next = now_ms() + PATIENCE;
 	bool first = true;
 
@@ -607,6 +535,16 @@ void session_convert(struct session *session, int fd)
 	}
 }
 
+static void dso_begins(struct dso *dso)
+{
+	dso->since = now_ms();
+}
+
+static void dso_is_late(struct dso *dso)
+{
+	dso->late = LATE_TOO_LATE;
+}
+
 /**
  * session_run - go on until something has happened
  * @session:	the session
@@ -618,12 +556,7 @@ void session_run(struct session *session, int fd)
 
 	session->runs = true;
 	/* For those that were not waited for. */
-	for (struct dso *dso = session->queue; dso; dso = dso->next)
-		dso->since = now_ms();
-	for (unsigned int i = 0; i < session->nr_jobs; i++) {
-		if (!session->jobs[i].killed)
-			session->jobs[i].dso->since = now_ms();
-	}
+	jobs_each(&session->jobs, dso_begins);
 	while (!session_step(session, until, -1))
 		;
 	/* What was mapped since the last time, by those that are still there. */
@@ -635,12 +568,14 @@ void session_run(struct session *session, int fd)
 	session->watch = NULL;
 	session->over = true;
 	/* For those that nobody waited for. */
-	for (struct dso *dso = session->queue; dso; dso = dso->next)
-		dso->late = LATE_TOO_LATE;
-	for (unsigned int i = 0; i < session->nr_jobs; i++) {
-		if (!session->jobs[i].killed)
-			session->jobs[i].dso->late = LATE_TOO_LATE;
-	}
+	jobs_each(&session->jobs, dso_is_late);
+}
+
+/* What has kept them from it is there until the end. */
+static void session_never_began(struct session *session)
+{
+	for (struct dso *dso = session->jobs.queue; dso; dso = dso->next)
+		dso_lose(session, dso, "cannot be converted: %s", strerror(session->jobs.held));
 }
 
 /**
@@ -651,6 +586,8 @@ void session_run(struct session *session, int fd)
  */
 void session_missed(struct session *session, sframe_missed_fn missed, void *data)
 {
+	if (session->jobs.held)
+		session_never_began(session);
 	book_missed(&session->book, missed, data);
 }
 
@@ -685,10 +622,29 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	return ret == -EDQUOT || session->cached == CACHED_MAX;
 }
 
+/*
+ * Files that wait are open, and so is an event for each thread and CPU. They leave descriptors for
+ * all else, of which conversions have two each: the lowest one is taken first, so those from
+ * some number on are kept free.
+ */
+static void session_limit_files(struct session *session)
+{
+	unsigned int others = 2 * session->jobs.max + OTHER_FILES;
+	struct rlimit files;
+
+	session->mapped.max_fd = INT_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= INT_MAX)
+		return;
+	session->mapped.max_fd = files.rlim_cur - (others < files.rlim_cur / 2 ? others :
+						   files.rlim_cur / 2);
+}
+
 static int session_open(struct session *session, char *message)
 {
 	const struct sframe_session_options *options = &session->options;
-	struct rlimit files;
 
 	session->device = device_open();
 	if (session->device < 0) {
@@ -700,16 +656,13 @@ static int session_open(struct session *session, char *message)
 	session->for_all = device_is_for_all();
 	/* For headers. */
 	image_limit_memory(0);
-	/* Files that wait are open, and so is an event for each thread and CPU. */
-	if (!getrlimit(RLIMIT_NOFILE, &files)) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
+	session_limit_files(session);
 	session->cache = cache_open_perf(options->cache, !options->read_only);
 	if (session->cache < 0 && !options->read_only)
 		session_say(session, "there is no cache, so this is for once: %s",
 			    strerror(errno));
-	session->watch = watch_new(options->pids, options->nr_pids);
+	session->watch = watch_new(options->pids, options->nr_pids,
+				   session->mapped.max_fd / 2);
 	if (!session->watch && errno == ESRCH) {
 		snprintf(message, SFRAME_MESSAGE, "there is no process %d", options->pids[0]);
 		return -1;
@@ -733,19 +686,17 @@ static int session_open(struct session *session, char *message)
 struct session *session_new(const struct sframe_session_options *options, char *message)
 {
 	struct session *session = calloc(1, sizeof(*session));
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (!session) {
 		snprintf(message, SFRAME_MESSAGE, "there is no memory");
 		return NULL;
 	}
 	session->options = *options;
-	session->end = &session->queue;
+	jobs_init(&session->jobs);
 	book_init(&session->book);
 	session->mapped.known = session_has_refused;
 	session->mapped.data = session;
 	session->mapped.budget = START_WAITS_MAX;
-	session->max_jobs = cpus < 1 ? 1 : cpus > JOBS_MAX ? JOBS_MAX : cpus;
 	session->device = -1;
 	session->cache = -1;
 	if (session_open(session, message)) {
@@ -757,8 +708,9 @@ struct session *session_new(const struct sframe_session_options *options, char *
 		session_say(session, "%s is on a file system that does not answer",
 			    options->program);
 	}
-	if (options->running)
-		watch_scan(options->pids, options->nr_pids, session_found, session);
+	if (options->running &&
+	    !watch_scan(options->pids, options->nr_pids, session_found, session))
+		session->lost = true;
 	if (session->cache >= 0)
 		cache_each(session->cache, options->read_only, session_known, session);
 	return session;
@@ -772,18 +724,7 @@ struct session *session_new(const struct sframe_session_options *options, char *
  */
 void session_free(struct session *session)
 {
-	char message[SFRAME_MESSAGE];
-
-	for (unsigned int i = 0; i < session->nr_jobs; i++) {
-		int section;
-
-		if (session->jobs[i].killed)
-			continue;
-		kill(session->jobs[i].job.pid, SIGKILL);
-		section = job_end(&session->jobs[i].job, message);
-		if (section >= 0)
-			close(section);
-	}
+	jobs_free(&session->jobs);
 	mapped_end(&session->mapped);
 	watch_free(session->watch);
 	if (session->cache >= 0)

@@ -78,26 +78,6 @@ bool device_is_for_all(void);
 bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section);
 
-/* jobs.c: conversions, each by a process of its own */
-
-/**
- * struct job - a file that is converted
- * @pid:	who does it
- * @pidfd:	to wait for
- * @output:	gets the section
- * @message:	memory that is shared with @pid, of SFRAME_MESSAGE bytes: what is wrong
- */
-struct job {
-	pid_t	pid;
-	int	pidfd;
-	int	output;
-	char	*message;
-};
-
-void job_limit_cpu(unsigned int seconds);
-int job_start(struct job *job, int file);
-int job_end(struct job *job, char *message);
-
 /* watch.c: what tasks map */
 
 /**
@@ -118,15 +98,15 @@ typedef void (*watch_fn)(void *data, const struct mapping *mapping);
 
 struct watch;
 
-struct watch *watch_new(const pid_t *pids, unsigned int nr_pids);
+struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd);
 void watch_free(struct watch *watch);
 unsigned int watch_nr(const struct watch *watch);
 int watch_fd(const struct watch *watch, unsigned int nr);
 void watch_end(struct watch *watch, unsigned int nr);
 bool watch_has_ended(const struct watch *watch);
 bool watch_read(struct watch *watch, watch_fn found, void *data);
-void watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
-void watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
+bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
+bool watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
 
 /* needed.c: what a program needs */
 
@@ -176,6 +156,7 @@ void stuck_kill(pid_t pid);
 void stuck_add(pid_t pid);
 void stuck_reap(void);
 unsigned int stuck_nr(void);
+bool is_scarce(int error);
 long now_ms(void);
 void blocked_begin(struct blocked *blocked, pid_t pid);
 void blocked_count(struct blocked *blocked, char state, u64 cpu);
@@ -224,6 +205,7 @@ typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
  * @strikes:	how many did not, of late
  * @struck:	when the last one did not, in ms
  * @budget:	for how long files may wait from now on, all together, in ms
+ * @max_fd:	descriptors from this one on are not for files
  */
 struct mapped {
 	mapped_known_fn	known;
@@ -236,6 +218,7 @@ struct mapped {
 	unsigned int	strikes;
 	long		struck;
 	unsigned int	budget;
+	int		max_fd;
 };
 
 /**
@@ -362,6 +345,75 @@ void book_see(struct book *book, const char *file);
 bool book_has_seen(const struct book *book, const char *file);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
+
+/* jobs.c: conversions, each by a process of its own */
+
+/**
+ * struct job - a file that is converted
+ * @pid:	who does it
+ * @pidfd:	to wait for
+ * @output:	gets the section
+ * @message:	memory that is shared with @pid, of SFRAME_MESSAGE bytes: what is wrong
+ */
+struct job {
+	pid_t	pid;
+	int	pidfd;
+	int	output;
+	char	*message;
+};
+
+#define JOBS_MAX	64
+
+/**
+ * struct running - a conversion
+ * @job:	that does it
+ * @dso:	of what, NULL if it was killed
+ * @blocked:	for how long it was blocked
+ * @killed:	that was too long, and it need not be waited for
+ */
+struct running {
+	struct job	job;
+	struct dso	*dso;
+	struct blocked	blocked;
+	bool		killed;
+};
+
+/**
+ * struct jobs - conversions, and what waits for its turn
+ * @queue:	dsos that wait to be converted
+ * @end:	of @queue
+ * @waiting:	dsos in @queue
+ * @turns:	how many were to be converted so far
+ * @running:	conversions
+ * @nr:		of these
+ * @nr_killed:	how many of these were killed
+ * @max:	how many others there may be
+ * @held:	why the first of @queue does not begin for now, an error of errno.h; or 0
+ */
+struct jobs {
+	struct dso	*queue;
+	struct dso	**end;
+	unsigned int	waiting;
+	unsigned long	turns;
+	struct running	running[JOBS_MAX];
+	unsigned int	nr;
+	unsigned int	nr_killed;
+	unsigned int	max;
+	int		held;
+};
+
+void job_limit_cpu(unsigned int seconds);
+int job_start(struct job *job, int file);
+int job_end(struct job *job, char *message);
+void jobs_init(struct jobs *jobs);
+void jobs_queue(struct jobs *jobs, struct dso *dso);
+struct dso *jobs_start(struct jobs *jobs, int *error);
+struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs);
+struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, char *message);
+unsigned int jobs_going(const struct jobs *jobs);
+bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row);
+void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso));
+void jobs_free(struct jobs *jobs);
 
 /* server.c: sentences; the rest of it is in server.h */
 

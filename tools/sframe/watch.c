@@ -121,8 +121,11 @@ void watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* All threads of a process but one. Their records are in the buffers that there are. */
-static void watch_threads(struct watch *watch, pid_t pid, pid_t but)
+/*
+ * All threads of a process but one, and as many as there are descriptors for. Their records are in
+ * the buffers that there are.
+ */
+static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 {
 	struct dirent *task;
 	char path[32];
@@ -137,7 +140,8 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but)
 			int fd = event_open(tid, watch->rings[i].cpu);
 
 			/* It is closed with the process: what it is good for lasts as long. */
-			if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, watch->rings[i].fd))
+			if (fd >= max_fd ||
+			    (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, watch->rings[i].fd)))
 				close(fd);
 		}
 	}
@@ -149,10 +153,11 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but)
  * watch_new - begin to watch
  * @pids:	processes, with all that they start
  * @nr_pids:	how many; 0 for all there are
+ * @max_fd:	descriptors from this one on are not for threads
  *
  * Return: what is to be freed by watch_free(); NULL if it cannot be watched, with errno.
  */
-struct watch *watch_new(const pid_t *pids, unsigned int nr_pids)
+struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd)
 {
 	int nr = sysconf(_SC_NPROCESSORS_CONF), ret = 0;
 	struct watch *watch = calloc(1, sizeof(*watch));
@@ -175,7 +180,7 @@ struct watch *watch_new(const pid_t *pids, unsigned int nr_pids)
 		ret = open_rings(watch, pids, nr_pids, nr);
 	}
 	for (unsigned int i = 0; !ret && i < nr_pids; i++)
-		watch_threads(watch, pids[i], i ? 0 : pids[0]);
+		watch_threads(watch, pids[i], i ? 0 : pids[0], max_fd);
 	if (ret) {
 		watch_free(watch);
 		errno = -ret;
@@ -300,18 +305,23 @@ static void unescape(char *name)
 	*to = '\0';
 }
 
-/* What /proc says of it: device, inode and name are what a file is known by there. */
-static void scan_process(pid_t pid, watch_fn found, void *data)
+/*
+ * What /proc says of it: device, inode and name are what a file is known by there. Returns false
+ * if that cannot be read for now.
+ */
+static bool scan_process(pid_t pid, watch_fn found, void *data)
 {
 	struct mapping mapping = { .pid = pid };
 	char *line = NULL, path[32];
 	size_t size = 0;
+	bool whole;
 	FILE *maps;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	maps = fopen(path, "re");
 	if (!maps)
-		return;
+		return !is_scarce(errno);
+	errno = 0;
 	while (getline(&line, &size, maps) > 0) {
 		int file = 0, at = 0;
 		char x = 0;
@@ -324,9 +334,12 @@ static void scan_process(pid_t pid, watch_fn found, void *data)
 		mapping.file = line + file;
 		mapping.path = line + at;
 		found(data, &mapping);
+		errno = 0;
 	}
+	whole = feof(maps) || !is_scarce(errno);
 	free(line);
 	fclose(maps);
+	return whole;
 }
 
 /**
@@ -335,22 +348,26 @@ static void scan_process(pid_t pid, watch_fn found, void *data)
  * @nr_pids:	how many; 0 for all there are
  * @found:	called for each mapping
  * @data:	for @found
+ *
+ * Return: false if there was more, for which there are no descriptors, or no memory.
  */
-void watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
+bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
 {
 	DIR *proc = nr_pids ? NULL : opendir("/proc");
+	bool whole = nr_pids || proc;
 	struct dirent *entry;
 
 	for (unsigned int i = 0; i < nr_pids; i++)
-		scan_process(pids[i], found, data);
+		whole &= scan_process(pids[i], found, data);
 	while (proc && (entry = readdir(proc))) {
 		pid_t pid = atoi(entry->d_name);
 
 		if (pid > 0)
-			scan_process(pid, found, data);
+			whole &= scan_process(pid, found, data);
 	}
 	if (proc)
 		closedir(proc);
+	return whole;
 }
 
 /* A process, and is it one of those that are looked for? */
@@ -367,6 +384,7 @@ static int compare_processes(const void *a, const void *b)
 	return one->pid < two->pid ? -1 : one->pid > two->pid;
 }
 
+/* Returns 0 if it has ended, and -1 if it cannot be read for now. */
 static pid_t parent_of(pid_t pid)
 {
 	char path[32], stat[128], *behind;
@@ -376,7 +394,7 @@ static pid_t parent_of(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
-		return 0;
+		return is_scarce(errno) ? -1 : 0;
 	/* The name, which is short, may have anything in it. */
 	if (fgets(stat, sizeof(stat), file)) {
 		behind = strrchr(stat, ')');
@@ -387,14 +405,15 @@ static pid_t parent_of(pid_t pid)
 	return parent;
 }
 
-/* All processes, sorted. Returns how many. */
-static size_t read_processes(struct process **all)
+/* All processes, sorted. Returns how many; @whole is set to false if there are more. */
+static size_t read_processes(struct process **all, bool *whole)
 {
 	DIR *proc = opendir("/proc");
 	size_t nr = 0, room = 0;
 	struct dirent *entry;
 
 	*all = NULL;
+	*whole = !!proc;
 	while (proc && (entry = readdir(proc))) {
 		pid_t pid = atoi(entry->d_name);
 
@@ -403,12 +422,16 @@ static size_t read_processes(struct process **all)
 
 			room = 2 * room + 256;
 			more = realloc(*all, room * sizeof(**all));
-			if (!more)
+			if (!more) {
+				*whole = false;
 				break;
+			}
 			*all = more;
 		}
-		if (pid > 0)
-			(*all)[nr++] = (struct process) { pid, parent_of(pid), false };
+		if (pid > 0) {
+			(*all)[nr] = (struct process) { pid, parent_of(pid), false };
+			*whole &= (*all)[nr++].parent >= 0;
+		}
 	}
 	if (proc)
 		closedir(proc);
@@ -448,16 +471,17 @@ static bool add_children(struct process *all, size_t nr)
  * @data:	for @found
  *
  * Whose parent has ended is not found.
+ *
+ * Return: false if there was more, for which there are no descriptors, or no memory.
  */
-void watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
+bool watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
 {
 	struct process *all, *process;
-	size_t nr = nr_pids ? read_processes(&all) : 0;
+	bool whole = true;
+	size_t nr = nr_pids ? read_processes(&all, &whole) : 0;
 
-	if (!nr) {
-		watch_scan(pids, nr_pids, found, data);
-		return;
-	}
+	if (!nr)
+		return watch_scan(pids, nr_pids, found, data) && whole;
 	for (unsigned int i = 0; i < nr_pids; i++) {
 		process = find_process(all, nr, pids[i]);
 		if (process)
@@ -467,7 +491,8 @@ void watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void 
 		;
 	for (size_t i = 0; i < nr; i++) {
 		if (all[i].in)
-			scan_process(all[i].pid, found, data);
+			whole &= scan_process(all[i].pid, found, data);
 	}
 	free(all);
+	return whole;
 }

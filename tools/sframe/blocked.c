@@ -5,8 +5,8 @@
  *
  * Time counts in ticks in which the process was seen to wait; and as blocked, if it used no CPU
  * in these. So no time counts in which it could not run: because others did, because it was
- * stopped, or because the machine was. A tick counts no more than its length, however late it
- * comes.
+ * stopped, or because the machine was; unless nobody can look, for want of descriptors. A tick
+ * counts no more than its length, however late it comes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -51,6 +51,9 @@ static u64 cpu_time(pid_t pid)
 	return used.tv_sec * 1000000000ULL + used.tv_nsec;
 }
 
+/* So that what waits for it has an end, where there are no descriptors to look at it. */
+#define UNSEEN	'?'
+
 /* As in /proc: R if it runs or could, T if it is stopped; 0 if that is not known. */
 static char process_state(pid_t pid)
 {
@@ -60,7 +63,7 @@ static char process_state(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
-		return 0;
+		return is_scarce(errno) ? UNSEEN : 0;
 	/* The name, which is short, may have anything in it. */
 	if (fgets(stat, sizeof(stat), file))
 		behind = strrchr(stat, ')');
@@ -90,7 +93,7 @@ void blocked_begin(struct blocked *blocked, pid_t pid)
  */
 void blocked_count(struct blocked *blocked, char state, u64 cpu)
 {
-	bool waits = state == 'S' || state == 'D' || state == 'Z';
+	bool waits = state == 'S' || state == 'D' || state == 'Z' || state == UNSEEN;
 
 	if (waits)
 		blocked->waited += TICK;

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,6 +180,35 @@ static void check_patience(void)
 	      "1000 are forgotten as soon as a few");
 }
 
+/* What waits for it comes to an end, though nothing can be opened to look at it. */
+static void check_unseen(void)
+{
+	struct rlimit files, none;
+	struct blocked blocked;
+	pid_t pid = fork();
+	int ends[2];
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	if (pipe(ends) || getrlimit(RLIMIT_NOFILE, &files))
+		exit(1);
+	/* As many as poll() is asked for. */
+	none = (struct rlimit) { 1, files.rlim_max };
+	blocked_begin(&blocked, pid);
+	setrlimit(RLIMIT_NOFILE, &none);
+	alarm(100);
+	check(!blocked_wait(&blocked, ends[0], OPEN_BLOCKED_MAX), "who cannot be seen hangs");
+	alarm(0);
+	setrlimit(RLIMIT_NOFILE, &files);
+	close(ends[0]);
+	close(ends[1]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 /* A process that was killed, and ends later. */
 static void check_stuck(void)
 {
@@ -213,6 +244,7 @@ int main(void)
 	check(closed_streams(), "closed streams");
 	check_blocked();
 	check_patience();
+	check_unseen();
 	check_stuck();
 	printf("1..%u\n", nr);
 	return !!bad;

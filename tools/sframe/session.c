@@ -434,6 +434,8 @@ static void session_reap(struct session *session)
 static void session_watch(struct session *session)
 {
 	session_reap(session);
+	if (session->over)
+		return;
 	if (session->runs)
 		session->mapped.budget = WAITS_MAX;
 	if (session->watch && !watch_read(session->watch, session_found, session))

@@ -446,6 +446,26 @@ end_bound() {
 	wait "$pid" && [ $status = 0 ] && grep '/first: converted' err && ! grep /second err
 }
 
+# Nor is anything looked at then, be it that the last look could not see all.
+end_scarce() {
+	local pid server jobs first holder status
+	build_scarce && library first && library second &&
+		objcopy --remove-section .note.gnu.build-id second && mapping first second &&
+		: > scarce || return 1
+	SCARCE=maps LD_PRELOAD="$PWD/hold.so $PWD/scarce.so" "$sframe" run -v -p "$holder" sh -c '
+		touch ran
+		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
+	soon test -e ran && touch map1 && soon one_held && touch go &&
+		soon grep 'files are converted for the first time' err && touch map2 &&
+		soon test -e mapped2 && rm scarce && sleep 2 && kill -CONT "$first" &&
+		soon eval "! kill -0 $pid"
+	status=$?
+	kill -9 "$pid" 2> /dev/null
+	kill "$holder"
+	rm -f scarce
+	wait "$pid" && [ $status = 0 ] && grep '/first: converted' err && ! grep /second err
+}
+
 # first_then_second SENTENCE: run while FIRST of $holder is mapped, and SECOND once there is this
 # sentence for FIRST, and until SECOND is converted
 first_then_second() {
@@ -737,6 +757,7 @@ check "conversions that are stopped" stopped
 check "told to end before the start" ends_before
 check "what is mapped during the start" start_bound
 check "what is mapped during the end" end_bound
+check "what is mapped when the last look saw nothing" end_scarce
 check "hostile files" hostile_files
 check "many files" many_files
 check "many files that have no section" crowd

@@ -166,11 +166,12 @@ unsigned int strikes_more(unsigned int strikes)
  * blocked_wait - wait for what a process writes
  * @blocked:	the count of that process
  * @fd:		where that can be read
- * @max:	for how long it may hang, in ms; and in all it may wait for WAITED_TIMES this
+ * @max:	for how long it may hang, in ms
+ * @all:	for how long it may wait in all, in ms
  *
  * Return: true if there is something to read, or the end of it.
  */
-bool blocked_wait(struct blocked *blocked, int fd, unsigned int max)
+bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned int all)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
 
@@ -178,7 +179,7 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max)
 		if (poll(&ready, 1, TICK) > 0)
 			return true;
 		blocked_look(blocked);
-	} while (blocked->row < max && blocked->waited < WAITED_TIMES * max);
+	} while (blocked->row < max && blocked->waited < all);
 	return false;
 }
 

@@ -22,10 +22,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "session.h"
+
+/* Of the process, for one file: which it is, by up to two names and without one, and what it is. */
+#define ANSWERS_MAX	4
 
 /**
  * struct request - a mapping
@@ -166,6 +170,27 @@ static int receive_file(int socket, struct mapped_file *file)
 }
 
 /*
+ * For how long this process has waited, in us, since some time. What it has used does not count,
+ * nor does what it could have used but did not get, where the kernel keeps book of that.
+ */
+static u64 waited_us(void)
+{
+	unsigned long long delay = 0;
+	struct timespec now, used;
+	FILE *file = fopen("/proc/self/schedstat", "re");
+
+	if (file) {
+		if (fscanf(file, "%*u %llu", &delay) != 1)
+			delay = 0;
+		fclose(file);
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - used.tv_sec) * 1000000LL +
+	       (now.tv_nsec - used.tv_nsec - (long long)delay) / 1000;
+}
+
+/*
  * Say which file is looked at, or with -1 that it is not known yet. Returns false if there is
  * nothing to look for.
  */
@@ -174,11 +199,15 @@ static bool request_goes_on(int socket, int fd, struct mapped_file *file)
 	struct mapped_file ask = { .asks = true };
 	bool go = false;
 	struct stat st;
+	u64 begin;
 
 	if (fd >= 0 && !fstat(fd, &st))
 		ask.identity = (struct identity) { st.st_dev, st.st_ino, st.st_mtim };
+	begin = waited_us();
 	if (send_file(socket, &ask, -1) || recv(socket, &go, sizeof(go), 0) != sizeof(go))
 		_exit(1);
+	/* That was for nobody's file. */
+	file->waited -= waited_us() - begin;
 	file->identity = ask.identity;
 	return go;
 }
@@ -271,10 +300,13 @@ static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 	syscall(SYS_close_range, ours + 1, ~0U, 0);
 	while (recv(ours, &request, sizeof(request), 0) == sizeof(request)) {
 		struct mapped_file file = {};
+		u64 begin;
 		int fd;
 
 		job_limit_cpu(OPEN_SECONDS);
+		begin = waited_us();
 		fd = request_open(ours, &request, &file);
+		file.waited += waited_us() - begin;
 		if (send_file(ours, &file, fd))
 			break;
 		if (fd >= 0)
@@ -421,10 +453,14 @@ static bool mapped_may(const struct mapped *mapped, struct mapped_file *file)
 static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 			struct mapped_file *file)
 {
+	unsigned int all = WAITED_TIMES * mapped->max;
 	bool go;
 
+	/* One file does not wait for longer than all may. */
+	if (all > mapped->budget)
+		all = mapped->budget;
 	do {
-		mapped->hangs = !blocked_wait(blocked, mapped->socket, mapped->max);
+		mapped->hangs = !blocked_wait(blocked, mapped->socket, mapped->max, all);
 		mapped->slow = mapped->hangs && blocked->row < mapped->max;
 		if (mapped->hangs || receive_file(mapped->socket, file))
 			return false;
@@ -432,6 +468,20 @@ static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 	} while (file->asks &&
 		 send(mapped->socket, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go));
 	return !file->asks;
+}
+
+/*
+ * What is over sooner than in a tick is known to who has waited. If that is mistaken, or was
+ * stopped, it may be wrong by a few ticks, as there are a few answers.
+ */
+static void mapped_spend_on(struct mapped *mapped, const struct blocked *blocked, u64 us)
+{
+	u64 least = blocked->waited * 1000ULL, most = least + ANSWERS_MAX * TICK * 1000ULL;
+
+	us = us < least ? least : us > most ? most : us;
+	us += mapped->spent;
+	mapped->spent = us % 1000;
+	mapped_spend(mapped, us / 1000);
 }
 
 static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
@@ -442,7 +492,7 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
 	mapped->max = mapped_patience(mapped);
 	blocked_begin(&blocked, mapped->pid);
 	answers = mapped_talk(mapped, &blocked, file);
-	mapped_spend(mapped, blocked.waited);
+	mapped_spend_on(mapped, &blocked, answers ? file->waited : 0);
 	if (answers && file->fd >= mapped->max_fd) {
 		close(file->fd);
 		file->fd = -1;

@@ -270,7 +270,8 @@ static bool needed_read(pid_t pid, int in, watch_fn found, void *data)
 
 	blocked_begin(&blocked, pid);
 	do {
-		all = blocked_wait(&blocked, in, OPEN_BLOCKED_MAX);
+		all = blocked_wait(&blocked, in, OPEN_BLOCKED_MAX,
+				   WAITED_TIMES * OPEN_BLOCKED_MAX);
 		got = all ? read(in, names + size, sizeof(names) - size) : 0;
 		size += got > 0 ? got : 0;
 	} while (got > 0);

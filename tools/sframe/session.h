@@ -164,7 +164,7 @@ void blocked_look(struct blocked *blocked);
 unsigned int strikes_left(unsigned int strikes, long since);
 unsigned int strikes_more(unsigned int strikes);
 unsigned int blocked_patience(unsigned int strikes);
-bool blocked_wait(struct blocked *blocked, int fd, unsigned int max);
+bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned int all);
 
 /* owner.c: whose files are */
 
@@ -205,6 +205,7 @@ typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
  * @strikes:	how many did not, of late
  * @struck:	when the last one did not, in ms
  * @budget:	for how long files may wait from now on, all together, in ms
+ * @spent:	of that, what is less than 1 ms, in us
  * @max_fd:	descriptors from this one on are not for files
  */
 struct mapped {
@@ -218,6 +219,7 @@ struct mapped {
 	unsigned int	strikes;
 	long		struck;
 	unsigned int	budget;
+	unsigned int	spent;
 	int		max_fd;
 };
 
@@ -233,6 +235,7 @@ struct mapped {
  * @alone:	if that is for the user's own tasks
  * @again:	there may be one later
  * @patience:	for how long it was waited for, if it hangs, in ms
+ * @waited:	for how long who opened it has waited, in us
  * @message:	why there is none
  */
 struct mapped_file {
@@ -246,6 +249,7 @@ struct mapped_file {
 	bool		alone;
 	bool		again;
 	unsigned int	patience;
+	u64		waited;
 	char		message[SFRAME_MESSAGE];
 };
 

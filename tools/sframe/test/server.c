@@ -200,7 +200,8 @@ static void check_unseen(void)
 	blocked_begin(&blocked, pid);
 	setrlimit(RLIMIT_NOFILE, &none);
 	alarm(100);
-	check(!blocked_wait(&blocked, ends[0], OPEN_BLOCKED_MAX), "who cannot be seen hangs");
+	check(!blocked_wait(&blocked, ends[0], OPEN_BLOCKED_MAX, BLOCKED_MAX),
+	      "who cannot be seen hangs");
 	alarm(0);
 	setrlimit(RLIMIT_NOFILE, &files);
 	close(ends[0]);

@@ -176,6 +176,24 @@ slow_open() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# One that waits for less than a file may, and for longer than there is time for all.
+slow_start() {
+	local sframe=$bin/standin-slow
+	rm -rf .debug ran
+	# 8.5 s of the 9 s for a file, and of the 6 s until the command runs.
+	library slow_start && hanging slow_start 64 234 0.05 && mapped mnt/file || return 1
+	served -p "$holder" touch ran && [ -e ran ] &&
+		grep '/mnt/file: is on a file system that is too slow' err
+}
+
+# Many files for which a server needs less than a tick each: these add up.
+quick_start() {
+	rm -rf .debug ran
+	library quick_start && hanging quick_start 64 65 0.05 && mapped mnt/file{0..99} || return 1
+	served -p "$holder" touch ran && [ -e ran ] &&
+		grep '/mnt/file.*: is not looked at, as others take too much time' err
+}
+
 # A conversion of such a file.
 slow_job() {
 	local from size nr
@@ -789,6 +807,8 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; t
 	check "owners that a server makes up" owners_fuse
 	check "owners that an overlay of such a server shows" owners_overlay_fuse
 	check "a file that is opened slowly" slow_open
+	check "a file that is opened slowly at the start" slow_start
+	check "many files that are opened slowly" quick_start
 	check "a conversion that is slow" slow_job
 else
 	skip "files that hang" "needs FUSE in a user namespace"

@@ -13,8 +13,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../../testing/selftests/unwind/tap.sh"
 # shellcheck source-path=SCRIPTDIR source=ends.sh
 . "$here/ends.sh"
+# shellcheck source-path=SCRIPTDIR source=hangs.sh
+. "$here/hangs.sh"
 # shellcheck source-path=SCRIPTDIR source=owners.sh
 . "$here/owners.sh"
+# shellcheck source-path=SCRIPTDIR source=scarce.sh
+. "$here/scarce.sh"
 # shellcheck source-path=SCRIPTDIR source=signals.sh
 . "$here/signals.sh"
 sframe=$bin/standin
@@ -38,15 +42,6 @@ clean_up() {
 # can_mount ARGUMENT...: may this be mounted in a directory "probe" here?
 can_mount() {
 	mkdir -p probe && unshare -m mount "$@" probe 2> /dev/null
-}
-
-# can_hang: may this file system be mounted here?
-can_hang() {
-	local server status
-	hanging /dev/null
-	status=$?
-	clean_up > /dev/null 2>&1
-	return $status
 }
 
 # No device, or none that can be opened.
@@ -75,200 +70,6 @@ time.sleep(100000)' "$@" & holder=$!
 library() {
 	echo "int $1(int a) { return a + 1; }" > library.c
 	gcc -O2 -g -shared -fPIC -Wl,--build-id -o "$1" library.c
-}
-
-# hanging FILE [FROM TO [DELAY]]: have it as mnt/file, of a file system that is served by $server
-hanging() {
-	rm -f ready dead
-	mkdir -p mnt
-	python3 "$here/hang.py" mnt "$@" & server=$!
-	soon eval "[ -e ready ] || ! kill -0 $server" && [ -e ready ]
-}
-
-# served ARGUMENT...: as run, with the file system and the process that has its file
-served() {
-	ends 0 "" -v "$@"
-	local status=$?
-	kill "$holder" "$server"
-	wait "$holder" "$server" 2> /dev/null
-	return $status
-}
-
-# A file that cannot be opened.
-hangs_open() {
-	rm -rf .debug ran
-	library hangs_open && hanging hangs_open && mapped mnt/file && : > dead || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
-		grep '/libc[^ ]*: converted' err
-}
-
-# A file that can be read, but not be closed.
-hangs_close() {
-	rm -rf .debug ran
-	library hangs_close && hanging hangs_close && mapped mnt/file && : > unflushed || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
-		grep '/libc[^ ]*: converted' err
-}
-
-# session_of PARENT: the process that has sections for run, as $session
-session_of() {
-	session=$(pgrep -x -P "$1" sframe)
-}
-
-# many_waiting SENTENCE COMMAND...: it comes soon; then this is done, and soon nobody waits, and
-# what was not looked at is
-# shellcheck disable=SC2016	# for later
-many_waiting() {
-	local sentence=$1
-	shift
-	soon grep "$sentence" err && "$@" &&
-		soon eval '[ "$(pgrep -P "$session" | wc -l)" -le 1 ]' &&
-		soon grep '/mnt/file0: is not there any more' err
-}
-
-# build_openers: a library with which each process that opens files has a line in "openers" when
-# it starts: how many of them there are that nobody has waited for
-build_openers() {
-	cat > openers.c <<-'END_OPENERS'
-	#define _GNU_SOURCE
-	#include <dlfcn.h>
-	#include <stdio.h>
-	#include <sys/socket.h>
-	#include <sys/wait.h>
-	#include <unistd.h>
-
-	static pid_t pids[1000];
-	static int next_opens, nr;
-
-	/* Only for processes that open files there is one of this kind. */
-	int socketpair(int domain, int type, int protocol, int *sockets)
-	{
-		int (*next)(int, int, int, int *) = dlsym(RTLD_NEXT, "socketpair");
-
-		next_opens = (type & 0xf) == SOCK_SEQPACKET;
-		return next(domain, type, protocol, sockets);
-	}
-
-	pid_t fork(void)
-	{
-		pid_t (*next)(void) = dlsym(RTLD_NEXT, "fork"), pid = next();
-		FILE *file;
-
-		if (pid > 0 && next_opens && nr < 1000) {
-			pids[nr++] = pid;
-			file = fopen("openers", "ae");
-			if (file) {
-				fprintf(file, "%d\n", nr);
-				fclose(file);
-			}
-		}
-		next_opens = 0;
-		return pid;
-	}
-
-	pid_t waitpid(pid_t pid, int *status, int flags)
-	{
-		pid_t (*next)(pid_t, int *, int) = dlsym(RTLD_NEXT, "waitpid");
-		pid_t ended = next(pid, status, flags);
-
-		for (int i = 0; i < nr; i++)
-			if (pids[i] == ended)
-				pids[i] = pids[--nr];
-		return ended;
-	}
-	END_OPENERS
-	gcc -O2 -shared -fPIC -o openers.so openers.c -ldl
-}
-
-# More files that cannot be opened than anybody has the time for, or processes.
-many_hang() {
-	# shellcheck disable=SC2034	# many_waiting has it in words for later
-	local pid session status most
-	rm -rf .debug ran go openers
-	build_openers && library many_hang && hanging many_hang &&
-		mapped mnt/file{0..99} && : > dead || return 1
-	# shellcheck disable=SC2016	# for the inner shell
-	LD_PRELOAD=$PWD/openers.so "$sframe" run -v -p "$holder" sh -c '
-		pgrep -P $(pgrep -x -P $PPID sframe) | wc -l > ran
-		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
-	soon test -s ran && session_of $pid &&
-		many_waiting "^sframe: 8 processes hang" kill -9 "$server"
-	status=$?
-	touch go
-	kill "$holder" "$server" 2> /dev/null
-	wait "$server" "$holder" 2> /dev/null
-	wait "$pid" || status=1
-	cat ran err
-	# Each that hangs had one that took its place, but for the last one.
-	most=$(sort -n openers | tail -n 1)
-	echo "# $most processes that open files at once"
-	[ "$most" = 8 ] || fail "not 8 processes" || return 1
-	# Those that the start had no time for are looked at later.
-	[ $status = 0 ] && [ "$(cat ran)" -lt 8 ] &&
-		grep '/mnt/file.*: is not looked at, as others take too much time' err &&
-		[ "$(grep -c 'processes hang' err)" = 1 ] && grep '/libc[^ ]*: converted' err
-}
-
-# A file that can be opened, but not be read where it counts: a conversion hangs.
-hangs_job() {
-	local from size
-	rm -rf .debug ran
-	library hangs_job || return 1
-	read -r from size < <(readelf -SW hangs_job |
-		awk 'sub(/.* \.eh_frame /, "") { print $3, $4 }')
-	hanging hangs_job "0x$from" $((0x$from + 0x$size)) && mapped mnt/file || return 1
-	# It starts before the time is up, and other files are converted.
-	# shellcheck disable=SC2016	# for the inner shell
-	served -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) > ran' || return 1
-	[ "$(wc -l < ran)" = 2 ] || { fail "nobody hangs"; return 1; }
-	grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
-		grep '/libc[^ ]*: converted' err
-}
-
-# A file that is opened, but slowly: something goes on all the time.
-slow_open() {
-	local sframe=$bin/standin-slow
-	rm -rf .debug ran
-	library slow_open && hanging slow_open 64 100000 0.05 && mapped mnt/file || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep 'through .*/mnt/file: it is on a file system that is too slow' err &&
-		grep '/libc[^ ]*: converted' err
-}
-
-# One that waits for less than a file may, and for longer than there is time for all.
-slow_start() {
-	local sframe=$bin/standin-slow
-	rm -rf .debug ran
-	# 8.5 s of the 9 s for a file, and of the 6 s until the command runs.
-	library slow_start && hanging slow_start 64 234 0.05 && mapped mnt/file || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep '/mnt/file: is on a file system that is too slow' err
-}
-
-# Many files for which a server needs less than a tick each: these add up.
-quick_start() {
-	rm -rf .debug ran
-	library quick_start && hanging quick_start 64 65 0.05 && mapped mnt/file{0..99} || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep '/mnt/file.*: is not looked at, as others take too much time' err
-}
-
-# A conversion of such a file.
-slow_job() {
-	local from size nr
-	rm -rf .debug ran
-	for nr in $(seq 100); do
-		echo "int slow_$nr(int a) { return a + $nr; }"
-	done > library.c
-	gcc -O2 -shared -fPIC -Wl,--build-id -o slow_job library.c || return 1
-	read -r from size < <(readelf -SW slow_job |
-		awk 'sub(/.* \.eh_frame /, "") { print $3, $4 }')
-	hanging slow_job "0x$from" $((0x$from + 0x$size)) 0.05 && mapped mnt/file || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep 'through .*/mnt/file: it is on a file system that is too slow' err &&
-		grep '/libc[^ ]*: converted' err
 }
 
 # build_spin: a library with which a look at a file "spin" has no end
@@ -302,15 +103,6 @@ spins() {
 	kill "$holder"
 	[ -e ran ] && grep 'through .*/spin: it takes too long to be opened' err &&
 		grep '/libc[^ ]*: converted' err
-}
-
-# The cache: there is no server to speak of, and the command runs.
-hangs_cache() {
-	rm -f ran
-	library hangs_cache && hanging hangs_cache && mapped hangs_cache && : > dead || return 1
-	served -c mnt/cache touch ran && [ -e ran ] &&
-		grep 'some sections are not there: a file system does not answer' err &&
-		grep 'has ended too early, or hangs' err
 }
 
 # A server that is killed is no reason to say that all was well.
@@ -397,25 +189,6 @@ go_on() {
 		sleep 0.1
 	done
 	wait "$pid"
-}
-
-# A conversion that can read its file, but not close it.
-hangs_job_close() {
-	local pid server jobs status fuse
-	rm -rf .debug ran
-	build_hold && library hangs_job_close && hanging hangs_job_close && mapped mnt/file ||
-		return 1
-	fuse=$server
-	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" touch ran 2> err & pid=$!
-	# By then, all files were looked at.
-	soon held && : > unflushed && go_on
-	status=$?
-	kill "$holder" "$fuse"
-	wait "$holder" "$fuse" 2> /dev/null
-	cat err
-	[ $status = 0 ] && [ -e ran ] &&
-		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
-		grep '/libc[^ ]*: converted' err
 }
 
 # What is stopped does not hang: it is waited for, and when it goes on all is as ever.
@@ -585,27 +358,6 @@ more_converted() {
 	grep '/second: converted' err
 }
 
-# Nor is one that cannot be opened.
-same_id_hangs() {
-	library second && : > cached && hanging second && mapping mnt/file second && : > dead ||
-		return 1
-	first_then_second '/file: is on a file system that does not answer'
-}
-
-# A file that has hung for less than the whole time is tried again when there is more of it,
-# though nothing is mapped meanwhile.
-hangs_once() {
-	local status
-	library hangs_once && : > cached && hanging hangs_once && mapping mnt/file mnt/file &&
-		touch map1 && soon test -e mapped1 && : > dead || return 1
-	# What has hung is forgotten after 10 s.
-	timeout 100 "$sframe" run -v -p "$holder" sh -c 'rm dead
-		until grep -q "/file: converted" err; do sleep 0.1; done' 2> err
-	status=$?
-	cat err
-	[ $status = 0 ] && grep '/file: is on a file system that does not answer soon' err
-}
-
 # Those that have no section make room for one that has.
 crowd() {
 	local nr
@@ -618,145 +370,6 @@ crowd() {
 	mapping first second crowd/* && first_then_second '/first: converted' &&
 		grep 'there are more than 300 files, and some without' err &&
 		[ "$(grep -c 'more than' err)" = 1 ]
-}
-
-# More files that wait to be converted than may be open: each is converted in the end.
-few_open() {
-	local nr status
-	rm -rf .debug few_open
-	mkdir few_open || return 1
-	for nr in $(seq 60); do
-		library "few_$nr" && mv "few_$nr" few_open/ || return 1
-	done
-	mapped few_open/* || return 1
-	# shellcheck disable=SC2016	# for the inner shell
-	(ulimit -n 50; timeout 100 "$sframe" run -v -p "$holder" sh -c '
-		until [ "$(grep -c "few_open/.*: converted" err)" = 60 ]; do
-			sleep 0.1
-		done' 2> err)
-	status=$?
-	kill "$holder"
-	grep -v ': converted' err
-	awk -F ': ' '$3 != "" && $3 == said[$2] { print; again = 1 }
-		{ said[$2] = $3 }
-		END { exit again }' err || fail "a sentence is said again" || return 1
-	[ $status = 0 ] && ! grep 'few_open/.*: \(is not there any more\|cannot\)' err &&
-		grep 'few_open/.*: is not looked at, as too many files are open' err
-}
-
-# build_withhold: a library with which no descriptor of a file "withheld" is received
-build_withhold() {
-	cat > withhold.c <<-'END_WITHHOLD'
-	#define _GNU_SOURCE
-	#include <stdio.h>
-	#include <string.h>
-	#include <sys/socket.h>
-	#include <sys/syscall.h>
-	#include <unistd.h>
-
-	ssize_t recvmsg(int socket, struct msghdr *message, int flags)
-	{
-		ssize_t got = syscall(SYS_recvmsg, socket, message, flags);
-		struct cmsghdr *header = CMSG_FIRSTHDR(message);
-		char link[32], name[4096] = "";
-		int fd;
-
-		if (got < 0 || !header || header->cmsg_type != SCM_RIGHTS)
-			return got;
-		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-		readlink(link, name, sizeof(name) - 1);
-		if (!strstr(name, "/withheld"))
-			return got;
-		close(fd);
-		message->msg_controllen = 0;
-		message->msg_flags |= MSG_CTRUNC;
-		return got;
-	}
-	END_WITHHOLD
-	gcc -O2 -shared -fPIC -o withhold.so withhold.c 2> /dev/null
-}
-
-# A file that the session may not have, as a security module says.
-withheld() {
-	rm -rf .debug
-	build_withhold && library withheld && mapped withheld || return 1
-	LD_PRELOAD=$PWD/withhold.so ends 0 "" -v -p "$holder" sleep 1 || return 1
-	grep 'through .*/withheld: it is withheld by a security module' err &&
-		grep '/libc[^ ]*: converted' err &&
-		[ "$(grep -c '^sframe: [^ ]*/withheld: ' err)" = 1 ]
-}
-
-# build_scarce: a library with which there are no descriptors while there is a file "scarce": none
-# for conversions, or with SCARCE=maps none to see what processes have mapped
-build_scarce() {
-	cat > scarce.c <<-'END_SCARCE'
-	#define _GNU_SOURCE
-	#include <dlfcn.h>
-	#include <errno.h>
-	#include <stdio.h>
-	#include <stdlib.h>
-	#include <string.h>
-	#include <sys/syscall.h>
-	#include <unistd.h>
-
-	static int is_scarce(int maps)
-	{
-		errno = EMFILE;
-		return !getenv("SCARCE") == !maps && !access("scarce", F_OK);
-	}
-
-	int memfd_create(const char *name, unsigned int flags)
-	{
-		return is_scarce(0) ? -1 : syscall(SYS_memfd_create, name, flags);
-	}
-
-	FILE *fopen(const char *name, const char *mode)
-	{
-		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
-
-		return strstr(name, "/maps") && is_scarce(1) ? NULL : next(name, mode);
-	}
-	END_SCARCE
-	gcc -O2 -shared -fPIC -o scarce.so scarce.c -ldl
-}
-
-# scarce COMMAND...: run with this library while $holder has "first" mapped
-scarce() {
-	local status
-	: > scarce
-	LD_PRELOAD=$PWD/scarce.so timeout 60 "$sframe" run -v -p "$holder" "$@" 2> err
-	status=$?
-	cat err
-	rm -f scarce
-	return $status
-}
-
-# What cannot be converted for want of descriptors waits until there are some, and nobody for it.
-scarce_jobs() {
-	local holder status
-	build_scarce && library first && library second && mapping first second && touch map1 &&
-		soon test -e mapped1 || return 1
-	scarce true && grep 'through .*/first: it cannot be converted: Too many' err &&
-		scarce sh -c 'rm scarce
-			until grep -q "/first: converted" err; do sleep 0.1; done' &&
-		! grep '/first: cannot' err
-	status=$?
-	kill "$holder"
-	return $status
-}
-
-# What a process has mapped is looked at as soon as that can be read.
-scarce_scans() {
-	local holder status
-	build_scarce && library first && library second && mapping first second && touch map1 &&
-		soon test -e mapped1 || return 1
-	SCARCE=maps scarce sh -c 'sleep 1
-		rm scarce
-		until grep -q "/first: converted" err; do sleep 0.1; done'
-	status=$?
-	kill "$holder"
-	return $status
 }
 
 # More files than a session knows: it says so, once, and those before have sections.

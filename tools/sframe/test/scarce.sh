@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# What session.sh tests of files for which there are no descriptors: each has its section as soon
+# as there are some. To be sourced there.
+# shellcheck disable=SC2154	# sframe is another's
+
+# More files that wait to be converted than may be open: each is converted in the end.
+few_open() {
+	local nr status
+	rm -rf .debug few_open
+	mkdir few_open || return 1
+	for nr in $(seq 60); do
+		library "few_$nr" && mv "few_$nr" few_open/ || return 1
+	done
+	mapped few_open/* || return 1
+	# shellcheck disable=SC2016	# for the inner shell
+	(ulimit -n 50; timeout 100 "$sframe" run -v -p "$holder" sh -c '
+		until [ "$(grep -c "few_open/.*: converted" err)" = 60 ]; do
+			sleep 0.1
+		done' 2> err)
+	status=$?
+	kill "$holder"
+	grep -v ': converted' err
+	awk -F ': ' '$3 != "" && $3 == said[$2] { print; again = 1 }
+		{ said[$2] = $3 }
+		END { exit again }' err || fail "a sentence is said again" || return 1
+	[ $status = 0 ] && ! grep 'few_open/.*: \(is not there any more\|cannot\)' err &&
+		grep 'few_open/.*: is not looked at, as too many files are open' err
+}
+
+# build_withhold: a library with which no descriptor of a file "withheld" is received
+build_withhold() {
+	cat > withhold.c <<-'END_WITHHOLD'
+	#define _GNU_SOURCE
+	#include <stdio.h>
+	#include <string.h>
+	#include <sys/socket.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	ssize_t recvmsg(int socket, struct msghdr *message, int flags)
+	{
+		ssize_t got = syscall(SYS_recvmsg, socket, message, flags);
+		struct cmsghdr *header = CMSG_FIRSTHDR(message);
+		char link[32], name[4096] = "";
+		int fd;
+
+		if (got < 0 || !header || header->cmsg_type != SCM_RIGHTS)
+			return got;
+		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		readlink(link, name, sizeof(name) - 1);
+		if (!strstr(name, "/withheld"))
+			return got;
+		close(fd);
+		message->msg_controllen = 0;
+		message->msg_flags |= MSG_CTRUNC;
+		return got;
+	}
+	END_WITHHOLD
+	gcc -O2 -shared -fPIC -o withhold.so withhold.c 2> /dev/null
+}
+
+# A file that the session may not have, as a security module says.
+withheld() {
+	rm -rf .debug
+	build_withhold && library withheld && mapped withheld || return 1
+	LD_PRELOAD=$PWD/withhold.so ends 0 "" -v -p "$holder" sleep 1 || return 1
+	grep 'through .*/withheld: it is withheld by a security module' err &&
+		grep '/libc[^ ]*: converted' err &&
+		[ "$(grep -c '^sframe: [^ ]*/withheld: ' err)" = 1 ]
+}
+
+# build_scarce: a library with which there are no descriptors while there is a file "scarce": none
+# for conversions, or with SCARCE=maps none to see what processes have mapped
+build_scarce() {
+	cat > scarce.c <<-'END_SCARCE'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <errno.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	static int is_scarce(int maps)
+	{
+		errno = EMFILE;
+		return !getenv("SCARCE") == !maps && !access("scarce", F_OK);
+	}
+
+	int memfd_create(const char *name, unsigned int flags)
+	{
+		return is_scarce(0) ? -1 : syscall(SYS_memfd_create, name, flags);
+	}
+
+	FILE *fopen(const char *name, const char *mode)
+	{
+		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+
+		return strstr(name, "/maps") && is_scarce(1) ? NULL : next(name, mode);
+	}
+	END_SCARCE
+	gcc -O2 -shared -fPIC -o scarce.so scarce.c -ldl
+}
+
+# scarce COMMAND...: run with this library while $holder has "first" mapped
+scarce() {
+	local status
+	: > scarce
+	LD_PRELOAD=$PWD/scarce.so timeout 60 "$sframe" run -v -p "$holder" "$@" 2> err
+	status=$?
+	cat err
+	rm -f scarce
+	return $status
+}
+
+# What cannot be converted for want of descriptors waits until there are some, and nobody for it.
+scarce_jobs() {
+	local holder status
+	build_scarce && library first && library second && mapping first second && touch map1 &&
+		soon test -e mapped1 || return 1
+	scarce true && grep 'through .*/first: it cannot be converted: Too many' err &&
+		scarce sh -c 'rm scarce
+			until grep -q "/first: converted" err; do sleep 0.1; done' &&
+		! grep '/first: cannot' err
+	status=$?
+	kill "$holder"
+	return $status
+}
+
+# What a process has mapped is looked at as soon as that can be read.
+scarce_scans() {
+	local holder status
+	build_scarce && library first && library second && mapping first second && touch map1 &&
+		soon test -e mapped1 || return 1
+	SCARCE=maps scarce sh -c 'sleep 1
+		rm scarce
+		until grep -q "/first: converted" err; do sleep 0.1; done'
+	status=$?
+	kill "$holder"
+	return $status
+}

@@ -188,23 +188,34 @@ static const char *fill(int fd, const struct stat *former, const struct new_file
 	return ret ? strerror(-ret) : NULL;
 }
 
+static const char replaced_meanwhile[] = "it was replaced meanwhile";
+
+/* Does a file have this name, and not another one that others have put in its place? */
+static bool has_name(int dir, const char *name, int fd)
+{
+	struct stat st, ours;
+
+	return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !fstat(fd, &ours) &&
+	       is_same(&ours, &st);
+}
+
 /*
  * What was not to be replaced goes back. Others may have removed ours meanwhile, or may have put
  * something in its place. What still has the name @temp then is not ours to be removed.
  */
-static const char *change_back(const struct place *place, char *temp, const struct stat *ours)
+static const char *change_back(const struct place *place, const char *temp, int held)
 {
-	static const char replaced[] = "it was replaced meanwhile";
-	static char message[sizeof(replaced) + TEMP_SIZE + 40];
+	static char message[sizeof(replaced_meanwhile) + TEMP_SIZE + 40];
 	int dir = place->dir;
 	struct stat st;
 
 	if (renameat2(dir, temp, dir, place->name, RENAME_EXCHANGE) && errno == ENOENT)
 		renameat2(dir, temp, dir, place->name, RENAME_NOREPLACE);
-	if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) ? errno == ENOENT : is_same(ours, &st))
-		return replaced;
-	snprintf(message, sizeof(message), "%s, and what replaced it is %s now", replaced, temp);
-	temp[0] = '\0';
+	if (has_name(dir, temp, held) ||
+	    (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT))
+		return replaced_meanwhile;
+	snprintf(message, sizeof(message), "%s, and what replaced it is %s now",
+		 replaced_meanwhile, temp);
 	return message;
 }
 
@@ -213,24 +224,23 @@ static const char *change_back(const struct place *place, char *temp, const stru
  * what had it is looked at. Where the file system knows no such renaming, as that of NFS, it is
  * looked at just before.
  */
-static const char *name_again(const struct place *place, char *temp, const struct stat *former)
+static const char *name_again(const struct place *place, const char *temp, int held,
+			      const struct stat *former)
 {
 	int dir = place->dir;
-	struct stat st, ours;
+	struct stat st;
 
-	if (fstatat(dir, temp, &ours, AT_SYMLINK_NOFOLLOW))
-		return strerror(errno);
 	if (fstatat(dir, place->name, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
-		return "it was replaced meanwhile";
+		return replaced_meanwhile;
 	if (renameat2(dir, temp, dir, place->name, RENAME_EXCHANGE)) {
 		if (errno == ENOENT)
-			return "it was replaced meanwhile";
+			return replaced_meanwhile;
 		if (errno != EINVAL)
 			return strerror(errno);
 		return renameat(dir, temp, dir, place->name) ? strerror(errno) : NULL;
 	}
 	if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
-		return change_back(place, temp, &ours);
+		return change_back(place, temp, held);
 	unlinkat(dir, temp, 0);
 	return NULL;
 }
@@ -256,18 +266,39 @@ static const char *name_new(const struct place *place, const char *temp)
 
 /*
  * Have a file open, so that no other one has its number, whatever becomes of its name; but not for
- * writing, as it may have to be run. Returns -1 if that is not its name any more, with errno.
+ * writing, as it may have to be run. Returns -1 if it cannot be had, and sets why.
  */
-static int hold(int dir, const char *name, int fd)
+static int hold(int dir, const char *name, int fd, const char **why)
 {
 	int held = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	struct stat wanted, st;
+	struct stat st, ours;
 
-	if (held < 0 || (!fstat(fd, &wanted) && !fstat(held, &st) && is_same(&wanted, &st)))
+	if (held < 0 && errno != ENOENT) {
+		*why = strerror(errno);
+		return -1;
+	}
+	if (held >= 0 && !fstat(held, &st) && !fstat(fd, &ours) && is_same(&ours, &st))
 		return held;
-	close(held);
-	errno = ENOENT;
+	if (held >= 0)
+		close(held);
+	*why = replaced_meanwhile;
 	return -1;
+}
+
+/* Give the new file its name, if it still has the one of those that are not complete. */
+static const char *name_file(const struct place *place, const char *temp, int held,
+			     const struct stat *former)
+{
+	if (!has_name(place->dir, temp, held))
+		return replaced_meanwhile;
+	return former ? name_again(place, temp, held, former) : name_new(place, temp);
+}
+
+/* What is of no use is removed, and nothing else that may have its name by now. */
+static void unlink_file(int dir, const char *name, int fd)
+{
+	if (has_name(dir, name, fd))
+		unlinkat(dir, name, 0);
 }
 
 /* What is @replaced is open, and was @former; or -1 and NULL. */
@@ -280,19 +311,23 @@ static const char *replace(const struct place *place, int replaced, const struct
 
 	if (fd < 0)
 		return strerror(-fd);
-	held = hold(place->dir, temp, fd);
-	why = held < 0 ? strerror(errno) : fill(fd, former, file);
+	held = hold(place->dir, temp, fd, &why);
+	if (held < 0) {
+		unlink_file(place->dir, temp, fd);
+		close(fd);
+		return why;
+	}
+	why = fill(fd, former, file);
 	if (!why && former)
 		why = look_again(fd, replaced, former, file);
 	/* What a server finds wrong is known by then. */
 	if (close(fd) && !why)
 		why = strerror(errno);
 	if (!why)
-		why = former ? name_again(place, temp, former) : name_new(place, temp);
+		why = name_file(place, temp, held, former);
 	if (why)
-		unlinkat(place->dir, temp, 0);
-	if (held >= 0)
-		close(held);
+		unlink_file(place->dir, temp, held);
+	close(held);
 	return why;
 }
 
@@ -307,7 +342,7 @@ static const char *write_special(const char *name, const struct stat *st,
 	if (fd < 0)
 		return strerror(errno);
 	if (fstat(fd, &now) || !is_same(st, &now))
-		why = "it was replaced meanwhile";
+		why = replaced_meanwhile;
 	else
 		ret = write_all(fd, file->bytes, file->size);
 	if (close(fd) && !ret)

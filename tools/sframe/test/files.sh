@@ -287,13 +287,16 @@ no_rest() {
 }
 
 # meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
-# or write(), of a file, or of renameat2(), or before it reads the start of one again, this was
-# done; and $HOOK_back before its second call of renameat2()
+# or write(), of a file, or of renameat2(), or before it reads the start of one again, or opens a
+# file that is not complete once more, this was done; and $HOOK_back before its second call of
+# renameat2()
 meanwhile() {
 	local call=$1 command=$2
 	shift 2
 	cat > hook.c <<-'END'
+		#define _GNU_SOURCE
 		#include <errno.h>
+		#include <fcntl.h>
 		#include <stdlib.h>
 		#include <string.h>
 		#include <sys/syscall.h>
@@ -337,6 +340,13 @@ meanwhile() {
 			if (!at && starts++)
 				hook("HOOK_pread", fd);
 			return syscall(SYS_pread64, fd, to, size, at);
+		}
+		int openat(int at, const char *name, int flags, ...)
+		{
+			if (flags & O_PATH && !strncmp(name, ".sframe.", 8))
+				hook("HOOK_openat", at);
+			/* That of a new file is temp_create()'s. */
+			return syscall(SYS_openat, at, name, flags, 0600);
 		}
 	END
 	[ -e hook.so ] || gcc -O2 -shared -fPIC -o hook.so hook.c || return 1
@@ -394,14 +404,45 @@ in_place_races() {
 		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
 		[ p -ef other ] && rmdir "$(grep -o '\.sframe\.[0-9a-f]*' err)" || wrong=1
 	rm -f ours
-	# A new file may have the number of one that was removed.
-	rm -f p && cp -p q p && ln -f other open && HOOK_back='rm p; echo precious > p' \
-		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
-		[ p -ef other ] && echo precious | cmp - "$(grep -o '\.sframe\.[0-9a-f]*' err)" &&
-		rm .sframe.* || wrong=1
 	# A file system may have no word for it.
 	cp -p q p && FLAGS=without meanwhile write true install p && clean p || wrong=1
 	no_rest && return $wrong
+}
+
+# What others have put in the place of the new one, while that is written, is theirs.
+new_file_races() {
+	local call wrong=0
+	program q || return 1
+	for call in openat write; do
+		rm -f p && cp q p && refused_meanwhile $call 't=$(echo .sframe.*)
+			mv $t ours; echo precious > $t' 'replaced meanwhile' || wrong=1
+		cmp p q || fail "p is what others have, $call" || wrong=1
+		echo precious | cmp - .sframe.* || fail "what others have is lost, $call" || wrong=1
+		rm -f .sframe.* ours new
+		if meanwhile $call 't=$(echo .sframe.*)
+			mv $t ours; echo precious > $t' convert -o new p 2> err || [ -e new ]; then
+			fail "a new file is what others have, $call" || wrong=1
+		fi
+		grep -q ': it was replaced meanwhile$' err || { cat err; wrong=1; }
+		echo precious | cmp - .sframe.* || fail "theirs is lost, $call" || wrong=1
+		rm -f .sframe.* ours new
+	done
+	return $wrong
+}
+
+# A new file may have the number of one that was removed: what has it is not ours for that.
+number_race() {
+	local number wrong=0
+	echo > first && number=$(stat -c %i first) && rm first && echo > second || return 1
+	[ "$(stat -c %i second)" = "$number" ] ||
+		{ skipped "numbers of files are not used again at once"; return; }
+	program q && cp q other && cp q p && ln -f other open || return 1
+	HOOK_back='rm p; echo precious > p' \
+		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
+		[ p -ef other ] && echo precious | cmp - "$(grep -o '\.sframe\.[0-9a-f]*' err)" ||
+		wrong=1
+	rm -f .sframe.*
+	return $wrong
 }
 
 # What somebody else has created by then is kept, also where file systems have no word for it.

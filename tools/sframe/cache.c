@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sections that were made once, by build-id: DIR/.sframe/1/ab/cdef..., where DIR is the
+ * Sections that were made once, by build-id: DIR/.sframe/2/ab/cdef..., where DIR is the
  * cache that perf has for files.
  *
- * The number is raised when sections of files that are the same become better ones. A
- * file is believed only if nobody else could have written it, and all of it is there; and one that
- * nobody else can read, only where sections are for tasks of the user alone.
+ * The number is raised when sections of files that are the same become better ones, or names
+ * mean something else. A file is believed only if nobody else could have written it, and all of it
+ * is there. What was made of a file that is not to be believed for others has another name, as this
+ * is what no file system and no copy loses, and is used where sections are for the user alone.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +24,10 @@
 #include "internal.h"
 #include "session.h"
 
-#define CACHE_VERSION	"1"
+#define CACHE_VERSION	"2"
+
+/* What the name ends with of a section that is not to be believed where it is for others. */
+#define ALONE		".alone"
 
 /* Of all segments: real files have some hundred bytes of notes. */
 #define NOTES_MAX	(1 << 16)
@@ -36,10 +40,12 @@
 #define TEMP		".tmp."
 #define STALE		3600
 
-static void cache_name(const struct build_id *id, char *name)
+static void cache_name(const struct build_id *id, bool alone, char *name)
 {
 	for (u32 i = 0; i < id->size; i++)
 		name += sprintf(name, i == 1 ? "/%02x" : "%02x", id->bytes[i]);
+	if (alone)
+		sprintf(name, "%s", ALONE);
 }
 
 static int digit(char c)
@@ -48,11 +54,13 @@ static int digit(char c)
 }
 
 /* Returns false if this is no name of the cache. There may be thousands to look at. */
-static bool cache_parse(const char *dir, const char *file, struct build_id *id)
+static bool cache_parse(const char *dir, const char *file, struct build_id *id, bool *alone)
 {
-	size_t len = strlen(dir) + strlen(file);
+	size_t digits = strcspn(file, "."), len = strlen(dir) + digits;
 
-	if (strlen(dir) != 2 || len > 2 * UNWIND_SFRAME_BUILD_ID_MAX || len % 2)
+	*alone = !strcmp(file + digits, ALONE);
+	if (strlen(dir) != 2 || len > 2 * UNWIND_SFRAME_BUILD_ID_MAX || len % 2 ||
+	    (file[digits] && !*alone))
 		return false;
 	*id = (struct build_id) { .size = len / 2 };
 	for (u32 i = 0; i < id->size; i++) {
@@ -135,20 +143,12 @@ int cache_open_perf(const char *dir, bool make)
 	return cache_open(dir, make);
 }
 
-/* Was it made of what is not to be believed for others? */
-static bool is_alone(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) || !(st.st_mode & 004);
-}
-
-/* A section that nobody else has written, and that is to be believed. */
+/* A section that nobody else has written. */
 static int cache_open_file(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd < 0 || (is_ours(fd, S_IFREG) && !(is_alone(fd) && device_is_for_all())))
+	if (fd < 0 || is_ours(fd, S_IFREG))
 		return fd;
 	close(fd);
 	errno = EACCES;
@@ -274,6 +274,20 @@ static int cache_open_whole(int dir, const char *name, bool read_only)
 	return -1;
 }
 
+static int cache_find_named(int cache, const struct build_id *id, bool alone, bool read_only)
+{
+	char name[CACHE_NAME_SIZE], *file = name + 3;
+	int dir, fd;
+
+	cache_name(id, alone, name);
+	name[2] = '\0';
+	dir = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_whole(dir, file, read_only) : -1;
+	if (dir >= 0)
+		close(dir);
+	return fd;
+}
+
 /**
  * cache_find - find the section of a file
  * @cache:	the cache
@@ -284,16 +298,9 @@ static int cache_open_whole(int dir, const char *name, bool read_only)
  */
 int cache_find(int cache, const struct build_id *id, bool read_only)
 {
-	char name[CACHE_NAME_SIZE], *file = name + 3;
-	int dir, fd;
+	int fd = cache_find_named(cache, id, false, read_only);
 
-	cache_name(id, name);
-	name[2] = '\0';
-	dir = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd = dir >= 0 && is_ours(dir, S_IFDIR) ? cache_open_whole(dir, file, read_only) : -1;
-	if (dir >= 0)
-		close(dir);
-	return fd;
+	return fd >= 0 || device_is_for_all() ? fd : cache_find_named(cache, id, true, read_only);
 }
 
 /**
@@ -305,8 +312,10 @@ void cache_remove(int cache, const struct build_id *id)
 {
 	char name[CACHE_NAME_SIZE];
 
-	cache_name(id, name);
-	unlinkat(cache, name, 0);
+	for (int alone = 0; alone <= !device_is_for_all(); alone++) {
+		cache_name(id, alone, name);
+		unlinkat(cache, name, 0);
+	}
 }
 
 /**
@@ -328,7 +337,7 @@ int copy_file(int to, int from)
 }
 
 /* All of a section into a file that is ours, but may not be on the disk. */
-static int fill_entry(struct cache_entry *entry, int from, bool alone)
+static int fill_entry(struct cache_entry *entry, int from)
 {
 	int ret;
 
@@ -336,7 +345,7 @@ static int fill_entry(struct cache_entry *entry, int from, bool alone)
 	if (entry->fd < 0)
 		return entry->fd;
 	ret = copy_file(entry->fd, from);
-	if (!ret && fchmod(entry->fd, alone ? 0600 : 0644))
+	if (!ret && fchmod(entry->fd, 0644))
 		ret = -errno;
 	if (!ret) {
 		entry->section = openat(entry->dir, entry->temp,
@@ -369,12 +378,12 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 
 	if (id->size < BUILD_ID_MIN)
 		return -EINVAL;
-	cache_name(id, entry->name);
+	cache_name(id, alone, entry->name);
 	entry->name[2] = '\0';
 	entry->dir = open_dir(cache, entry->name, O_NOFOLLOW, true);
 	if (entry->dir < 0)
 		return -errno;
-	ret = fill_entry(entry, from, alone);
+	ret = fill_entry(entry, from);
 	if (ret)
 		close(entry->dir);
 	return ret;
@@ -435,13 +444,15 @@ static int walk_file(const struct walk *walk, int at, const char *dir, const cha
 {
 	struct build_id id;
 	int fd, ret;
+	bool alone;
 
-	if (!cache_parse(dir, file, &id)) {
+	if (!cache_parse(dir, file, &id, &alone)) {
 		if (!walk->read_only)
 			remove_stale(at, file);
 		return 0;
 	}
-	fd = walk->remote ? -1 : cache_open_whole(at, file, walk->read_only);
+	fd = walk->remote || (alone && device_is_for_all()) ? -1 :
+	     cache_open_whole(at, file, walk->read_only);
 	if (fd < 0)
 		return 0;
 	ret = walk->found(walk->data, &id, fd);

@@ -40,8 +40,8 @@ struct build_id {
 #define BUILD_ID_MIN	2
 
 int copy_file(int to, int from);
-/* "ab/cdef..." */
-#define CACHE_NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 2)
+/* "ab/cdef...", with what the name may end with. */
+#define CACHE_NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 16)
 
 /**
  * struct cache_entry - a section that is on its way into the cache

@@ -161,7 +161,7 @@ damaged_cache() {
 	local entry size at wrong=0
 	cp "$(realpath "$libs/libm.so.6")" p && rm -rf store &&
 		mkdir store && "$bin/cache" save store p > name || return 1
-	entry=store/.sframe/1/$(cat name)
+	entry=store/.sframe/2/$(cat name)
 	cp "$entry" good && size=$(stat -c %s good)
 	[ "$(stat -c %a "$entry")" = 644 ] && [ "$("$bin/cache" find store p)" = "$size" ] &&
 		[ "$("$bin/cache" each store)" = 1 ] || fail "a good one is not found" || return 1
@@ -202,7 +202,7 @@ once_a_boot() {
 	boot=$(cat /proc/sys/kernel/random/boot_id)
 	: > xattr && { mark xattr "$boot" || { skipped "files have no attributes here"; return; }; }
 	program p && rm -rf store && mkdir store && "$bin/cache" save store p > name || return 1
-	entry=store/.sframe/1/$(cat name)
+	entry=store/.sframe/2/$(cat name)
 	cp "$entry" good
 	[ "$(marked "$entry")" = "$boot" ] || fail "a new one is read once more" || return 1
 	mark "$entry" "$before" && [ "$("$bin/cache" each store read-only)" = 1 ] &&
@@ -237,7 +237,7 @@ unreadable_cache() {
 	END
 	program p && gcc -O2 -shared -fPIC -o eio.so eio.c && rm -rf store && mkdir store &&
 		"$bin/cache" save store p > name || return 1
-	entry=store/.sframe/1/$(cat name)
+	entry=store/.sframe/2/$(cat name)
 	for error in 5 74; do
 		[ "$(ERROR=$error LD_PRELOAD=$work/eio.so "$bin/cache" each store)" = 0 ] &&
 			[ -e "$entry" ] && [ "$("$bin/cache" each store)" = 1 ] ||
@@ -259,7 +259,7 @@ remote_cache() {
 	END
 	program p && gcc -O2 -shared -fPIC -o nfs.so nfs.c && rm -rf store && mkdir store &&
 		"$bin/cache" save store p > name && [ "$("$bin/cache" each store)" = 1 ] || return 1
-	dir=$(dirname "store/.sframe/1/$(cat name)")
+	dir=$(dirname "store/.sframe/2/$(cat name)")
 	: > "$dir/.tmp.new"
 	touch -d '2 hours ago' "$dir/.tmp.old"
 	[ "$(LD_PRELOAD=$work/nfs.so "$bin/cache" each store)" = 0 ] &&
@@ -271,7 +271,7 @@ remote_cache() {
 read_only_cache() {
 	local entry
 	program p && rm -rf store && mkdir store && "$bin/cache" save store p > name || return 1
-	entry=store/.sframe/1/$(cat name)
+	entry=store/.sframe/2/$(cat name)
 	touch -d '2 hours ago' "$(dirname "$entry")/.tmp.old"
 	truncate -s -1 "$entry"
 	find store > before

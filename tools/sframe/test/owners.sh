@@ -94,7 +94,8 @@ owners_user() {
 }
 
 # kept_alone FILE: a session without privileges keeps what is made of it, and the next one uses
-# that; but one of the same user for all neither uses it nor makes it again
+# that; but one of the same user for all neither uses it nor makes it again, be the cache a copy
+# that has lost modes and attributes
 kept_alone() {
 	local id nr status
 	rm -rf .debug device
@@ -103,6 +104,8 @@ kept_alone() {
 		ends 0 "" -v -p "$holder" true && cp err "err$nr" && cp device "device$nr" &&
 			: > device || return 1
 	done
+	mv .debug former && cp -r --no-preserve=all former .debug && rm -rf former &&
+		chmod -R u=rwX,go=rX .debug || return 1
 	SFRAME_FOR_ALL=yes ends 0 "" -v -p "$holder" true
 	status=$?
 	kill "$holder"

@@ -7,7 +7,7 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-sections=$work/.debug/.sframe/1
+sections=$work/.debug/.sframe/2
 
 # recorded FILE ARGUMENT...: a recording, with what perf said in err
 recorded() {

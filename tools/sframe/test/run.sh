@@ -95,25 +95,25 @@ hostile_cache() {
 	rm -rf cache
 	run -c cache true || return 1
 	id=$(readelf -n "$(readlink -f /usr/bin/true)" | sed -n 's/.*Build ID: //p')
-	file=cache/.sframe/1/${id:0:2}/${id:2}
+	file=cache/.sframe/2/${id:0:2}/${id:2}
 	[ -s "$file" ] || { fail "nothing in the cache"; return 1; }
 	chmod 666 "$file" && run -c cache true && grep -q ' 1 were made now' err || return 1
 	[ "$(stat -c %a "$file")" = 644 ] || { fail "who may write is as before"; return 1; }
-	cp "$file" good && : > "cache/.sframe/1/${id:0:2}/0" && mkdir cache/.sframe/1/zz &&
-		: > "cache/.sframe/1/${id:0:2}/$(printf '%0100d' 1)" &&
-		: > "cache/.sframe/1/${id:0:2}/.tmp.1.2" &&
-		touch -d '2 hours ago' "cache/.sframe/1/${id:0:2}/.tmp.1.1" &&
-		echo damaged > "cache/.sframe/1/${id:0:2}/aaaa" || return 1
+	cp "$file" good && : > "cache/.sframe/2/${id:0:2}/0" && mkdir cache/.sframe/2/zz &&
+		: > "cache/.sframe/2/${id:0:2}/$(printf '%0100d' 1)" &&
+		: > "cache/.sframe/2/${id:0:2}/.tmp.1.2" &&
+		touch -d '2 hours ago' "cache/.sframe/2/${id:0:2}/.tmp.1.1" &&
+		echo damaged > "cache/.sframe/2/${id:0:2}/aaaa" || return 1
 	run -c cache true && grep -q ' 0 were made now' err || return 1
-	[ ! -e "cache/.sframe/1/${id:0:2}/aaaa" ] || { fail "damaged ones are kept"; return 1; }
-	[ ! -e "cache/.sframe/1/${id:0:2}/.tmp.1.1" ] || { fail "half a file is kept"; return 1; }
-	[ -e "cache/.sframe/1/${id:0:2}/.tmp.1.2" ] || { fail "half a file is taken"; return 1; }
+	[ ! -e "cache/.sframe/2/${id:0:2}/aaaa" ] || { fail "damaged ones are kept"; return 1; }
+	[ ! -e "cache/.sframe/2/${id:0:2}/.tmp.1.1" ] || { fail "half a file is kept"; return 1; }
+	[ -e "cache/.sframe/2/${id:0:2}/.tmp.1.2" ] || { fail "half a file is taken"; return 1; }
 	echo damaged > "$file"
 	run -c cache true && grep -q ' 1 were made now' err && cmp good "$file" || return 1
 	ln -sf "$PWD/good" "$file" && run -c cache true &&
 		grep -q ' 1 were made now' err || return 1
-	mv "cache/.sframe/1/${id:0:2}" elsewhere &&
-		ln -s "$PWD/elsewhere" "cache/.sframe/1/${id:0:2}" &&
+	mv "cache/.sframe/2/${id:0:2}" elsewhere &&
+		ln -s "$PWD/elsewhere" "cache/.sframe/2/${id:0:2}" &&
 		run -c cache true && grep -q ' 1 were made now' err || return 1
 	chmod 777 cache/.sframe
 	run -c cache true && grep -q 'there is no cache' err

@@ -196,10 +196,10 @@ big_cache() {
 	for i in {0..999}; do
 		printf -v "names[$i]" '%02d/%038d' $((i % 40)) "$i"
 	done
-	mkdir -p "$HOME"/.debug/.sframe/1/{0,1,2,3}{0..9}
+	mkdir -p "$HOME"/.debug/.sframe/2/{0,1,2,3}{0..9}
 	# One process each for as many files as it can open.
 	for i in 0 250 500 750; do
-		(cd "$HOME/.debug/.sframe/1" && tee "${names[@]:i:250}" > /dev/null) \
+		(cd "$HOME/.debug/.sframe/2" && tee "${names[@]:i:250}" > /dev/null) \
 			< "${sections[${#sections[@]} / 2]#* }" || die "no room for a cache"
 	done
 }

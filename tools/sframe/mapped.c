@@ -31,6 +31,9 @@
 /* Of the process, for one file: which it is, by up to two names and without one, and what it is. */
 #define ANSWERS_MAX	4
 
+/* Times of 10 ms to wait for the end of the process, whatever that does. */
+#define END_TRIES	(OPEN_BLOCKED_MAX / 10)
+
 /**
  * struct request - a mapping
  * @pid:	as of it
@@ -345,22 +348,27 @@ void mapped_spend(struct mapped *mapped, unsigned int ms)
 	mapped->budget -= ms < mapped->budget ? ms : mapped->budget;
 }
 
-/* Returns how it has ended; 0 if it has not, as it may hang where it closes files. */
+/*
+ * Returns how it has ended; -1 if it has not, as it may hang where it closes files, or as whoever
+ * debugs it keeps it. What it has waited is not there for others.
+ */
 static int mapped_wait(struct mapped *mapped)
 {
 	struct blocked blocked;
-	int status = 0;
+	int status = 0, tries;
 
 	blocked_begin(&blocked, mapped->pid);
-	do {
-		if (waitpid(mapped->pid, &status, WNOHANG))
+	for (tries = 0; tries < END_TRIES && blocked.row < mapped->max; tries++) {
+		if (waitpid(mapped->pid, &status, WNOHANG)) {
+			mapped_spend(mapped, blocked.waited);
 			return status;
+		}
 		poll(NULL, 0, 10);
 		blocked_look(&blocked);
-	} while (blocked.row < mapped->max);
-	mapped_spend(mapped, blocked.waited);
+	}
+	mapped_spend(mapped, tries < END_TRIES ? blocked.waited : OPEN_BLOCKED_MAX);
 	stuck_add(mapped->pid);
-	return 0;
+	return -1;
 }
 
 /**
@@ -370,7 +378,8 @@ static int mapped_wait(struct mapped *mapped)
  * Whatever it waits for, this does not: where it cannot be killed it is left alone,
  * and waited for when it has ended, see stuck_reap().
  *
- * Return: how it has ended, as of waitpid(); 0 if that is not known.
+ * Return: how it has ended, as of waitpid(), or 0 if it hangs; -1 if it is not known to hang, and
+ *	   does not end.
  */
 int mapped_end(struct mapped *mapped)
 {
@@ -388,20 +397,29 @@ int mapped_end(struct mapped *mapped)
 	return status;
 }
 
+/* Why there is no answer from a process that has ended so. */
+static const char *mapped_why(const struct mapped *mapped, int status)
+{
+	if (mapped->slow)
+		return "is on a file system that is too slow";
+	if (mapped->hangs)
+		return mapped->max < OPEN_BLOCKED_MAX ?
+		       "is on a file system that does not answer soon" :
+		       "is on a file system that does not answer";
+	if (status < 0)
+		return "was opened by a process that does not end";
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ?
+	       "takes too long to be opened" : "breaks libelf";
+}
+
 static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 		       struct mapped_file *file)
 {
 	int status = mapped_end(mapped);
 	long now = now_ms();
 
-	snprintf(file->message, SFRAME_MESSAGE, "%s",
-		 mapped->slow ? "is on a file system that is too slow" :
-		 mapped->hangs && mapped->max < OPEN_BLOCKED_MAX ?
-		 "is on a file system that does not answer soon" :
-		 mapped->hangs ? "is on a file system that does not answer" :
-		 WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ?
-		 "takes too long to be opened" : "breaks libelf");
-	if (mapped->hangs) {
+	snprintf(file->message, SFRAME_MESSAGE, "%s", mapped_why(mapped, status));
+	if (mapped->hangs || status < 0) {
 		mapped->strikes = strikes_more(strikes_left(mapped->strikes,
 							    now - mapped->struck));
 		mapped->struck = now;
@@ -526,9 +544,12 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 	}
 	if (!mapped_may(mapped, file))
 		return -1;
-	/* It may have ended since the last file. */
-	if (mapped->pid && send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0)
+	/* It may have ended since the last file, and have no time left for this one. */
+	if (mapped->pid && send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
 		mapped_end(mapped);
+		if (!mapped_may(mapped, file))
+			return -1;
+	}
 	if (!mapped->pid &&
 	    (mapped_start(mapped) ||
 	     send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0)) {

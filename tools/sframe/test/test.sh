@@ -594,6 +594,7 @@ else
 fi
 check "install: refused" no_install
 check "sessions: a server and who asks it" "$bin/server"
+check "sessions: who opens files, and does not end" "$bin/mapped"
 check "sessions: run" "$here/session.sh" "$bin"
 check "fuzz" fuzz
 check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"

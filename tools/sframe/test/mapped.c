@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mapped: what becomes of files when the process that opens them does not end, as whoever debugs
+ * it keeps its end back. Results in TAP.
+ *
+ * What is said of a file is a stand-in, in the process that opens it: there it does what is to
+ * happen. A child of this process is the debugger.
+ */
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "session.h"
+
+/* More than a tick, in waits for the end of a process, and less than what a file may hang. */
+#define FEW_WAITS	50
+
+/**
+ * struct shared - what processes tell each other
+ * @opener:	who opens files
+ * @debugged:	somebody has it
+ */
+static struct shared {
+	volatile pid_t	opener;
+	volatile bool	debugged;
+} *shared;
+
+static enum { GOOD, ENDS, ENDS_DEBUGGED } does;
+static char program[PATH_MAX];
+static unsigned int nr, bad;
+static struct mapped mapped;
+static struct mapped_file file;
+
+/* When this process has waited so often for the end of another one, the debugger ends. */
+static unsigned int waits_left;
+static pid_t debugger;
+
+static void check(bool good, const char *name)
+{
+	printf("%sok %u - %s\n", good ? "" : "not ", ++nr, name);
+	if (!good)
+		printf("# it %s; %u strikes, %u ms are left, %u processes are\n", file.message,
+		       mapped.strikes, mapped.budget, stuck_nr());
+	bad += !good;
+}
+
+int poll(struct pollfd *fds, nfds_t nr_fds, int timeout)
+{
+	const struct timespec time = { timeout / 1000, timeout % 1000 * 1000000 };
+
+	if (!nr_fds && waits_left && !--waits_left)
+		kill(debugger, SIGKILL);
+	return syscall(SYS_ppoll, fds, nr_fds, &time, NULL, 0);
+}
+
+void job_limit_cpu(unsigned int seconds)
+{
+	(void)seconds;
+}
+
+const char *owner_doubt(int fd, bool *alone)
+{
+	(void)fd;
+	*alone = false;
+	return NULL;
+}
+
+int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
+{
+	(void)fd;
+	(void)id;
+	(void)has_sframe;
+	(void)message;
+	shared->opener = getpid();
+	while (does == ENDS_DEBUGGED && !shared->debugged)
+		usleep(1000);
+	if (does != GOOD)
+		_exit(1);
+	return 0;
+}
+
+static bool is_known(void *data, const struct identity *identity)
+{
+	(void)data;
+	(void)identity;
+	return false;
+}
+
+/* Debug whoever opens a file, or will, and do nothing for its end. */
+static void debug(int options)
+{
+	shared->debugged = false;
+	debugger = fork();
+	if (debugger)
+		return;
+	while (!shared->opener)
+		usleep(1000);
+	if (ptrace(PTRACE_SEIZE, shared->opener, NULL, options))
+		_exit(1);
+	shared->debugged = true;
+	for (;;)
+		pause();
+}
+
+static void debug_no_more(void)
+{
+	kill(debugger, SIGKILL);
+	waitpid(debugger, NULL, 0);
+	while (stuck_nr()) {
+		stuck_reap();
+		usleep(1000);
+	}
+}
+
+/* Have a file opened, with all the time that there is. */
+static int open_file(int how)
+{
+	const struct mapping mapping = { .path = program };
+
+	does = how;
+	mapped.known = is_known;
+	mapped.budget = WAITS_MAX;
+	mapped.strikes = 0;
+	mapped.max_fd = INT_MAX;
+	shared->opener = 0;
+	return mapped_open(&mapped, &mapping, false, &file);
+}
+
+static bool says(const char *what)
+{
+	return !strcmp(file.message, what);
+}
+
+static bool can_debug(void)
+{
+	int status;
+
+	shared->opener = getpid();
+	debug(0);
+	while (!shared->debugged && !waitpid(debugger, &status, WNOHANG))
+		usleep(1000);
+	if (shared->debugged)
+		debug_no_more();
+	return shared->debugged;
+}
+
+static void check_end(void)
+{
+	check(!open_file(GOOD) && file.fd >= 0, "a file that is opened");
+	close(file.fd);
+	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "who opens files ends");
+	check(open_file(ENDS) && says("breaks libelf") && !mapped.strikes,
+	      "who ends has said nothing");
+}
+
+/* It has ended, but for who debugs it. */
+static void check_kept(void)
+{
+	shared->opener = 0;
+	debug(0);
+	check(open_file(ENDS_DEBUGGED) && says("was opened by a process that does not end") &&
+	      file.patience == OPEN_BLOCKED_MAX, "what whoever does not end has opened");
+	check(mapped.strikes == 1, "it counts as one that hangs");
+	check(mapped.budget <= WAITS_MAX - OPEN_BLOCKED_MAX, "there is less time for others");
+	check(stuck_nr() == 1, "it is waited for later");
+	debug_no_more();
+	/* And when it ends after all, while it is waited for. */
+	shared->opener = 0;
+	debug(0);
+	waits_left = FEW_WAITS;
+	check(open_file(ENDS_DEBUGGED) && says("breaks libelf") && !mapped.strikes,
+	      "what whoever ends late has opened");
+	check(mapped.budget < WAITS_MAX, "that time is spent, too");
+	debug_no_more();
+}
+
+/* It is stopped before its end, and does not count as one that waits. */
+static void check_stopped(void)
+{
+	check(!open_file(GOOD), "one more file that is opened");
+	close(file.fd);
+	debug(PTRACE_O_TRACEEXIT);
+	while (!shared->debugged)
+		usleep(1000);
+	alarm(100);
+	check(mapped_end(&mapped) < 0 && stuck_nr() == 1, "who is stopped before its end");
+	alarm(0);
+	check(mapped.budget <= WAITS_MAX - OPEN_BLOCKED_MAX, "there is less time for others, too");
+	debug_no_more();
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED || !realpath(argv[0], program))
+		return 1;
+	check_end();
+	if (can_debug()) {
+		check_kept();
+		check_stopped();
+	} else {
+		printf("ok %u - who is debugged # SKIP no process can be debugged\n", ++nr);
+	}
+	printf("1..%u\n", nr);
+	return !!bad;
+}

@@ -156,16 +156,6 @@ static void witness_dismiss(struct witness *witness)
 	*witness = (struct witness) { .socket = -1 };
 }
 
-/* Here it mostly has ended soon, and is waited for: not that anything depends on it. */
-static void witness_end(struct witness *witness)
-{
-	pid_t pid = witness->pid;
-
-	witness_dismiss(witness);
-	for (int tries = 0; pid > 0 && tries < KILL_TRIES && !waitpid(pid, NULL, WNOHANG); tries++)
-		poll(NULL, 0, 10);
-}
-
 /* Until it answers: not if it hangs, nor if somebody stops it again and again. */
 static bool witness_answers(const struct witness *witness)
 {
@@ -283,6 +273,22 @@ static void handle_signals(void)
 	}
 }
 
+/*
+ * Here it mostly has ended soon, and is waited for: not that anything depends on it. So a signal
+ * ends that, too.
+ */
+static void witness_end(struct witness *witness)
+{
+	pid_t pid = witness->pid;
+
+	witness_dismiss(witness);
+	for (int tries = 0; pid > 0 && tries < KILL_TRIES && !impatient; tries++) {
+		if (waitpid(pid, NULL, WNOHANG))
+			return;
+		poll(NULL, 0, 10);
+	}
+}
+
 /* Let it run until it ends. Nobody has waited for it before, so signals are for it alone. */
 static int command_run(const struct command *command)
 {
@@ -308,11 +314,11 @@ static int command_run(const struct command *command)
 	} while (!fds[0].revents);
 	if (fds[1].fd >= 0)
 		close(fds[1].fd);
-	witness_end(&witness);
 	if (waitpid(command->pid, &status, 0) != command->pid)
 		status = STATUS_FAILED << 8;
 	handle_signals();
 	sigprocmask(SIG_SETMASK, &former, NULL);
+	witness_end(&witness);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

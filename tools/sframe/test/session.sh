@@ -438,6 +438,7 @@ check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped
 check "signals when the witness answers too late" signals_late_answer
 check "the end when the witness is debugged" signals_held
+check "signals at the end when the witness is debugged" signals_held_late
 check "signals for the group" signals_group
 check "signals for a group that the command has left" signals_away
 check "signals that are ignored" signals_ignored

@@ -4,11 +4,13 @@
  * one that libdw fails on, or needs all memory and time for, is one file less.
  *
  * As many go on at once as there are CPUs, and the rest waits for its turn. What cannot begin for
- * want of descriptors, memory or processes keeps its turn until it can. One that hangs and cannot
- * be killed has its place until it ends, but nobody waits for it.
+ * want of descriptors, memory or processes keeps its turn until it can; what cannot open its file
+ * for that may have another turn. One that hangs and cannot be killed has its place until it ends,
+ * but nobody waits for it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,10 @@
 
 /* Some hundred times what the largest programs take. */
 #define JOB_SECONDS	100
+
+/* How often to try to open the file, in ticks, and the exit status if there was no way. */
+#define OPEN_TRIES	10
+#define STATUS_SCARCE	2
 
 /**
  * job_limit_cpu - limit the CPU that this process uses from now on
@@ -48,6 +54,37 @@ void job_limit_cpu(unsigned int seconds)
 	setrlimit(RLIMIT_CPU, &limit);
 }
 
+/* What else the session has open is not needed, and may be all that can be. */
+static void close_others(int one, int other)
+{
+	const int kept[] = { one < other ? one : other, one < other ? other : one };
+	int from = STDERR_FILENO + 1;
+
+	for (int i = 0; i < 2; i++) {
+		if (kept[i] > from)
+			syscall(SYS_close_range, from, kept[i] - 1, 0);
+		if (kept[i] >= from)
+			from = kept[i] + 1;
+	}
+	syscall(SYS_close_range, from, ~0U, 0);
+}
+
+/* The file, to be read. All may have too many open, or somebody a lease of this one. */
+static int job_open(const struct job *job, int file)
+{
+	int fd = file_reopen(file, O_RDONLY), error;
+
+	for (int tries = 1; fd < 0 && is_scarce(errno) && tries < OPEN_TRIES; tries++) {
+		poll(NULL, 0, TICK);
+		fd = file_reopen(file, O_RDONLY);
+	}
+	if (fd >= 0)
+		return fd;
+	error = errno;
+	snprintf(job->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(error));
+	_exit(is_scarce(error) ? STATUS_SCARCE : 1);
+}
+
 static void __attribute__((noreturn)) job_main(const struct job *job, int file, pid_t parent)
 {
 	struct sframe_options options = {};
@@ -61,13 +98,10 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	if (getppid() != parent)
 		_exit(1);
 	job_limit_cpu(JOB_SECONDS);
+	close_others(job->output, file);
 	if (!fstat(file, &st))
 		image_limit_memory(st.st_size);
-	fd = file_reopen(file, O_RDONLY);
-	if (fd < 0) {
-		snprintf(job->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
-		_exit(1);
-	}
+	fd = job_open(job, file);
 	if (sframe_convert_fd(fd, &options, &out)) {
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);
 		_exit(1);
@@ -130,7 +164,7 @@ int job_start(struct job *job, int file)
 
 /**
  * job_end - end a conversion
- * @job:	which is waited for
+ * @job:	which is waited for; @again is set
  * @message:	gets what was wrong, of SFRAME_MESSAGE bytes
  *
  * Return: the section, a file; -1 if there is none.
@@ -145,6 +179,7 @@ int job_end(struct job *job, char *message)
 		snprintf(message, SFRAME_MESSAGE, "takes too long, or breaks libdw: %s",
 			 strsignal(WTERMSIG(status)));
 	} else if (WEXITSTATUS(status)) {
+		job->again = WEXITSTATUS(status) == STATUS_SCARCE;
 		/* Who wrote it may have been mistaken about its end. */
 		snprintf(message, SFRAME_MESSAGE, "%.*s", SFRAME_MESSAGE - 1, job->message);
 	} else {
@@ -181,6 +216,13 @@ void jobs_queue(struct jobs *jobs, struct dso *dso)
 	jobs->waiting++;
 }
 
+/* It has no use for its place any more. */
+static void dso_close(struct dso *dso)
+{
+	close(dso->file);
+	dso->file = -1;
+}
+
 /* Out of the queue, be it that it has begun or that it cannot. */
 static struct dso *jobs_take(struct jobs *jobs)
 {
@@ -190,8 +232,6 @@ static struct dso *jobs_take(struct jobs *jobs)
 	if (!jobs->queue)
 		jobs->end = &jobs->queue;
 	jobs->waiting--;
-	close(dso->file);
-	dso->file = -1;
 	return dso;
 }
 
@@ -217,8 +257,10 @@ struct dso *jobs_start(struct jobs *jobs, int *error)
 			return NULL;
 		}
 		jobs_take(jobs);
-		if (*error)
+		if (*error) {
+			dso_close(running->dso);
 			return running->dso;
+		}
 		blocked_begin(&running->blocked, running->job.pid);
 		jobs->nr++;
 	}
@@ -247,6 +289,7 @@ struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs)
 			continue;
 		kill(running->job.pid, SIGKILL);
 		running->killed = true;
+		dso_close(running->dso);
 		jobs->nr_killed++;
 		return running->dso;
 	}
@@ -258,22 +301,29 @@ struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs)
  * @jobs:	conversions
  * @nr:		which of them; the last one gets its number
  * @section:	set to the section, a file; to -1 if there is none
+ * @again:	may it have another turn? Set to whether it has one
  * @message:	gets what was wrong, of SFRAME_MESSAGE bytes
  *
  * Return: what was converted; NULL if nobody has waited for that.
  */
-struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, char *message)
+struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *again,
+		     char *message)
 {
 	struct running *running = &jobs->running[nr];
 	struct dso *dso = running->killed ? NULL : running->dso;
 
 	*section = job_end(&running->job, message);
+	*again = *again && dso && running->job.again;
 	jobs->nr_killed -= running->killed;
 	*running = jobs->running[--jobs->nr];
 	if (!dso && *section >= 0) {
 		close(*section);
 		*section = -1;
 	}
+	if (*again)
+		jobs_queue(jobs, dso);
+	else if (dso)
+		dso_close(dso);
 	return dso;
 }
 

@@ -389,15 +389,18 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 static void session_end_job(struct session *session, unsigned int nr)
 {
 	char message[SFRAME_MESSAGE];
+	/* Those that are waited for in the end have had their turn. */
+	bool again = !session->over;
 	int section;
-	struct dso *dso = jobs_end(&session->jobs, nr, &section, message);
+	struct dso *dso = jobs_end(&session->jobs, nr, &section, &again, message);
 
-	session->ended++;
+	session->ended += !again;
 	if (!dso)
 		return;
 	if (section < 0) {
 		dso_lose(session, dso, "%s", message);
-		dso_refuse(session, dso);
+		if (!again)
+			dso_refuse(session, dso);
 		return;
 	}
 	dso->busy = false;
@@ -626,12 +629,12 @@ static int session_known(void *data, const struct build_id *id, int fd)
 
 /*
  * Files that wait are open, and so is an event for each thread and CPU. They leave descriptors for
- * all else, of which conversions have two each: the lowest one is taken first, so those from
+ * all else, of which conversions have three each: the lowest one is taken first, so those from
  * some number on are kept free.
  */
 static void session_limit_files(struct session *session)
 {
-	unsigned int others = 2 * session->jobs.max + OTHER_FILES;
+	unsigned int others = 3 * session->jobs.max + OTHER_FILES;
 	struct rlimit files;
 
 	session->mapped.max_fd = INT_MAX;

@@ -286,7 +286,7 @@ int mapped_end(struct mapped *mapped);
  * @turn:	which of all that were to be converted
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
- * @file:	its place, while it waits to be converted
+ * @file:	its place, until it is converted
  * @next:	in the queue; or the next one that was refused
  * @before:	where the pointer to it is, if it was refused
  */
@@ -358,12 +358,14 @@ void book_free(struct book *book);
  * @pidfd:	to wait for
  * @output:	gets the section
  * @message:	memory that is shared with @pid, of SFRAME_MESSAGE bytes: what is wrong
+ * @again:	that may go away, as there were too many files open
  */
 struct job {
 	pid_t	pid;
 	int	pidfd;
 	int	output;
 	char	*message;
+	bool	again;
 };
 
 #define JOBS_MAX	64
@@ -413,7 +415,8 @@ void jobs_init(struct jobs *jobs);
 void jobs_queue(struct jobs *jobs, struct dso *dso);
 struct dso *jobs_start(struct jobs *jobs, int *error);
 struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs);
-struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, char *message);
+struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *again,
+		     char *message);
 unsigned int jobs_going(const struct jobs *jobs);
 bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row);
 void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso));

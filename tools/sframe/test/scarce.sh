@@ -84,22 +84,42 @@ build_scarce() {
 	#include <sys/syscall.h>
 	#include <unistd.h>
 
-	static int is_scarce(int maps)
+	static int begins, converts;
+
+	static int is_scarce(const char *what)
 	{
+		const char *scarce = getenv("SCARCE");
+
 		errno = EMFILE;
-		return !getenv("SCARCE") == !maps && !access("scarce", F_OK);
+		return !strcmp(scarce ? scarce : "jobs", what) && !access("scarce", F_OK);
 	}
 
 	int memfd_create(const char *name, unsigned int flags)
 	{
-		return is_scarce(0) ? -1 : syscall(SYS_memfd_create, name, flags);
+		begins = 1;
+		return is_scarce("jobs") ? -1 : syscall(SYS_memfd_create, name, flags);
+	}
+
+	pid_t fork(void)
+	{
+		pid_t (*next)(void) = dlsym(RTLD_NEXT, "fork"), pid = next();
+
+		converts = !pid && begins;
+		begins = 0;
+		return pid;
+	}
+
+	int open(const char *name, int flags, ...)
+	{
+		/* None is created there. */
+		return converts && is_scarce("file") ? -1 : syscall(SYS_open, name, flags);
 	}
 
 	FILE *fopen(const char *name, const char *mode)
 	{
 		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
 
-		return strstr(name, "/maps") && is_scarce(1) ? NULL : next(name, mode);
+		return strstr(name, "/maps") && is_scarce("maps") ? NULL : next(name, mode);
 	}
 	END_SCARCE
 	gcc -O2 -shared -fPIC -o scarce.so scarce.c -ldl
@@ -125,6 +145,22 @@ scarce_jobs() {
 		scarce sh -c 'rm scarce
 			until grep -q "/first: converted" err; do sleep 0.1; done' &&
 		! grep '/first: cannot' err
+	status=$?
+	kill "$holder"
+	return $status
+}
+
+# So does what has begun, and could not be opened then, be it in the end.
+scarce_file() {
+	local holder status
+	build_scarce && library first && library second && mapping first second && touch map1 &&
+		soon test -e mapped1 || return 1
+	SCARCE=file scarce true && grep 'through .*/first: it cannot be opened: Too many' err &&
+		SCARCE=file scarce sh -c '
+			until grep "/first: cannot be opened" err; do sleep 0.1; done
+			rm scarce
+			until grep -q "/first: converted" err; do sleep 0.1; done' &&
+		! grep 'through .*/first' err
 	status=$?
 	kill "$holder"
 	return $status

@@ -457,6 +457,7 @@ check "many files that have no section" crowd
 check "many files that wait" few_open
 check "a file that is withheld" withheld
 check "conversions without descriptors" scarce_jobs
+check "files that cannot be opened to be converted" scarce_file
 check "processes that cannot be looked at for a while" scarce_scans
 check "two files of the same build-id" same_id
 check "a file that takes too long" spins

@@ -47,6 +47,7 @@
  * @lost:	events were lost, so all has to be looked at
  * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
  * @rescan:	when all may be looked at, in ms
+ * @after:	the process for whose file there was no time left, or 0: others come first then
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over, so what is met is late
  * @over:	so is what there is to watch
@@ -69,6 +70,7 @@ struct session {
 	bool				lost;
 	unsigned int			hung;
 	long				rescan;
+	pid_t				after;
 	bool				for_all;
 	bool				runs;
 	bool				over;
@@ -310,6 +312,17 @@ static void session_look(struct session *session, const struct mapping *mapping,
 		session_refuse(session, mapping, file);
 }
 
+/* Have it opened. Whoever has used up the time for that is the last one to have more. */
+static void session_open_file(struct session *session, const struct mapping *mapping,
+			      struct mapped_file *file)
+{
+	unsigned int budget = session->mapped.budget;
+
+	mapped_open(&session->mapped, mapping, session->for_all && session->options.running, file);
+	if (budget && !session->mapped.budget)
+		session->after = mapping->pid;
+}
+
 static void session_found(void *data, const struct mapping *mapping)
 {
 	struct mapped_file file = { .fd = -1, .id = mapping->id };
@@ -324,8 +337,7 @@ static void session_found(void *data, const struct mapping *mapping)
 	}
 	section = session_cached(session, &file.id);
 	if (section < 0)
-		mapped_open(&session->mapped, mapping,
-			    session->for_all && session->options.running, &file);
+		session_open_file(session, mapping, &file);
 	if (file.fd >= 0 && !mapping->id.size)
 		section = session_cached(session, &file.id);
 	session_look(session, mapping, &file, section);
@@ -418,7 +430,8 @@ static void session_rescan(struct session *session)
 
 	session->lost = false;
 	session->hung = 0;
-	if (!watch_rescan(session->options.pids, session->options.nr_pids, session_found, session))
+	if (!watch_rescan(session->options.pids, session->options.nr_pids, session->after,
+			  session_found, session))
 		session->lost = true;
 	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
 }
@@ -433,7 +446,10 @@ static void session_reap(struct session *session)
 		session->lost = true;
 }
 
-/* All that is mapped by now. Until the command runs there is no more time than at first. */
+/*
+ * All that is mapped by now. Until the command runs there is no more time than at first. What was
+ * lost comes first: whoever maps files all the time is not to take the time for that.
+ */
 static void session_watch(struct session *session)
 {
 	session_reap(session);
@@ -441,12 +457,12 @@ static void session_watch(struct session *session)
 		return;
 	if (session->runs)
 		session->mapped.budget = WAITS_MAX;
-	if (session->watch && !watch_read(session->watch, session_found, session))
-		session->lost = true;
 	if (session->hung && session->hung < mapped_patience(&session->mapped))
 		session->lost = true;
 	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
 		session_rescan(session);
+	if (session->watch && !watch_read(session->watch, session_found, session))
+		session->lost = true;
 }
 
 /* Wait for something to do, and do it. Returns true when @until has happened. */

@@ -106,7 +106,8 @@ void watch_end(struct watch *watch, unsigned int nr);
 bool watch_has_ended(const struct watch *watch);
 bool watch_read(struct watch *watch, watch_fn found, void *data);
 bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
-bool watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
+bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
+		  void *data);
 
 /* needed.c: what a program needs */
 

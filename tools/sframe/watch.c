@@ -342,6 +342,33 @@ static bool scan_process(pid_t pid, watch_fn found, void *data)
 	return whole;
 }
 
+/* All are gone through twice: is this one looked at then? Those behind @after come first. */
+static bool has_turn(pid_t pid, pid_t after, bool second)
+{
+	return second ? pid <= after : pid > after;
+}
+
+/* All that there are, beginning behind @after. */
+static bool scan_all(pid_t after, watch_fn found, void *data)
+{
+	DIR *proc = opendir("/proc");
+	bool whole = !!proc;
+	struct dirent *entry;
+
+	for (int second = 0; proc && second < 2; second++) {
+		while ((entry = readdir(proc))) {
+			pid_t pid = atoi(entry->d_name);
+
+			if (pid > 0 && has_turn(pid, after, second))
+				whole &= scan_process(pid, found, data);
+		}
+		rewinddir(proc);
+	}
+	if (proc)
+		closedir(proc);
+	return whole;
+}
+
 /**
  * watch_scan - see what is mapped already
  * @pids:	processes
@@ -353,20 +380,12 @@ static bool scan_process(pid_t pid, watch_fn found, void *data)
  */
 bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
 {
-	DIR *proc = nr_pids ? NULL : opendir("/proc");
-	bool whole = nr_pids || proc;
-	struct dirent *entry;
+	bool whole = true;
 
+	if (!nr_pids)
+		return scan_all(0, found, data);
 	for (unsigned int i = 0; i < nr_pids; i++)
 		whole &= scan_process(pids[i], found, data);
-	while (proc && (entry = readdir(proc))) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (pid > 0)
-			whole &= scan_process(pid, found, data);
-	}
-	if (proc)
-		closedir(proc);
 	return whole;
 }
 
@@ -463,10 +482,26 @@ static bool add_children(struct process *all, size_t nr)
 	return more;
 }
 
+/* Those that are looked for, beginning behind @after. */
+static bool scan_found(const struct process *all, size_t nr, pid_t after, watch_fn found,
+		       void *data)
+{
+	bool whole = true;
+
+	for (int second = 0; second < 2; second++) {
+		for (size_t i = 0; i < nr; i++) {
+			if (all[i].in && has_turn(all[i].pid, after, second))
+				whole &= scan_process(all[i].pid, found, data);
+		}
+	}
+	return whole;
+}
+
 /**
  * watch_rescan - see what is mapped by all that are watched
  * @pids:	processes, with all that they have started since
  * @nr_pids:	how many; 0 for all there are
+ * @after:	begin with what comes after this one, so that all have their turn; or 0
  * @found:	called for each mapping
  * @data:	for @found
  *
@@ -474,12 +509,16 @@ static bool add_children(struct process *all, size_t nr)
  *
  * Return: false if there was more, for which there are no descriptors, or no memory.
  */
-bool watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
+bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
+		  void *data)
 {
 	struct process *all, *process;
 	bool whole = true;
-	size_t nr = nr_pids ? read_processes(&all, &whole) : 0;
+	size_t nr;
 
+	if (!nr_pids)
+		return scan_all(after, found, data);
+	nr = read_processes(&all, &whole);
 	if (!nr)
 		return watch_scan(pids, nr_pids, found, data) && whole;
 	for (unsigned int i = 0; i < nr_pids; i++) {
@@ -489,10 +528,7 @@ bool watch_rescan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void 
 	}
 	while (add_children(all, nr))
 		;
-	for (size_t i = 0; i < nr; i++) {
-		if (all[i].in)
-			whole &= scan_process(all[i].pid, found, data);
-	}
+	whole &= scan_found(all, nr, after, found, data);
 	free(all);
 	return whole;
 }

@@ -241,6 +241,34 @@ quick_start() {
 		grep '/mnt/file.*: is not looked at, as others take too much time' err
 }
 
+# Those are of one process, and more than there is time for: others have their turn before all of
+# them were looked at.
+slow_turns() {
+	local status
+	rm -rf .debug mapped
+	library slow_turns && library second && hanging slow_turns 64 65 0.05 || return 1
+	python3 -c 'import mmap, os, sys, time
+kept = []
+def map(name):
+    file = os.open(name, os.O_RDONLY)
+    kept.append(mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+                          prot=mmap.PROT_READ | mmap.PROT_EXEC))
+    os.close(file)
+if os.fork():
+    for name in sys.argv[2:]:
+        map(name)
+    open("mapped", "w").close()
+else:
+    map(sys.argv[1])
+time.sleep(100000)' second mnt/file{0..249} & holder=$!
+	soon test -e mapped || return 1
+	timeout 100 "$sframe" run -v -p "$holder" sh -c \
+		'until grep -q "/second: converted" err; do sleep 0.1; done' 2> err
+	status=$?
+	cat err
+	[ $status = 0 ] && grep '/mnt/file.*: it is not looked at, as others take too much time' err
+}
+
 # A conversion of such a file.
 slow_job() {
 	local from size nr

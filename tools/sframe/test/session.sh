@@ -485,6 +485,7 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; t
 	check "a file that is opened slowly" slow_open
 	check "a file that is opened slowly at the start" slow_start
 	check "many files that are opened slowly" quick_start
+	check "others than a process whose files are opened slowly" slow_turns
 	check "a conversion that is slow" slow_job
 else
 	skip "files that hang" "needs FUSE in a user namespace"

@@ -12,14 +12,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "session.h"
 
-/* Children of this process that were killed, and have not ended. */
-static pid_t stuck[STUCK_MAX];
+/* Children of this process that were killed, and have not ended, and whose files they opened. */
+static struct {
+	pid_t	pid;
+	uid_t	uid;
+} stuck[STUCK_MAX];
 static unsigned int nr_stuck;
 
 /* In ms, since some time. */
@@ -71,6 +76,32 @@ static char process_state(pid_t pid)
 		sscanf(behind, ") %c", &state);
 	fclose(file);
 	return state;
+}
+
+/**
+ * process_uid - whose is a process?
+ * @pid:	the process, or 0 for this one
+ *
+ * Return: the user; -1 if that is not known.
+ */
+uid_t process_uid(pid_t pid)
+{
+	char path[32], *line = NULL;
+	unsigned int uid = -1;
+	size_t size = 0;
+	FILE *file;
+
+	if (!pid)
+		return getuid();
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	while (getline(&line, &size, file) > 0 && sscanf(line, "Uid: %u", &uid) != 1)
+		;
+	free(line);
+	fclose(file);
+	return uid;
 }
 
 /**
@@ -186,21 +217,25 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned in
 /**
  * stuck_add - remember a process that was killed
  * @pid:	the process, of STUCK_MAX at most
+ * @uid:	whose file it has opened
  */
-void stuck_add(pid_t pid)
+void stuck_add(pid_t pid, uid_t uid)
 {
-	if (nr_stuck < STUCK_MAX)
-		stuck[nr_stuck++] = pid;
+	if (nr_stuck == STUCK_MAX)
+		return;
+	stuck[nr_stuck].pid = pid;
+	stuck[nr_stuck++].uid = uid;
 }
 
 /**
  * stuck_kill - end a process that hangs
  * @pid:	the process
+ * @uid:	whose file it has opened
  *
  * It mostly can be killed, but not soon if the CPU is busy. What has not ended by then is left
  * to stuck_reap().
  */
-void stuck_kill(pid_t pid)
+void stuck_kill(pid_t pid, uid_t uid)
 {
 	kill(pid, SIGKILL);
 	for (int tries = 0; tries < 10; tries++) {
@@ -208,7 +243,7 @@ void stuck_kill(pid_t pid)
 			return;
 		poll(NULL, 0, 10);
 	}
-	stuck_add(pid);
+	stuck_add(pid, uid);
 }
 
 /**
@@ -218,7 +253,7 @@ void stuck_reap(void)
 {
 	/* From behind: who has ended is replaced by the last one. */
 	for (unsigned int i = nr_stuck; i > 0; i--) {
-		if (waitpid(stuck[i - 1], NULL, WNOHANG))
+		if (waitpid(stuck[i - 1].pid, NULL, WNOHANG))
 			stuck[i - 1] = stuck[--nr_stuck];
 	}
 }
@@ -231,4 +266,21 @@ void stuck_reap(void)
 unsigned int stuck_nr(void)
 {
 	return nr_stuck;
+}
+
+/**
+ * stuck_has_room - may there be one more?
+ * @uid:	whose file it would open
+ *
+ * No other user than this one has more than half of the places: nobody has to start much for that.
+ *
+ * Return: false if not.
+ */
+bool stuck_has_room(uid_t uid)
+{
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; i < nr_stuck; i++)
+		nr += stuck[i].uid == uid;
+	return nr_stuck < STUCK_MAX && (nr < STUCK_MAX / 2 || uid == getuid());
 }

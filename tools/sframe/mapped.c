@@ -367,7 +367,7 @@ static int mapped_wait(struct mapped *mapped)
 		blocked_look(&blocked);
 	}
 	mapped_spend(mapped, tries < END_TRIES ? blocked.waited : OPEN_BLOCKED_MAX);
-	stuck_add(mapped->pid);
+	stuck_add(mapped->pid, mapped->uid);
 	return -1;
 }
 
@@ -390,7 +390,7 @@ int mapped_end(struct mapped *mapped)
 	close(mapped->socket);
 	kill(mapped->pid, SIGKILL);
 	if (mapped->hangs)
-		stuck_kill(mapped->pid);
+		stuck_kill(mapped->pid, mapped->uid);
 	else
 		status = mapped_wait(mapped);
 	mapped->pid = 0;
@@ -454,14 +454,16 @@ unsigned int mapped_patience(const struct mapped *mapped)
 	return max < share ? max : share;
 }
 
-/* Returns false if there is no time for it, or no process. */
-static bool mapped_may(const struct mapped *mapped, struct mapped_file *file)
+/* Returns false if there is no time for a file of this user, or no process. */
+static bool mapped_may(const struct mapped *mapped, uid_t uid, struct mapped_file *file)
 {
-	if (mapped_patience(mapped))
+	file->stuck = !stuck_has_room(uid);
+	if (!file->stuck && mapped_patience(mapped))
 		return true;
 	snprintf(file->message, SFRAME_MESSAGE, "is not looked at, as %s",
+		 !file->stuck ? "others take too much time" :
 		 stuck_nr() == STUCK_MAX ? "too many do not answer" :
-		 "others take too much time");
+		 "too many of this user do not answer");
 	file->error = -EAGAIN;
 	file->again = true;
 	return false;
@@ -535,6 +537,7 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		struct mapped_file *file)
 {
 	struct request request = { .pid = mapping->pid, .id = mapping->id, .own = own };
+	uid_t uid = process_uid(mapping->pid);
 
 	*file = (struct mapped_file) { .fd = -1, .error = -ENOENT, .id = mapping->id };
 	if (snprintf(request.path, sizeof(request.path), "%s", mapping->path) >=
@@ -542,12 +545,12 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		snprintf(file->message, SFRAME_MESSAGE, "has a name that is too long");
 		return -1;
 	}
-	if (!mapped_may(mapped, file))
+	if (!mapped_may(mapped, uid, file))
 		return -1;
 	/* It may have ended since the last file, and have no time left for this one. */
 	if (mapped->pid && send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
 		mapped_end(mapped);
-		if (!mapped_may(mapped, file))
+		if (!mapped_may(mapped, uid, file))
 			return -1;
 	}
 	if (!mapped->pid &&
@@ -558,6 +561,7 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
 		file->again = true;
 		return -1;
 	}
+	mapped->uid = uid;
 	if (!mapped_answer(mapped, file))
 		return mapped_fail(mapped, mapping, file);
 	return file->fd < 0 ? -1 : 0;

@@ -309,6 +309,6 @@ bool needed_files(const char *program, watch_fn found, void *data)
 	close(names[0]);
 	/* Whoever ends closes files, and that may hang as well. */
 	if (pid > 0)
-		stuck_kill(pid);
+		stuck_kill(pid, getuid());
 	return all;
 }

@@ -44,6 +44,7 @@
  * @full:	it was said that others have no section
  * @forgot:	it was said that not all are listed
  * @stuck:	it was said that nothing more is opened
+ * @waits:	some files wait for the end of processes that hang
  * @lost:	events were lost, so all has to be looked at
  * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
  * @rescan:	when all may be looked at, in ms
@@ -67,6 +68,7 @@ struct session {
 	bool				full;
 	bool				forgot;
 	bool				stuck;
+	bool				waits;
 	bool				lost;
 	unsigned int			hung;
 	long				rescan;
@@ -343,6 +345,8 @@ static void session_found(void *data, const struct mapping *mapping)
 	session_look(session, mapping, &file, section);
 	if (stuck_nr() == STUCK_MAX)
 		session_stuck(session);
+	if (file.stuck)
+		session->waits = true;
 	else if (file.again && !file.patience && !session->over)
 		session->lost = true;
 	if (session->book.forgot)
@@ -439,11 +443,13 @@ static void session_rescan(struct session *session)
 /* There may be room for what was not opened. */
 static void session_reap(struct session *session)
 {
-	bool was = stuck_nr() == STUCK_MAX;
+	unsigned int before = stuck_nr();
 
 	stuck_reap();
-	if (was && stuck_nr() < STUCK_MAX)
-		session->lost = true;
+	if (stuck_nr() == before || !session->waits)
+		return;
+	session->waits = false;
+	session->lost = true;
 }
 
 /*

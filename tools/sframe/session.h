@@ -153,10 +153,12 @@ struct blocked {
 #define STUCK_MAX	32
 #endif
 
-void stuck_kill(pid_t pid);
-void stuck_add(pid_t pid);
+uid_t process_uid(pid_t pid);
+void stuck_kill(pid_t pid, uid_t uid);
+void stuck_add(pid_t pid, uid_t uid);
 void stuck_reap(void);
 unsigned int stuck_nr(void);
+bool stuck_has_room(uid_t uid);
 bool is_scarce(int error);
 long now_ms(void);
 void blocked_begin(struct blocked *blocked, pid_t pid);
@@ -199,6 +201,7 @@ typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
  * @known:	called for each file that is found
  * @data:	for @known
  * @pid:	the process, 0 if there is none
+ * @uid:	whose file it opens
  * @socket:	to talk to it
  * @hangs:	it does not answer
  * @slow:	that is as it waits again and again
@@ -213,6 +216,7 @@ struct mapped {
 	mapped_known_fn	known;
 	void		*data;
 	pid_t		pid;
+	uid_t		uid;
 	int		socket;
 	bool		hangs;
 	bool		slow;
@@ -235,6 +239,7 @@ struct mapped {
  * @own:	what is made of it may be believed later
  * @alone:	if that is for the user's own tasks
  * @again:	there may be one later
+ * @stuck:	when one of the processes has ended that do not
  * @patience:	for how long it was waited for, if it hangs, in ms
  * @waited:	for how long who opened it has waited, in us
  * @message:	why there is none
@@ -249,6 +254,7 @@ struct mapped_file {
 	bool		own;
 	bool		alone;
 	bool		again;
+	bool		stuck;
 	unsigned int	patience;
 	u64		waited;
 	char		message[SFRAME_MESSAGE];

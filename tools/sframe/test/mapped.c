@@ -199,6 +199,39 @@ static void check_stopped(void)
 	debug_no_more();
 }
 
+/* Another user's process that hangs, and one that does not, nor may have its files opened. */
+static void check_share(void)
+{
+	const uid_t other = 12345;
+	struct mapping mapping = { .path = program };
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (setuid(other))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	while (process_uid(pid) != other && !waitpid(pid, NULL, WNOHANG))
+		usleep(1000);
+	if (process_uid(pid) != other) {
+		printf("ok %u - another user # SKIP there can be no other user\n", ++nr);
+		return;
+	}
+	mapping.pid = pid;
+	while (stuck_has_room(other))
+		stuck_add(pid, other);
+	check(mapped_open(&mapped, &mapping, false, &file) && file.stuck && file.again &&
+	      says("is not looked at, as too many of this user do not answer"),
+	      "files of another user who has half of the places");
+	check(!open_file(GOOD) && file.fd >= 0, "a file of this user then");
+	close(file.fd);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	stuck_reap();
+	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "all are gone");
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
@@ -208,6 +241,7 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED || !realpath(argv[0], program))
 		return 1;
 	check_end();
+	check_share();
 	if (can_debug()) {
 		check_kept();
 		check_stopped();

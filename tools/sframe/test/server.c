@@ -220,13 +220,41 @@ static void check_stuck(void)
 		pause();
 		_exit(0);
 	}
-	stuck_add(pid);
+	stuck_add(pid, getuid());
 	stuck_reap();
 	check(stuck_nr() == 1, "who has not ended is not forgotten");
 	kill(pid, SIGKILL);
 	waitid(P_PID, pid, &info, WEXITED | WNOWAIT);
 	stuck_reap();
 	check(!stuck_nr() && waitpid(pid, NULL, WNOHANG) < 0, "who has ended is no zombie");
+}
+
+/* How many more there may be of a user. */
+static unsigned int stuck_room(uid_t uid)
+{
+	unsigned int room = 0;
+
+	for (; stuck_has_room(uid); room++)
+		/* It is nobody's child, and is forgotten soon. */
+		stuck_add(getpid(), uid);
+	return room;
+}
+
+/* Nobody else has all the places. */
+static void check_shares(void)
+{
+	uid_t own = getuid();
+
+	check(process_uid(0) == own && process_uid(getpid()) == own && process_uid(-1) == -1U,
+	      "whose a process is");
+	check(stuck_room(own + 1) == STUCK_MAX / 2, "half of the places are for another user");
+	check(stuck_room(own) == STUCK_MAX / 2, "this one has the rest");
+	check(!stuck_room(own + 2) && stuck_nr() == STUCK_MAX, "all have none if there is none");
+	stuck_reap();
+	check(stuck_room(own) == STUCK_MAX, "this one may have all");
+	stuck_reap();
+	check(stuck_room(-1) == STUCK_MAX / 2, "it is not known whose");
+	stuck_reap();
 }
 
 int main(void)
@@ -247,6 +275,7 @@ int main(void)
 	check_patience();
 	check_unseen();
 	check_stuck();
+	check_shares();
 	printf("1..%u\n", nr);
 	return !!bad;
 }

@@ -278,9 +278,8 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
  * May a tracer of current have its callback once more? UNWIND_AGAIN times at once, and once
  * a second in the long run: each is a turn of the task work, and perhaps another walk.
  */
-static bool unwind_may_again(struct unwind_task_info *info)
+static bool unwind_may_again(struct unwind_task_info *info, u32 now)
 {
-	const u32 now = jiffies;
 	u32 at = READ_ONCE(info->again_at);
 
 	/* What is further away is of a time before the counter of jiffies began anew. */
@@ -302,7 +301,7 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
 	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET | UNWIND_LATE)) ||
 	    !(atomic_long_read(&info->unwind_completed) & bit))
 		return false;
-	if (!unwind_may_again(info)) {
+	if (!unwind_may_again(info, jiffies)) {
 		unwind_count(UNWIND_STAT_REFUSED_AGAIN);
 		return false;
 	}

@@ -261,6 +261,33 @@ static bool core_again(struct core_test *t, struct core_tracer *tracer)
 	return unwind_again_bit(&t->info, BIT(tracer->work.bit), false);
 }
 
+/* A task may have that UNWIND_AGAIN times at once, and then once a second. */
+static void again_share_test(struct kunit *test)
+{
+	static const u32 nows[] = { 0, HZ, -1, -HZ, 1U << 31 };
+	/* Where what is left of times before may be, from now on. */
+	static const u32 lefts[] = { 0, -1, -HZ, 1U << 31, UNWIND_AGAIN * HZ + 1 };
+	struct core_test *t = test->priv;
+	unsigned int nr;
+	u32 now;
+
+	for (int i = 0; i < ARRAY_SIZE(nows) * ARRAY_SIZE(lefts); i++) {
+		now = nows[i / ARRAY_SIZE(lefts)];
+		t->info.again_at = now + lefts[i % ARRAY_SIZE(lefts)];
+		for (nr = 0; nr < 2 * UNWIND_AGAIN && unwind_may_again(&t->info, now); nr++)
+			;
+		KUNIT_EXPECT_EQ_MSG(test, UNWIND_AGAIN, nr, "case %d", i);
+
+		KUNIT_EXPECT_FALSE(test, unwind_may_again(&t->info, now + HZ - 1));
+		KUNIT_EXPECT_TRUE(test, unwind_may_again(&t->info, now + HZ));
+		KUNIT_EXPECT_FALSE(test, unwind_may_again(&t->info, now + HZ));
+		now += 100 * HZ;
+		for (nr = 0; nr < 2 * UNWIND_AGAIN && unwind_may_again(&t->info, now); nr++)
+			;
+		KUNIT_EXPECT_EQ_MSG(test, UNWIND_AGAIN, nr, "case %d, later", i);
+	}
+}
+
 /* The callback once more, for those whom its tracer got to know after it. */
 static void again_test(struct kunit *test)
 {
@@ -643,6 +670,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(nested_request_test),
 	KUNIT_CASE(late_nmi_test),
 	KUNIT_CASE(again_test),
+	KUNIT_CASE(again_share_test),
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
 	KUNIT_CASE(no_trace_test),

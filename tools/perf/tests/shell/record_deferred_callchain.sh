@@ -414,6 +414,12 @@ test_user_state() {
 		2> /dev/null > "${data}"
 	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"
 	grep -q "samples merged: *[1-9]" "${dir}/report" || fail "Stacks from a pipe"
+
+	# Page faults come in the walk, in exec and in exit, too. There is room for all of them.
+	perf record -q --no-bpf-event -m 16M -e page-faults -c 1 --call-graph dwarf,8192,defer \
+		-o "${data}" -- sh -c '/bin/true; /bin/true; /bin/true' 2> "${dir}/log"
+	[ "$(stat_of "${data}" "samples merged")" -gt 50 ] || fail "Stacks of page faults"
+	[ "$(stat_of "${data}" "samples lost")" -eq 0 ] || fail "Page faults without stack"
 	part_ends
 }
 

@@ -176,7 +176,7 @@ static int receive_file(int socket, struct mapped_file *file)
  * For how long this process has waited, in us, since some time. What it has used does not count,
  * nor does what it could have used but did not get, where the kernel keeps book of that.
  */
-static u64 waited_us(void)
+static s64 waited_us(void)
 {
 	unsigned long long delay = 0;
 	struct timespec now, used;
@@ -202,7 +202,7 @@ static bool request_goes_on(int socket, int fd, struct mapped_file *file)
 	struct mapped_file ask = { .asks = true };
 	bool go = false;
 	struct stat st;
-	u64 begin;
+	s64 begin;
 
 	if (fd >= 0 && !fstat(fd, &st))
 		ask.identity = (struct identity) { st.st_dev, st.st_ino, st.st_mtim };
@@ -303,7 +303,7 @@ static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 	syscall(SYS_close_range, ours + 1, ~0U, 0);
 	while (recv(ours, &request, sizeof(request), 0) == sizeof(request)) {
 		struct mapped_file file = {};
-		u64 begin;
+		s64 begin;
 		int fd;
 
 		job_limit_cpu(OPEN_SECONDS);
@@ -492,11 +492,12 @@ static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 
 /*
  * What is over sooner than in a tick is known to who has waited. If that is mistaken, or was
- * stopped, it may be wrong by a few ticks, as there are a few answers.
+ * stopped, it may be wrong by a few ticks, as there are a few answers. It may be less than nothing,
+ * as clocks are not read at the same time.
  */
-static void mapped_spend_on(struct mapped *mapped, const struct blocked *blocked, u64 us)
+static void mapped_spend_on(struct mapped *mapped, const struct blocked *blocked, s64 us)
 {
-	u64 least = blocked->waited * 1000ULL, most = least + ANSWERS_MAX * TICK * 1000ULL;
+	s64 least = blocked->waited * 1000LL, most = least + ANSWERS_MAX * TICK * 1000LL;
 
 	us = us < least ? least : us > most ? most : us;
 	us += mapped->spent;

@@ -241,7 +241,7 @@ struct mapped {
  * @again:	there may be one later
  * @stuck:	when one of the processes has ended that do not
  * @patience:	for how long it was waited for, if it hangs, in ms
- * @waited:	for how long who opened it has waited, in us
+ * @waited:	for how long who opened it has waited, in us; may be a little less than 0
  * @message:	why there is none
  */
 struct mapped_file {
@@ -256,7 +256,7 @@ struct mapped_file {
 	bool		again;
 	bool		stuck;
 	unsigned int	patience;
-	u64		waited;
+	s64		waited;
 	char		message[SFRAME_MESSAGE];
 };
 

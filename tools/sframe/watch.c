@@ -352,7 +352,7 @@ static bool has_turn(pid_t pid, pid_t after, bool second)
 static bool scan_all(pid_t after, watch_fn found, void *data)
 {
 	DIR *proc = opendir("/proc");
-	bool whole = !!proc;
+	bool whole = proc || !is_scarce(errno);
 	struct dirent *entry;
 
 	for (int second = 0; proc && second < 2; second++) {
@@ -432,7 +432,7 @@ static size_t read_processes(struct process **all, bool *whole)
 	struct dirent *entry;
 
 	*all = NULL;
-	*whole = !!proc;
+	*whole = proc || !is_scarce(errno);
 	while (proc && (entry = readdir(proc))) {
 		pid_t pid = atoi(entry->d_name);
 

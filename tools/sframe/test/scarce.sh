@@ -72,10 +72,12 @@ withheld() {
 }
 
 # build_scarce: a library with which there are no descriptors while there is a file "scarce": none
-# for conversions, or with SCARCE=maps none to see what processes have mapped
+# for conversions, or with SCARCE=maps none to see what processes have mapped; with SCARCE=proc
+# there is no /proc, and each look for it adds a byte to a file "looks"
 build_scarce() {
 	cat > scarce.c <<-'END_SCARCE'
 	#define _GNU_SOURCE
+	#include <dirent.h>
 	#include <dlfcn.h>
 	#include <errno.h>
 	#include <stdio.h>
@@ -120,6 +122,20 @@ build_scarce() {
 		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
 
 		return strstr(name, "/maps") && is_scarce("maps") ? NULL : next(name, mode);
+	}
+
+	DIR *opendir(const char *name)
+	{
+		DIR *(*next)(const char *) = dlsym(RTLD_NEXT, "opendir");
+		FILE *looks;
+
+		if (strcmp(name, "/proc") || !is_scarce("proc"))
+			return next(name);
+		looks = fopen("looks", "a");
+		fputc('x', looks);
+		fclose(looks);
+		errno = ENOENT;
+		return NULL;
 	}
 	END_SCARCE
 	gcc -O2 -shared -fPIC -o scarce.so scarce.c -ldl
@@ -177,4 +193,15 @@ scarce_scans() {
 	status=$?
 	kill "$holder"
 	return $status
+}
+
+# Where there is no /proc, nobody looks for it again and again.
+scarce_proc() {
+	local status
+	rm -f looks
+	build_scarce && : > scarce || return 1
+	SCARCE=proc LD_PRELOAD=$PWD/scarce.so ends 0 "" -a sleep 2
+	status=$?
+	rm -f scarce
+	[ $status = 0 ] && [ "$(stat -c %s looks)" -le 2 ] || fail "looks: $(cat looks)"
 }

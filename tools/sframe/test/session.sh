@@ -459,6 +459,7 @@ check "a file that is withheld" withheld
 check "conversions without descriptors" scarce_jobs
 check "files that cannot be opened to be converted" scarce_file
 check "processes that cannot be looked at for a while" scarce_scans
+check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id
 check "a file that takes too long" spins
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then

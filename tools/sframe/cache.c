@@ -7,6 +7,7 @@
  * mean something else. A file is believed only if nobody else could have written it, and all of it
  * is there. What was made of a file that is not to be believed for others has another name, as this
  * is what no file system and no copy loses, and is used where sections are for the user alone.
+ * Nobody else may read it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -337,7 +338,7 @@ int copy_file(int to, int from)
 }
 
 /* All of a section into a file that is ours, but may not be on the disk. */
-static int fill_entry(struct cache_entry *entry, int from)
+static int fill_entry(struct cache_entry *entry, int from, bool alone)
 {
 	int ret;
 
@@ -345,7 +346,7 @@ static int fill_entry(struct cache_entry *entry, int from)
 	if (entry->fd < 0)
 		return entry->fd;
 	ret = copy_file(entry->fd, from);
-	if (!ret && fchmod(entry->fd, 0644))
+	if (!ret && fchmod(entry->fd, alone ? 0600 : 0644))
 		ret = -errno;
 	if (!ret) {
 		entry->section = openat(entry->dir, entry->temp,
@@ -383,7 +384,7 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 	entry->dir = open_dir(cache, entry->name, O_NOFOLLOW, true);
 	if (entry->dir < 0)
 		return -errno;
-	ret = fill_entry(entry, from);
+	ret = fill_entry(entry, from, alone);
 	if (ret)
 		close(entry->dir);
 	return ret;

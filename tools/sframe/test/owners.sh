@@ -104,6 +104,7 @@ kept_alone() {
 		ends 0 "" -v -p "$holder" true && cp err "err$nr" && cp device "device$nr" &&
 			: > device || return 1
 	done
+	! find .debug -name '*.alone' ! -perm 600 | grep . || fail "others can read it" || return 1
 	mv .debug former && cp -r --no-preserve=all former .debug && rm -rf former &&
 		chmod -R u=rwX,go=rX .debug || return 1
 	SFRAME_FOR_ALL=yes ends 0 "" -v -p "$holder" true

@@ -69,7 +69,7 @@ int file_reopen(int fd, int flags)
  * @root:	where absolute names begin, as those of a container do
  * @path:	the name
  *
- * Return: the file, to be read; -1 if there is none.
+ * Return: the file, to be read; -1 if there is none, with errno.
  */
 int sframe_open_in(const char *root, const char *path)
 {
@@ -84,8 +84,11 @@ int sframe_open_in(const char *root, const char *path)
 		close(at);
 	if (found < 0)
 		return -1;
-	if (!fstat(found, &st) && S_ISREG(st.st_mode))
-		fd = file_reopen(found, O_RDONLY);
+	if (!fstat(found, &st)) {
+		errno = EINVAL;
+		if (S_ISREG(st.st_mode))
+			fd = file_reopen(found, O_RDONLY);
+	}
 	close(found);
 	return fd;
 }
@@ -243,13 +246,25 @@ static bool request_takes(const struct request *request, int fd, struct mapped_f
 	return true;
 }
 
+/* It could not be opened, for want of what others may give back. Nobody has looked at it. */
+static void is_for_later(struct mapped_file *file, int error)
+{
+	is_one_too_many(file);
+	if (error != EMFILE && error != ENFILE)
+		snprintf(file->message, SFRAME_MESSAGE, "is not looked at: %s", strerror(error));
+	file->error = -EAGAIN;
+}
+
 /* The place of a file, which is closed: whoever waits for that waits for the answer about it. */
 static int take_place(int fd, struct mapped_file *file)
 {
 	int place = file_reopen(fd, O_PATH);
 
 	file->error = place < 0 ? -errno : 0;
-	if (place < 0)
+	file->again = false;
+	if (place < 0 && is_scarce(errno))
+		is_for_later(file, errno);
+	else if (place < 0)
 		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(errno));
 	close(fd);
 	return place;
@@ -273,6 +288,8 @@ static int request_open(int socket, const struct request *request, struct mapped
 			request_goes_on(socket, -1, file);
 		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
 		fd = sframe_open_in(here ? "/" : root, request->path);
+		if (fd < 0 && is_scarce(errno))
+			is_for_later(file, errno);
 		if (fd < 0)
 			continue;
 		if (request_goes_on(socket, fd, file)) {
@@ -530,7 +547,7 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
  * @file:	set: the file, and what it is; or -ENOENT if it is gone, -EEXIST if it is known,
  *		or another error, and the reason, which is nothing if it is no file to convert
  *
- * With -EAGAIN nobody has looked, as others have used up the time or the processes.
+ * With -EAGAIN nobody has looked, as others have used up the time, the processes or the files.
  *
  * Return: 0, or -1 if there is no file.
  */

@@ -6,6 +6,8 @@
  * What is said of a file is a stand-in, in the process that opens it: there it does what is to
  * happen. A child of this process is the debugger.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,6 +41,9 @@ static struct shared {
 } *shared;
 
 static enum { GOOD, ENDS, ENDS_DEBUGGED } does;
+
+/* What the system has no files left for. */
+static enum { NOTHING, LOOK, PLACE } lacks;
 
 /* What a process has used of the CPU goes on by 1 s whenever it is read. */
 static bool clock_leaps;
@@ -77,6 +82,18 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	if (clock_leaps && clock == CLOCK_PROCESS_CPUTIME_ID)
 		time->tv_sec += leaps++;
 	return ret;
+}
+
+int open(const char *name, int flags, ...)
+{
+	bool look = flags & O_DIRECTORY, place = !look && (flags & O_PATH);
+
+	if ((lacks == LOOK && look) || (lacks == PLACE && place)) {
+		errno = ENFILE;
+		return -1;
+	}
+	/* None is created. */
+	return syscall(SYS_openat, AT_FDCWD, name, flags);
 }
 
 void job_limit_cpu(unsigned int seconds)
@@ -201,6 +218,23 @@ static void check_budget(void)
 	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "who opens them ends, too");
 }
 
+/* It is tried again when there are files left. */
+static void check_scarce(void)
+{
+	lacks = LOOK;
+	check(open_file(GOOD) && file.again && says("is not looked at, as too many files are open"),
+	      "a file that cannot be opened for want of files");
+	mapped_end(&mapped);
+	lacks = PLACE;
+	check(open_file(GOOD) && file.again && says("is not looked at, as too many files are open"),
+	      "a file that cannot be kept for want of files");
+	mapped_end(&mapped);
+	lacks = NOTHING;
+	check(!open_file(GOOD) && !file.again, "a file when there are some");
+	close(file.fd);
+	mapped_end(&mapped);
+}
+
 /* It has ended, but for who debugs it. */
 static void check_kept(void)
 {
@@ -280,6 +314,7 @@ int main(int argc, char **argv)
 		return 1;
 	check_end();
 	check_budget();
+	check_scarce();
 	check_share();
 	if (can_debug()) {
 		check_kept();

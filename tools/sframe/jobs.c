@@ -5,8 +5,8 @@
  *
  * As many go on at once as there are CPUs, and the rest waits for its turn. What cannot begin for
  * want of descriptors, memory or processes keeps its turn until it can; what cannot open its file
- * for that may have another turn. One that hangs and cannot be killed has its place until it ends,
- * but nobody waits for it.
+ * for that may have other turns, but not without end: a server may give any error. One that hangs
+ * and cannot be killed has its place until it ends, but nobody waits for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +33,12 @@
 /* How often to try to open the file, in ticks, and the exit status if there was no way. */
 #define OPEN_TRIES	10
 #define STATUS_SCARCE	2
+
+/*
+ * How many turns a file has that cannot be opened: so many that all of them take as long as one
+ * that hangs may, which is longer than the kernel waits for a lease to be given up.
+ */
+#define TURNS_MAX	(BLOCKED_MAX / (OPEN_TRIES * TICK))
 
 /**
  * job_limit_cpu - limit the CPU that this process uses from now on
@@ -313,7 +319,7 @@ struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *aga
 	struct dso *dso = running->killed ? NULL : running->dso;
 
 	*section = job_end(&running->job, message);
-	*again = *again && dso && running->job.again;
+	*again = *again && dso && running->job.again && ++dso->tried < TURNS_MAX;
 	jobs->nr_killed -= running->killed;
 	*running = jobs->running[--jobs->nr];
 	if (!dso && *section >= 0) {

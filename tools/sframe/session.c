@@ -195,6 +195,7 @@ static void session_queue(struct session *session, struct dso *dso,
 	dso->alone = file->alone;
 	dso->busy = true;
 	dso->others = false;
+	dso->tried = 0;
 	if (session->runs)
 		dso->since = now_ms();
 	jobs_queue(&session->jobs, dso);

@@ -291,6 +291,7 @@ int mapped_end(struct mapped *mapped);
  * @busy:	it is converted, or waits for that
  * @others:	files of the same build-id were met meanwhile
  * @turn:	which of all that were to be converted
+ * @tried:	how many turns it had in which it could not be opened
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
  * @file:	its place, until it is converted
@@ -310,6 +311,7 @@ struct dso {
 	bool		busy;
 	bool		others;
 	unsigned long	turn;
+	unsigned int	tried;
 	long		since;
 	long		late;
 	int		file;

@@ -73,7 +73,8 @@ withheld() {
 
 # build_scarce: a library with which there are no descriptors while there is a file "scarce": none
 # for conversions, or with SCARCE=maps none to see what processes have mapped; with SCARCE=proc
-# there is no /proc, and each look for it adds a byte to a file "looks"
+# there is no /proc, and each look for it adds a byte to a file "looks"; with SCARCE=ever there are
+# none for conversions of files "ever1" and the like
 build_scarce() {
 	cat > scarce.c <<-'END_SCARCE'
 	#define _GNU_SOURCE
@@ -111,10 +112,20 @@ build_scarce() {
 		return pid;
 	}
 
+	static int is_ever(const char *name)
+	{
+		char file[4096] = "";
+
+		return readlink(name, file, sizeof(file) - 1) > 0 && strstr(file, "/ever") &&
+		       is_scarce("ever");
+	}
+
 	int open(const char *name, int flags, ...)
 	{
+		if (converts && (is_ever(name) || is_scarce("file")))
+			return -1;
 		/* None is created there. */
-		return converts && is_scarce("file") ? -1 : syscall(SYS_open, name, flags);
+		return syscall(SYS_open, name, flags);
 	}
 
 	FILE *fopen(const char *name, const char *mode)
@@ -177,6 +188,22 @@ scarce_file() {
 			rm scarce
 			until grep -q "/first: converted" err; do sleep 0.1; done' &&
 		! grep 'through .*/first' err
+	status=$?
+	kill "$holder"
+	return $status
+}
+
+# But not for ever, and other files of the same build-id have their turn then.
+scarce_ever() {
+	local holder status
+	build_scarce && library ever1 && cp ever1 ever2 && mapped ever1 ever2 || return 1
+	SCARCE=ever scarce sh -c '
+		until [ "$(grep -c "/ever[12]: cannot be opened: Too many" err)" = 2 ]; do
+			sleep 0.1
+		done
+		rm scarce
+		until grep -q "/ever[12]: converted" err; do sleep 0.1; done' &&
+		! grep 'through .*/ever' err
 	status=$?
 	kill "$holder"
 	return $status

@@ -7,6 +7,7 @@
  * it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -653,12 +654,16 @@ static int session_known(void *data, const struct build_id *id, int fd)
 /*
  * Files that wait are open, and so is an event for each thread and CPU. They leave descriptors for
  * all else, of which conversions have three each: the lowest one is taken first, so those from
- * some number on are kept free.
+ * some number on are kept free. Where there are few that is half of what is free by now.
  */
 static void session_limit_files(struct session *session)
 {
-	unsigned int others = 3 * session->jobs.max + OTHER_FILES;
+	unsigned int others = 3 * session->jobs.max + OTHER_FILES, unused;
+	int first = fcntl(session->device, F_DUPFD_CLOEXEC, 0);
 	struct rlimit files;
+
+	if (first >= 0)
+		close(first);
 
 	session->mapped.max_fd = INT_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &files))
@@ -666,8 +671,8 @@ static void session_limit_files(struct session *session)
 	files.rlim_cur = files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= INT_MAX)
 		return;
-	session->mapped.max_fd = files.rlim_cur - (others < files.rlim_cur / 2 ? others :
-						   files.rlim_cur / 2);
+	unused = first < 0 ? 0 : files.rlim_cur - first;
+	session->mapped.max_fd = files.rlim_cur - (others < unused / 2 ? others : unused / 2);
 }
 
 static int session_open(struct session *session, char *message)
@@ -691,6 +696,8 @@ static int session_open(struct session *session, char *message)
 			    strerror(errno));
 	session->watch = watch_new(options->pids, options->nr_pids,
 				   session->mapped.max_fd / 2);
+	/* The events are there now, and files have a share of what these have left. */
+	session_limit_files(session);
 	if (!session->watch && errno == ESRCH) {
 		snprintf(message, SFRAME_MESSAGE, "there is no process %d", options->pids[0]);
 		return -1;

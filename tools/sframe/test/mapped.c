@@ -24,8 +24,11 @@
 #include "internal.h"
 #include "session.h"
 
-/* More than a tick, in waits for the end of a process, and less than what a file may hang. */
-#define FEW_WAITS	50
+/*
+ * Waits for the end of a process. They are of 10 ms, and more than a tick; but if each of them is as
+ * long as a tick, as the machine is busy, they are less than what a file may hang.
+ */
+#define FEW_WAITS	15
 
 /* So many that a few ticks for each would be much of the time that there is. */
 #define MANY_FILES	10
@@ -65,12 +68,42 @@ static void check(bool good, const char *name)
 	bad += !good;
 }
 
+/* Until it has ended, be it that somebody debugs it. */
+static void wait_for_zombie(pid_t pid)
+{
+	char path[32], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'Z') {
+		FILE *file = fopen(path, "re");
+
+		if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+			exit(1);
+		fclose(file);
+		usleep(1000);
+	}
+}
+
+/* Nobody debugs it any more: whoever started it is the next one to hear of its end. */
+static void end_debugger(void)
+{
+	siginfo_t info;
+
+	kill(debugger, SIGKILL);
+	waitpid(debugger, NULL, 0);
+	debugger = 0;
+	waitid(P_PID, shared->opener, &info, WEXITED | WNOWAIT);
+}
+
 int poll(struct pollfd *fds, nfds_t nr_fds, int timeout)
 {
 	const struct timespec time = { timeout / 1000, timeout % 1000 * 1000000 };
 
-	if (!nr_fds && waits_left && !--waits_left)
-		kill(debugger, SIGKILL);
+	if (!nr_fds && waits_left) {
+		wait_for_zombie(shared->opener);
+		if (!--waits_left)
+			end_debugger();
+	}
 	return syscall(SYS_ppoll, fds, nr_fds, &time, NULL, 0);
 }
 
@@ -147,8 +180,10 @@ static void debug(int options)
 
 static void debug_no_more(void)
 {
-	kill(debugger, SIGKILL);
-	waitpid(debugger, NULL, 0);
+	if (debugger) {
+		kill(debugger, SIGKILL);
+		waitpid(debugger, NULL, 0);
+	}
 	while (stuck_nr()) {
 		stuck_reap();
 		usleep(1000);

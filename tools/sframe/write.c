@@ -221,8 +221,8 @@ static const char *change_back(const struct place *place, const char *temp, int 
 
 /*
  * Give a file the place of @former, unless another one has that by now: they change places, and
- * what had it is looked at. Where the file system knows no such renaming, as that of NFS, it is
- * looked at just before.
+ * both are looked at. Where the file system knows no such renaming, as that of NFS, what has the
+ * place is looked at just before.
  */
 static const char *name_again(const struct place *place, const char *temp, int held,
 			      const struct stat *former)
@@ -239,7 +239,8 @@ static const char *name_again(const struct place *place, const char *temp, int h
 			return strerror(errno);
 		return renameat(dir, temp, dir, place->name) ? strerror(errno) : NULL;
 	}
-	if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st))
+	if (fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) || !is_same(former, &st) ||
+	    !has_name(dir, place->name, held))
 		return change_back(place, temp, held);
 	unlinkat(dir, temp, 0);
 	return NULL;
@@ -285,13 +286,21 @@ static int hold(int dir, const char *name, int fd, const char **why)
 	return -1;
 }
 
-/* Give the new file its name, if it still has the one of those that are not complete. */
+/*
+ * Give the new file its name, if it still has the one of those that are not complete. It may have
+ * lost that just before, and then another one has got the name.
+ */
 static const char *name_file(const struct place *place, const char *temp, int held,
 			     const struct stat *former)
 {
+	const char *why;
+
 	if (!has_name(place->dir, temp, held))
 		return replaced_meanwhile;
-	return former ? name_again(place, temp, held, former) : name_new(place, temp);
+	why = former ? name_again(place, temp, held, former) : name_new(place, temp);
+	if (!why && !has_name(place->dir, place->name, held))
+		why = replaced_meanwhile;
+	return why;
 }
 
 /* What is of no use is removed, and nothing else that may have its name by now. */

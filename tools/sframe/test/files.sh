@@ -430,6 +430,23 @@ new_file_races() {
 	return $wrong
 }
 
+# What others have put in the place of the new one just before it has its name does not pass for it.
+late_file_races() {
+	local wrong=0 swap='t=$(echo .sframe.*); mv $t ours; echo precious > $t'
+	program q && cp q p || return 1
+	refused_meanwhile renameat2 "$swap" 'it is \.sframe\.[0-9a-f]* now' || wrong=1
+	cmp p q || fail "p is what others have" || wrong=1
+	echo precious | cmp - .sframe.* || fail "what others have is lost" || wrong=1
+	rm -f .sframe.* ours new
+	if meanwhile renameat2 "$swap" convert -o new p 2> err; then
+		fail "a new file is what others have" || wrong=1
+	fi
+	grep -q ': it was replaced meanwhile$' err || { cat err; wrong=1; }
+	echo precious | cmp - new || fail "theirs is lost" || wrong=1
+	rm -f ours new
+	return $wrong
+}
+
 # A new file may have the number of one that was removed: what has it is not ours for that.
 number_race() {
 	local number wrong=0

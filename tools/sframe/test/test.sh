@@ -584,6 +584,7 @@ check "install: in place" in_place
 check "install: what others do meanwhile" in_place_races
 check "install: what others create meanwhile" new_races
 check "install: what others have in the place of a new file" new_file_races
+check "install: what others have in its place at the end" late_file_races
 check "install: a number that is used again" number_race
 if [ "$(id -u)" = 0 ]; then
 	check "install: links of others" others_links

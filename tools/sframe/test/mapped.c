@@ -25,8 +25,8 @@
 #include "session.h"
 
 /*
- * Waits for the end of a process. They are of 10 ms, and more than a tick; but if each of them is as
- * long as a tick, as the machine is busy, they are less than what a file may hang.
+ * Waits for the end of a process. They are of 10 ms, and more than a tick; but if each of them is
+ * as long as a tick, as the machine is busy, they are less than what a file may hang.
  */
 #define FEW_WAITS	15
 

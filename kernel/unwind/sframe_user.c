@@ -8,7 +8,8 @@
  * Tables are looked into in RCU sections, in which nothing faults: what they say is
  * copied, and remembered for as long as what the task knows of its code. Invariant: a
  * step moves the stack pointer strictly up, but for one from an exact ip, which may leave
- * it where it is. So there are two steps for each place at most.
+ * it where it is; so there are two steps for each place at most. Only a signal frame leads
+ * anywhere, as the handler may have a stack of its own: up to UNWIND_USER_SIGNALS times.
  *
  * Tables and stacks are the user's, and so each address that comes out of them goes
  * through the accessors of user memory, and each return address has to be code.
@@ -331,6 +332,17 @@ static bool unwind_sframe_caller(struct unwind_user_state *state, unsigned long 
 	return false;
 }
 
+/* May a frame end there? The stack that a signal interrupted may be anywhere else. */
+static bool unwind_sframe_cfa(const struct unwind_user_state *state, bool exact,
+			      const struct unwind_user_frame *frame, unsigned long cfa)
+{
+	if (!IS_ALIGNED(cfa, sizeof(long)))
+		return false;
+	if (cfa == state->sp)
+		return exact && !frame->signal;
+	return cfa > state->sp || frame->signal;
+}
+
 /* Go to the caller; false at the end of the walk. */
 static bool unwind_sframe_apply(struct unwind_user_state *state, bool exact,
 				const struct unwind_user_frame *frame, unsigned long *entry)
@@ -338,8 +350,7 @@ static bool unwind_sframe_apply(struct unwind_user_state *state, bool exact,
 	unsigned long cfa, ra, fp;
 
 	if (!unwind_sframe_value(state, exact, frame->cfa, frame->cfa_off, 0, &cfa) ||
-	    (exact && !frame->signal ? cfa < state->sp : cfa <= state->sp) ||
-	    !IS_ALIGNED(cfa, sizeof(long))) {
+	    !unwind_sframe_cfa(state, exact, frame, cfa)) {
 		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
 		return false;
 	}

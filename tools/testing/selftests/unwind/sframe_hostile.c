@@ -360,11 +360,84 @@ TEST_F(hostile, endless)
 	set_sysctl("kernel/perf_event_max_stack", max);
 }
 
+/* Words of rules by registers: a register, and an offset behind it. */
+enum { REG = 1, LOAD = 2, RSP = 7, R9 = 9 };
+
+/* One row of @nr words, at the start of the function, in the place of those that there are. */
+static void set_rule(struct image *image, int function, const __s8 *words, unsigned int nr)
+{
+	struct sframe_attr3 *attr = sframe_attr(image->sframe, function);
+	__u8 *row = sframe_rows(image->sframe, function);
+
+	attr->nr_rows = 1;
+	attr->info2 = 1;
+	*row++ = 0;
+	*row++ = nr << 1;
+	memcpy(row, words, nr);
+}
+
+/*
+ * Rows of signal frames lead to stacks that may be anywhere, here below the handler's. Where
+ * that leads to the same signal frame again, the walk ends nevertheless.
+ */
+TEST_F(hostile, signal_rows)
+{
+	enum { PLAIN, BIG, OUTERMOST, SIGNAL, FUNCTIONS };
+	enum { SIZE = 64, SIGNALS = 32 };
+	/* What it takes to set another one. */
+	static const struct sframe_row signal[3] = {
+		{ 0, CFA_SP, 8 }, { 1, CFA_SP, 8 }, { 2, CFA_SP, 8 },
+	};
+	static const struct sframe_row plain = { 0, CFA_SP, 8 }, big = { 0, CFA_SP, 80 };
+	static const struct sframe_row outermost = { 0, CFA_OUTERMOST };
+	static const struct sframe_function functions[FUNCTIONS] = {
+		{ PLAIN * SIZE, SIZE, 0, 1, &plain }, { BIG * SIZE, SIZE, 0, 1, &big },
+		{ OUTERMOST * SIZE, SIZE, 0, 1, &outermost },
+		{ SIGNAL * SIZE, SIZE, 0, 3, signal },
+	};
+	/* The CFA is *(rsp + 8), and the return address *rsp. */
+	static const __s8 words[] = { RSP << 3 | REG | LOAD, 8, RSP << 3 | REG | LOAD, 0 };
+	const void *stack[18] = {}, **at = walker_words(&self->walker);
+	const char *code[FUNCTIONS];
+	long before;
+
+	image_init(&self->file.image, &(struct image_spec) {
+		.size = SFRAME_PAGE, .functions = functions, .nr = FUNCTIONS,
+	});
+	set_rule(&self->file.image, SIGNAL, words, sizeof(words));
+	sframe_attr(self->file.image.sframe, SIGNAL)->info |= 0x80;
+	ASSERT_TRUE(mapped_write(&self->file, "%s/file", self->dir));
+	for (int i = 0; i < FUNCTIONS; i++)
+		code[i] = self->file.map + i * SIZE + SIZE / 2;
+
+	/* A caller, its signal frame, and the interrupted code with its return address. */
+	stack[1] = code[BIG];
+	stack[11] = code[SIGNAL];
+	stack[12] = code[PLAIN];
+	stack[13] = at + 4;
+	stack[4] = code[OUTERMOST];
+	EXPECT_TRUE(walk_words(&self->walker, stack, ARRAY_SIZE(stack)));
+	EXPECT_STATE(self->file.path, "ok");
+	ASSERT_EQ(5, self->walker.event.nr);
+	EXPECT_EQ((uintptr_t)code[BIG], self->walker.event.entries[1]);
+	EXPECT_EQ((uintptr_t)code[SIGNAL], self->walker.event.entries[2]);
+	EXPECT_EQ((uintptr_t)code[PLAIN], self->walker.event.entries[3]);
+	EXPECT_EQ((uintptr_t)code[OUTERMOST], self->walker.event.entries[4]);
+
+	/* From there to another signal frame, which is that of the code below it. */
+	stack[4] = code[BIG];
+	stack[14] = code[SIGNAL];
+	stack[15] = code[PLAIN];
+	stack[16] = at + 4;
+	before = unwind_stat("ended_signals");
+	EXPECT_TRUE(walk_words(&self->walker, stack, ARRAY_SIZE(stack)));
+	EXPECT_EQ(1 + 3 * SIGNALS + 2, self->walker.event.nr);
+	EXPECT_EQ(1, unwind_stat("ended_signals") - before);
+}
+
 /* Rules by registers: these hold addresses of the kernel, or of nothing. */
 TEST_F(hostile, registers)
 {
-	/* What follows are pairs of words: a register and an offset. */
-	enum { REG = 1, LOAD = 2, RSP = 7, R9 = 9 };
 	static const struct {
 		bool	whole;
 		int	nr;
@@ -395,18 +468,9 @@ TEST_F(hostile, registers)
 		struct image *image = &self->file.image;
 		struct chain_args args;
 		struct trace right;
-		struct sframe_attr3 *attr;
-		__u8 *row;
 
 		INIT();
-		/* One row in the place of those that there are. */
-		attr = sframe_attr(image->sframe, CHAIN_FN_STUBS);
-		attr->nr_rows = 1;
-		attr->info2 = 1;
-		row = sframe_rows(image->sframe, CHAIN_FN_STUBS);
-		*row++ = 0;
-		*row++ = rules[rule].nr << 1;
-		memcpy(row, rules[rule].words, rules[rule].nr);
+		set_rule(image, CHAIN_FN_STUBS, rules[rule].words, rules[rule].nr);
 		ASSERT_TRUE(mapped_write(&self->file, "%s/%u", self->dir, i));
 		walk_tracer_args(&self->walker, &args);
 		args.arg[5] = value;

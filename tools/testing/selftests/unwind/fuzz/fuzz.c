@@ -154,7 +154,9 @@ static void check_entry(const struct unwind_user_state *before,
 	sim_rule(entry != process.trampoline || !process.nr_probes || was_probed(entry),
 		 "entry %#lx is the trampoline", entry);
 	sim_rule(is_code(entry) || was_probed(entry), "entry %#lx is no code", entry);
+	/* What a table says of a signal frame may lead anywhere else. */
 	sim_rule(state->sp > before->sp ||
+		 (tabled && state->step == UNWIND_STEP_CODE && state->sp != before->sp) ||
 		 (state->switches > before->switches && state->switches <= MAX_SWITCHES) ||
 		 (tabled && before->step == UNWIND_STEP_CODE && state->sp == before->sp),
 		 "from stack pointer %#lx to %#lx", before->sp, state->sp);

@@ -165,12 +165,10 @@ static struct expected by_table(const struct unwind_user_state *state, bool exac
 	unsigned long cfa, ra;
 
 	if (frame->outermost || (frame->signal && state->signals == MAX_SIGNALS) ||
-	    !value(state, exact, first, frame->cfa, frame->cfa_off, 0, &cfa) || cfa % 8 ||
-	    cfa < state->sp || (cfa == state->sp && !exact))
+	    !value(state, exact, first, frame->cfa, frame->cfa_off, 0, &cfa) || cfa % 8)
 		return e;
-	/* Whether that may be once, or not at all, makes no difference. */
-	if (cfa == state->sp && frame->signal)
-		return (struct expected) {};
+	if (cfa == state->sp ? frame->signal || !exact : cfa < state->sp && !frame->signal)
+		return e;
 	if (!value(state, exact, first, frame->ra, frame->ra_off, cfa, &ra) ||
 	    !caller(ra, cfa + frame->ra_off, &e))
 		return e;

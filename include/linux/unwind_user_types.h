@@ -220,6 +220,9 @@ struct unwind_text_frame {
  *		unwind_user_says; the latest of each pair is the first
  * @caller:	a return address at the top of a stack, where a call ends
  * @no_caller:	code that a frame down the stack returns to, where no call ends
+ * @again_ticks: when objects were looked up, that @again belongs to
+ * @again:	walks since then after which all was to be looked up once more, as a file
+ *		could not be read just then
  * @frames_used: which of @frames have a key
  * @frames:	what tables said; the latest of each pair is the first
  */
@@ -233,6 +236,8 @@ struct unwind_text {
 	unsigned long			caller;
 	unsigned long			no_caller;
 #ifdef CONFIG_UNWIND_USER_SFRAME
+	u32				again_ticks;
+	u32				again;
 	u64				frames_used;
 	struct unwind_text_frame	frames[UNWIND_TEXT_FRAMES][2];
 #endif

@@ -33,6 +33,9 @@
 /* How many uses of a table are counted at once. */
 #define UNWIND_SFRAME_HITS	256
 
+/* How often a task tries to read what must not be read just then, until the next tick. */
+#define UNWIND_SFRAME_AGAIN	8
+
 /**
  * unwind_sframe_count_slow - tell an object how often it was used
  * @code:	the mapping, where it was used
@@ -80,6 +83,21 @@ static struct file *unwind_sframe_file(unsigned long addr, struct unwind_object_
 	return file;
 }
 
+/*
+ * Is the next walk to look again for a file that could not be read now? That may be so for
+ * ever, and would make each walk forget all that it knows of other files, too.
+ */
+static bool unwind_sframe_again(struct unwind_text *text)
+{
+	u32 ticks = unwind_object_ticks();
+
+	if (text->again_ticks != ticks) {
+		text->again_ticks = ticks;
+		text->again = 0;
+	}
+	return text->again < UNWIND_SFRAME_AGAIN && ++text->again;
+}
+
 /**
  * unwind_sframe_find - find the table of a mapping
  * @state:	the walk
@@ -98,12 +116,14 @@ void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code
 			unwind_object_get_vdso(&place, &code->ref);
 		return;
 	}
-	if (IS_ERR(file) || unwind_object_get(file, &place, may_load, &code->ref)) {
-		/* Not known now, but perhaps for the next walk. */
-		state->no_load = true;
-		if (state->text)
-			state->text->seq = 0;
-	}
+	if (!IS_ERR(file) && !unwind_object_get(file, &place, may_load, &code->ref))
+		return;
+	/* Not known now, but perhaps for the next walk. */
+	if (may_load && state->text && !unwind_sframe_again(state->text))
+		return;
+	state->no_load = true;
+	if (state->text)
+		state->text->seq = 0;
 }
 
 /* Ask the table of the mapping, and set @frame if it has it; false if it is gone. */

@@ -147,8 +147,12 @@ static bool unwind_object_forget(struct unwind_object *object)
 		hash_del_rcu(&object->hash);
 	}
 	unwind_room_give(object);
-	/* Pairs with unwind_object_look(): who sees this does not find it any more. */
-	atomic_long_inc_return_release(&unwind_objects_epoch);
+	/*
+	 * Nobody remembers one without a table. Pairs with unwind_object_look(): who sees this
+	 * does not find it any more.
+	 */
+	if (object->table)
+		atomic_long_inc_return_release(&unwind_objects_epoch);
 	return true;
 }
 
@@ -369,7 +373,7 @@ static int unwind_object_known(const struct unwind_object_source *source,
 	if (state != UNWIND_OBJECT_READY)
 		return state == UNWIND_OBJECT_LOADING ? -EINPROGRESS : -ENOENT;
 	if (!unwind_object_unchanged(object, &stamp) ||
-	    (object->retry && time_after(now, object->retry))) {
+	    (object->retry && time_after(now, object->retry)) || unwind_room_others(object)) {
 		unwind_object_drop(object);
 		return -ENOENT;
 	}

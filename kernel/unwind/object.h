@@ -98,6 +98,7 @@ enum unwind_object_state {
  * @key:	the file
  * @stamp:	as of when it was read
  * @user:	who answers for it while it is being loaded
+ * @memcg:	what it is charged to, which is compared and never looked into: it may be gone
  * @by_worker:	a worker reads it
  * @slow:	somebody waited for it in vain while it was being read
  * @error:	why there is no table: an errno, or 0
@@ -117,6 +118,7 @@ struct unwind_object {
 	struct unwind_object_key	key;
 	struct unwind_object_stamp	stamp;
 	kuid_t				user;
+	const struct mem_cgroup		*memcg;
 	bool				by_worker;
 	bool				slow;
 	int				error;
@@ -189,6 +191,7 @@ void unwind_objects_older(unsigned long by);
 bool unwind_room_make(long bytes);
 int unwind_room_load(struct unwind_object *object);
 void unwind_room_loaded(struct unwind_object *object);
+bool unwind_room_others(const struct unwind_object *object);
 unsigned long unwind_room_average(void);
 void unwind_room_take(const struct unwind_object *object);
 void unwind_room_give(const struct unwind_object *object);

@@ -18,6 +18,7 @@
 #include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/math.h>
+#include <linux/memcontrol.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/spinlock.h>
@@ -173,6 +174,15 @@ static kuid_t unwind_loads_user(void)
 	return uid_valid(root) ? root : cred->uid;
 }
 
+/* To compare: who needs it for more takes a reference. */
+static const struct mem_cgroup *unwind_loads_memcg(void)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_current();
+
+	mem_cgroup_put(memcg);
+	return memcg;
+}
+
 static struct unwind_loads unwind_loads_of(kuid_t user)
 {
 	const struct unwind_object *object;
@@ -199,6 +209,7 @@ static struct unwind_loads unwind_loads_of(kuid_t user)
 int unwind_room_load(struct unwind_object *object)
 {
 	object->user = unwind_loads_user();
+	object->memcg = unwind_loads_memcg();
 	scoped_guard(spinlock, &unwind_loads_lock) {
 		const struct unwind_loads loads = unwind_loads_of(object->user);
 
@@ -220,6 +231,28 @@ void unwind_room_loaded(struct unwind_object *object)
 {
 	scoped_guard(spinlock, &unwind_loads_lock)
 		list_del_init(&object->lru);
+}
+
+/**
+ * unwind_room_others - is it only others for whom an object could not be loaded?
+ * @object:	an object that was read
+ *
+ * A memory cgroup may be full, and a user may have too much under way. That is no reason
+ * why nobody else should have it.
+ *
+ * Context: task context, any locks.
+ * Return: true if there may be room for it if current loads it.
+ */
+bool unwind_room_others(const struct unwind_object *object)
+{
+	switch (object->error) {
+	case -ENOMEM:
+		return object->memcg != unwind_loads_memcg();
+	case -ENOSPC:
+		return !uid_eq(object->user, unwind_loads_user());
+	default:
+		return false;
+	}
 }
 
 /* More bytes for an object; false if its user has too much under way. */

@@ -100,6 +100,29 @@ static void room_workers_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[2]));
 }
 
+/* What one cgroup or one user lacks, others may have; what a file is, it is for all. */
+static void room_others_test(struct kunit *test)
+{
+	struct unwind_object *objects = room_objects(test, 1), *object = &objects[0];
+	static const int errors[] = { 0, -ENOMEM, -ENOSPC, -ENODATA, -EIO };
+	struct unwind_object loaded;
+
+	KUNIT_ASSERT_EQ(test, 0, unwind_room_load(object));
+	unwind_room_loaded(object);
+	loaded = *object;
+	for (int i = 0; i < ARRAY_SIZE(errors); i++) {
+		*object = loaded;
+		object->error = errors[i];
+		KUNIT_EXPECT_FALSE(test, unwind_room_others(object));
+		object->memcg = (void *)-1L;
+		KUNIT_EXPECT_EQ(test, errors[i] == -ENOMEM, unwind_room_others(object));
+		object->memcg = loaded.memcg;
+		object->user = INVALID_UID;
+		KUNIT_EXPECT_EQ(test, errors[i] == -ENOSPC, unwind_room_others(object));
+	}
+	*object = loaded;
+}
+
 /* However few there are, the shrinker is told of something. */
 static void room_average_test(struct kunit *test)
 {
@@ -120,6 +143,7 @@ static struct kunit_case unwind_room_cases[] = {
 	KUNIT_CASE(room_loads_test),
 	KUNIT_CASE(room_bytes_test),
 	KUNIT_CASE(room_workers_test),
+	KUNIT_CASE(room_others_test),
 	KUNIT_CASE(room_average_test),
 	{}
 };

@@ -596,6 +596,24 @@ TEST_F(cgroup, too_small)
 	EXPECT_EQ(0, member_end(&member));
 }
 
+/* A cgroup without memory keeps a table from nobody else, and has it from them. */
+TEST_F(cgroup, full)
+{
+	struct member full, other;
+
+	START_MEMBER(&full, self->cgroup);
+	START_MEMBER(&other, self->other);
+	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "%ld",
+				file_number(self->cgroup, "memory.current", NULL) + (512 << 10)));
+	EXPECT_EQ(WITHOUT_TABLE, member_walk(&full));
+	EXPECT_STATE(self->large.path, "no-memory");
+	EXPECT_EQ(WITH_TABLE, member_walk(&other));
+	EXPECT_STATE(self->large.path, "ok");
+	EXPECT_EQ(WITH_TABLE, member_walk(&full));
+	EXPECT_EQ(0, member_end(&full));
+	EXPECT_EQ(0, member_end(&other));
+}
+
 /* Tables for all of the files do not fit into the cgroup of those who walk. */
 static int crowded_main(const char *cgroup, const struct mapped *files, unsigned int nr)
 {

@@ -115,8 +115,7 @@ static int unwind_fetch_later(const struct unwind_object_source *source, int why
 
 	if (why != -ENOENT)
 		return -EALREADY;
-	/* Another time, rather than to wait for memory. */
-	fetch = kmalloc(sizeof(*fetch), GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+	fetch = kmalloc(sizeof(*fetch), UNWIND_GFP_NOWAIT);
 	if (!fetch) {
 		unwind_count(UNWIND_STAT_NOMEM);
 		return -ENOMEM;

@@ -415,13 +415,13 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	return 0;
 }
 
-static struct unwind_object *unwind_object_alloc(void)
+static struct unwind_object *unwind_object_alloc(gfp_t gfp)
 {
 	struct unwind_object *object = NULL;
 
 	if (!unwind_test_fail(UNWIND_TEST_FAIL_OBJECT))
 		object = kmem_cache_alloc_lru(unwind_object_cache, &unwind_objects_lru,
-					      unwind_gfp() | __GFP_ZERO);
+					      gfp | __GFP_ZERO);
 	if (!object)
 		unwind_count(UNWIND_STAT_NOMEM);
 	return object;
@@ -430,9 +430,9 @@ static struct unwind_object *unwind_object_alloc(void)
 /**
  * unwind_object_begin - begin an object that nobody has
  * @source:	what it is about to be read from
- * @by_worker:	current does not read it itself
+ * @by_worker:	current does not read it itself, and must not wait
  *
- * Context: task context, may sleep.
+ * Context: task context, may sleep unless @by_worker.
  * Return: the object, for unwind_object_read(); or an ERR_PTR(): -EEXIST if there is one,
  * -EBUSY if the user has enough of others under way, -ENOSPC or -ENOMEM.
  */
@@ -442,9 +442,9 @@ struct unwind_object *unwind_object_begin(const struct unwind_object_source *sou
 	struct unwind_object *object;
 	int ret;
 
-	if (!unwind_room_make(0))
+	if (by_worker ? unwind_room_full(0) : !unwind_room_make(0))
 		return ERR_PTR(-ENOSPC);
-	object = unwind_object_alloc();
+	object = unwind_object_alloc(by_worker ? UNWIND_GFP_NOWAIT : unwind_gfp());
 	if (!object)
 		return ERR_PTR(-ENOMEM);
 

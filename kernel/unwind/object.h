@@ -188,6 +188,7 @@ void unwind_objects_drop(unsigned long age);
 /* For tests. */
 void unwind_objects_older(unsigned long by);
 
+bool unwind_room_full(long bytes);
 bool unwind_room_make(long bytes);
 int unwind_room_load(struct unwind_object *object);
 void unwind_room_loaded(struct unwind_object *object);

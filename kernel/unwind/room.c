@@ -72,7 +72,14 @@ static long unwind_room_max(void)
 	return totalram_pages() / UNWIND_OBJECTS_SHARE * PAGE_SIZE;
 }
 
-static bool unwind_room_full(long bytes)
+/**
+ * unwind_room_full - is there no room for one more object?
+ * @bytes:	how much it is about to take
+ *
+ * Context: any.
+ * Return: true if there is none, unless somebody makes it.
+ */
+bool unwind_room_full(long bytes)
 {
 	/* A limit that is exceeded by one is none the worse. */
 	return atomic_read(&unwind_objects_nr) >= UNWIND_OBJECTS_MAX ||

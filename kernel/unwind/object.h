@@ -188,6 +188,7 @@ void unwind_objects_drop(unsigned long age);
 /* For tests. */
 void unwind_objects_older(unsigned long by);
 
+kuid_t unwind_room_user(const struct cred *cred);
 bool unwind_room_full(long bytes);
 bool unwind_room_make(long bytes);
 int unwind_room_load(struct unwind_object *object);

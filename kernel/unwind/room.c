@@ -160,14 +160,19 @@ void unwind_room_give(const struct unwind_object *object)
 	atomic_long_sub(object->bytes, &unwind_objects_bytes);
 }
 
-/*
- * The user that answers for what current loads. In a user namespace, a user may have as many
- * ids as they like: the user that made the outermost one answers. If that was the system, it
- * is the root of that namespace, and where it has none, each of the ids that the system gave.
+/**
+ * unwind_room_user - who answers for what a task takes of that which all have together
+ * @cred:	its credentials
+ *
+ * In a user namespace, a user may have as many ids as they like: the user that made the
+ * outermost one answers. If that was the system, it is the root of that namespace, and where
+ * it has none, each of the ids that the system gave.
+ *
+ * Context: any.
+ * Return: the user.
  */
-static kuid_t unwind_loads_user(void)
+kuid_t unwind_room_user(const struct cred *cred)
 {
-	const struct cred *cred = current_real_cred();
 	struct user_namespace *ns = cred->user_ns;
 	kuid_t root;
 
@@ -215,7 +220,7 @@ static struct unwind_loads unwind_loads_of(kuid_t user)
  */
 int unwind_room_load(struct unwind_object *object)
 {
-	object->user = unwind_loads_user();
+	object->user = unwind_room_user(current_real_cred());
 	object->memcg = unwind_loads_memcg();
 	scoped_guard(spinlock, &unwind_loads_lock) {
 		const struct unwind_loads loads = unwind_loads_of(object->user);
@@ -256,7 +261,7 @@ bool unwind_room_others(const struct unwind_object *object)
 	case -ENOMEM:
 		return object->memcg != unwind_loads_memcg();
 	case -ENOSPC:
-		return !uid_eq(object->user, unwind_loads_user());
+		return !uid_eq(object->user, unwind_room_user(current_real_cred()));
 	default:
 		return false;
 	}

@@ -37,6 +37,7 @@
 #include <linux/sysctl.h>
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 #include <uapi/linux/unwind_sframe.h>
 
 #include "object.h"
@@ -47,9 +48,9 @@
 static unsigned int unwind_side_user_max = 4096;
 
 /**
- * struct unwind_side_user - somebody who hands in sections
+ * struct unwind_side_user - somebody who answers for sections that are handed in
  * @node:	entry of the table of users
- * @uid:	who
+ * @uid:	who, see unwind_room_user()
  * @files:	how often they have the device open
  * @sides:	how many sections they have, but for what CAP_PERFMON has
  */
@@ -62,13 +63,15 @@ struct unwind_side_user {
 
 /**
  * struct unwind_side_file - the device, opened
- * @user:	by whom
+ * @user:	who answers for that
+ * @uid:	by whom
  * @pid_ns:	where from, with a reference
  * @trusted:	their sections are used for all tasks
  * @sides:	what was registered
  */
 struct unwind_side_file {
 	struct unwind_side_user	*user;
+	kuid_t			uid;
 	struct pid_namespace	*pid_ns;
 	bool			trusted;
 	struct list_head	sides;
@@ -122,10 +125,25 @@ static DEFINE_HASHTABLE(unwind_side_users, 6);
 static DEFINE_MUTEX(unwind_side_lock);
 
 /*
+ * Have the capabilities of a task no power that an owner has not? Who made a user namespace
+ * has all of them there, and in those that were made in it.
+ */
+static bool unwind_side_caps(const struct cred *owner, const struct cred *cred)
+{
+	const struct user_namespace *ns = cred->user_ns;
+
+	if (ns == owner->user_ns)
+		return cap_issubset(cred->cap_permitted, owner->cap_permitted);
+	while (ns && ns->parent != owner->user_ns)
+		ns = ns->parent;
+	return ns && uid_eq(ns->owner, owner->euid);
+}
+
+/*
  * Could its owner ptrace current? The same conditions as there, but with no exception for
- * capabilities, which those who have them do not need here. So current has to have a number
- * where the device was opened, and it is its own credentials that count, and not those that
- * it acts with for a moment.
+ * capabilities that somebody was given, which those who have them do not need here. So
+ * current has to have a number where the device was opened, and it is its own credentials
+ * that count, and not those that it acts with for a moment.
  */
 static bool unwind_side_may_use(const struct unwind_side *side)
 {
@@ -134,9 +152,7 @@ static bool unwind_side_may_use(const struct unwind_side *side)
 	return uid_eq(owner->uid, cred->euid) && uid_eq(owner->uid, cred->suid) &&
 	       uid_eq(owner->uid, cred->uid) && gid_eq(owner->gid, cred->egid) &&
 	       gid_eq(owner->gid, cred->sgid) && gid_eq(owner->gid, cred->gid) &&
-	       owner->user_ns == cred->user_ns &&
-	       task_pid_nr_ns(current, side->pid_ns) &&
-	       cap_issubset(cred->cap_permitted, owner->cap_permitted) &&
+	       task_pid_nr_ns(current, side->pid_ns) && unwind_side_caps(owner, cred) &&
 	       get_dumpable(current->mm) == SUID_DUMP_USER;
 }
 
@@ -306,7 +322,7 @@ static struct unwind_side *unwind_side_new(struct file *device, struct file *fil
 	side->cred = get_cred(device->f_cred);
 	side->pid_ns = get_pid_ns(owner->pid_ns);
 	side->owner = owner;
-	side->key.uid = owner->trusted ? INVALID_UID : owner->user->uid;
+	side->key.uid = owner->trusted ? INVALID_UID : owner->uid;
 	side->key.id.size = req->build_id_size;
 	memcpy(side->key.id.bytes, req->build_id, req->build_id_size);
 	return side;
@@ -389,8 +405,9 @@ static int unwind_side_open(struct inode *inode, struct file *file)
 	INIT_LIST_HEAD(&owner->sides);
 	owner->trusted = file_ns_capable(file, &init_user_ns, CAP_PERFMON) ||
 			 file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
+	owner->uid = file->f_cred->uid;
 	scoped_guard(mutex, &unwind_side_lock)
-		owner->user = unwind_side_user_get(file->f_cred->uid);
+		owner->user = unwind_side_user_get(unwind_room_user(file->f_cred));
 	if (!owner->user)
 		return -ENOMEM;
 	owner->pid_ns = get_pid_ns(task_active_pid_ns(current));

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame sections that users hand in, by /dev/unwind_sframe: for whom they are used, and who
+ * may have how many.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "sframe_device.h"
+#include "harness.h"
+
+#define SYSCTL_MAX	"/proc/sys/kernel/unwind_user_sframe_max"
+
+/* Somebody without privileges, and somebody else. */
+#define SOMEBODY	12345
+#define ELSE		12346
+
+FIXTURE(side) SIDE_FIXTURE;
+FIXTURE_SETUP(side) SIDE_SETUP
+FIXTURE_TEARDOWN(side) SIDE_TEARDOWN
+
+/* A process of somebody, which does as ptrace wants it. */
+static int become(uid_t uid, bool dumpable)
+{
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		return -1;
+	return prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0);
+}
+
+/* Do this in a process of its own; its result is true. */
+#define EXPECT_CHILD(expression) do {						\
+	pid_t _child = fork();							\
+	int _status;								\
+										\
+	if (!_child)								\
+		_exit(!(expression));						\
+	ASSERT_EQ(_child, waitpid(_child, &_status, 0));			\
+	EXPECT_EQ(0, _status)							\
+		TH_LOG("%s", #expression);					\
+} while (0)
+
+/* Does a walk of somebody have so many frames? */
+static bool walks(struct walker *walker, const struct mapped *mapped, uid_t uid, bool dumpable,
+		  unsigned int frames)
+{
+	struct trace right = trace_of_mapped(mapped, frames);
+
+	if (uid && become(uid, dumpable))
+		return false;
+	return walk_mapped(walker, mapped) && trace_is(walker, &right);
+}
+
+/* Add it as somebody, and wait until told to go. */
+static pid_t add_as(uid_t uid, const struct image *image, const char *id, int *go, int *error)
+{
+	int orders[2], answers[2];
+	pid_t child;
+	char done;
+
+	if (pipe(orders) || pipe(answers))
+		return -1;
+	child = fork();
+	if (!child) {
+		close(orders[1]);
+		if (become(uid, true))
+			_exit(1);
+		done = add(device(), image, id);
+		if (write(answers[1], &done, 1) != 1)
+			_exit(1);
+		_exit(read(orders[0], &done, 1));
+	}
+	close(orders[0]);
+	close(answers[1]);
+	*go = orders[1];
+	*error = read(answers[0], &done, 1) == 1 ? done : -1;
+	close(answers[0]);
+	return child;
+}
+
+/* What somebody hands in is for processes which they could ptrace. */
+TEST_F(side, of_somebody)
+{
+	int status, error, go;
+	pid_t child;
+
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, false, WITHOUT_TABLE));
+	EXPECT_CHILD(walks(&self->walker, &self->a, ELSE, true, WITHOUT_TABLE));
+	EXPECT_CHILD(walks(&self->walker, &self->a, 0, true, WITHOUT_TABLE));
+
+	/* Root's is for all, and preferred. */
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_CHILD(walks(&self->walker, &self->a, ELSE, true, ALL_FRAMES));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, false, ALL_FRAMES));
+	EXPECT_CHILD(walks(&self->walker, &self->a, 0, true, ALL_FRAMES));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_CHAIN(&self->a);
+}
+
+/* They could not ptrace what they do not see, though the user id is the same. */
+TEST_F(side, of_another_pid_namespace)
+{
+	int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), status, error, go;
+	pid_t child;
+
+	if (own < 0 || unshare(CLONE_NEWPID))
+		SKIP(return, "needs CONFIG_PID_NS");
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	ASSERT_EQ(0, setns(own, CLONE_NEWPID));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, WITHOUT_TABLE));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+
+	/* From outside they can. */
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_EQ(0, error);
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	ASSERT_EQ(0, setns(own, CLONE_NEWPID));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	close(own);
+}
+
+/*
+ * Enter a user namespace that @maker makes, of @nr ids from @first on. Whoever maps them has
+ * to be root, so a process does that before this one is not any more. 0 or -1.
+ */
+static int enter_namespace(uid_t maker, uid_t first, unsigned int nr)
+{
+	int made[2], status;
+	char dir[32], byte;
+	pid_t mapper;
+
+	if (pipe(made))
+		return -1;
+	snprintf(dir, sizeof(dir), "/proc/%d", getpid());
+	mapper = fork();
+	if (!mapper) {
+		close(made[1]);
+		_exit(read(made[0], &byte, 1) != 1 ||
+		      file_print(dir, "gid_map", "0 %u %u", first, nr) ||
+		      file_print(dir, "uid_map", "0 %u %u", first, nr));
+	}
+	close(made[0]);
+	status = (maker && become(maker, true)) || unshare(CLONE_NEWUSER) ||
+		 write(made[1], "m", 1) != 1;
+	close(made[1]);
+	if (status)
+		return -1;
+	return waitpid(mapper, &status, 0) == mapper && !status ? 0 : -1;
+}
+
+static bool walks_in_namespace(struct walker *walker, const struct mapped *mapped,
+			       uid_t maker, unsigned int frames)
+{
+	return !enter_namespace(maker, SOMEBODY, 1) && !become(0, true) &&
+	       walks(walker, mapped, 0, true, frames);
+}
+
+/* They have all capabilities in a user namespace that they made, and none in others. */
+TEST_F(side, of_another_user_namespace)
+{
+	int status, error, go;
+	pid_t child;
+
+	if (access("/proc/self/ns/user", F_OK))
+		SKIP(return, "needs CONFIG_USER_NS");
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks_in_namespace(&self->walker, &self->a, SOMEBODY, ALL_FRAMES));
+	EXPECT_CHILD(walks_in_namespace(&self->walker, &self->a, 0, WITHOUT_TABLE));
+	EXPECT_CHILD(walks_in_namespace(&self->walker, &self->a, ELSE, WITHOUT_TABLE));
+	EXPECT_CHILD(!enter_namespace(SOMEBODY, SOMEBODY, 1) && !enter_namespace(0, 0, 1) &&
+		     walks(&self->walker, &self->a, 0, true, ALL_FRAMES));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+/* A capability that somebody has not is one more thing to be careful with. */
+static bool walks_with_capability(struct walker *walker, const struct mapped *mapped,
+				  unsigned int frames)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = {
+		{ .permitted = 1 << CAP_NET_RAW, .effective = 1 << CAP_NET_RAW },
+	};
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || become(SOMEBODY, true) ||
+	    syscall(SYS_capset, &head, caps) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+		return false;
+	return walks(walker, mapped, 0, true, frames);
+}
+
+TEST_F(side, of_somebody_with_less)
+{
+	int status, error, go;
+	pid_t child;
+
+	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
+	ASSERT_EQ(0, error);
+	EXPECT_CHILD(walks_with_capability(&self->walker, &self->a, WITHOUT_TABLE));
+	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, true, ALL_FRAMES));
+	close(go);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+}
+
+/* CAP_PERFMON is what it takes to be believed by all. */
+static bool add_as_perfmon(const struct image *image, struct walker *walker,
+			   const struct mapped *mapped)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = {};
+	int fd;
+
+	caps[CAP_TO_INDEX(CAP_PERFMON)].permitted = CAP_TO_MASK(CAP_PERFMON);
+	caps[CAP_TO_INDEX(CAP_PERFMON)].effective = CAP_TO_MASK(CAP_PERFMON);
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || become(SOMEBODY, true) ||
+	    syscall(SYS_capset, &head, caps))
+		return false;
+	fd = device();
+	return fd >= 0 && !add(fd, image, ID_A) && walks(walker, mapped, 0, false, ALL_FRAMES) &&
+	       !prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) &&
+	       walks(walker, mapped, 0, false, ALL_FRAMES);
+}
+
+TEST_F(side, of_perfmon)
+{
+	EXPECT_CHILD(add_as_perfmon(&self->a.image, &self->walker, &self->a));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+}
+
+/* Sections until there may be no more; how many, and the error then. */
+static int fill(const struct image *image, bool same, int *error)
+{
+	int fds[1000], nr = 0, file = section_file(image, NULL);
+	struct unwind_sframe_section section;
+
+	fds[0] = device();
+	do {
+		char id[16];
+
+		snprintf(id, sizeof(id), "id %d", nr);
+		section = section_of(image, file, same ? ID_A : id);
+		*error = add_section(fds[same ? nr : 0], &section);
+		if (*error)
+			break;
+		if (same)
+			fds[nr + 1] = device();
+	} while (++nr < 900);
+	for (int i = 0; i <= (same ? nr : 0); i++)
+		close(fds[i]);
+	close(file);
+	return nr;
+}
+
+static bool fills(const struct image *image, uid_t uid, bool same, int nr, int error)
+{
+	int got, had;
+
+	if (uid && become(uid, true))
+		return false;
+	/* And all of it is given back. */
+	for (int i = 0; i < 2; i++) {
+		had = fill(image, same, &got);
+		if (had != nr || got != error) {
+			printf("# %d sections, and then %s\n", had, strerror(got));
+			return false;
+		}
+	}
+	return true;
+}
+
+TEST_F(side, limit)
+{
+	char before[32];
+
+	ASSERT_EQ(0, file_get(SYSCTL_MAX, before, sizeof(before)));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, "64"));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, false, 64, EDQUOT));
+	EXPECT_CHILD(fills(&self->a.image, 0, false, 900, 0));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, "0"));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, false, 0, EDQUOT));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, before));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, false, 900, 0));
+	EXPECT_CHILD(fills(&self->a.image, SOMEBODY, true, 900, 0));
+	EXPECT_CHILD(fills(&self->a.image, 0, true, 900, 0));
+}
+
+/* As several ids of a namespace that somebody made; how many they may have together. */
+static bool fills_as_many(const struct image *image, int most)
+{
+	int file = section_file(image, NULL), nr = 0, error = 0;
+
+	if (enter_namespace(SOMEBODY, 10 * SOMEBODY, 10))
+		return false;
+	for (int id = 1; id < 4; id++) {
+		int fd;
+
+		if (setresuid(id, id, id))
+			return false;
+		fd = device();
+		for (int i = 0; i < most / 3 + 1 && !error; i++, nr += !error) {
+			char name[16];
+
+			snprintf(name, sizeof(name), "id %d.%d", id, i);
+			struct unwind_sframe_section section = section_of(image, file, name);
+
+			error = add_section(fd, &section);
+		}
+	}
+	if (nr != most || error != EDQUOT)
+		printf("# %d sections, and then %s\n", nr, strerror(error));
+	return nr == most && error == EDQUOT;
+}
+
+TEST_F(side, limit_of_many_ids)
+{
+	char before[32];
+
+	if (access("/proc/self/ns/user", F_OK))
+		SKIP(return, "needs CONFIG_USER_NS");
+	ASSERT_EQ(0, file_get(SYSCTL_MAX, before, sizeof(before)));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, "64"));
+	EXPECT_CHILD(fills_as_many(&self->a.image, 64));
+	ASSERT_EQ(0, file_put(SYSCTL_MAX, before));
+}
+
+/* Many of others, for the same files, are nothing that one has to look at. */
+TEST_F(side, of_others)
+{
+	int error, go[20], status;
+	pid_t children[20];
+
+	for (int i = 0; i < 20; i++) {
+		children[i] = add_as(SOMEBODY + i, &self->b.image, ID_A, &go[i], &error);
+		ASSERT_EQ(0, error);
+	}
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_CHAIN(&self->a);
+	/* Each has the pipes of those before. */
+	for (int i = 0; i < 20; i++)
+		close(go[i]);
+	for (int i = 0; i < 20; i++)
+		ASSERT_EQ(children[i], waitpid(children[i], &status, 0));
+	EXPECT_CHAIN(&self->a);
+}
+
+TEST_HARNESS_MAIN

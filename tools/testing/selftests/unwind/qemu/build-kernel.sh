@@ -61,13 +61,13 @@ goals=(bzImage)
 kmake -j"$(nproc)" "${goals[@]}" < /dev/null || die "the kernel build failed"
 [ ! "${goals[1]:-}" ] || kmake INSTALL_MOD_PATH="$dir/install" modules_install ||
 	die "the modules cannot be installed in $dir/install"
-init=$here/init.c
-if [ ! -e "$dir/vm-init" ] || [ "$init" -nt "$dir/vm-init" ]; then
+# PID 1 of the guest, and what it has to be told of the host.
+for tool in init tsc; do
+	[ ! -e "$dir/vm-$tool" ] || [ "$here/$tool.c" -nt "$dir/vm-$tool" ] || continue
 	gcc -static -O2 -Wall -Wextra -Werror -I"$source/tools/testing/selftests" \
-		-o "$dir/vm-init.tmp" "$init" ||
-		die "PID 1 of the VM did not compile"
-	mv "$dir/vm-init.tmp" "$dir/vm-init"
-fi
+		-o "$dir/vm-$tool.tmp" "$here/$tool.c" || die "$here/$tool.c did not compile"
+	mv "$dir/vm-$tool.tmp" "$dir/vm-$tool"
+done
 echo "$name: $dir/arch/x86/boot/bzImage is up to date, $((SECONDS - begin)) s"
 exit
 }

@@ -269,10 +269,20 @@ expect 0 "parts: one that hangs" limited
 expect 0 "parts: one that does not heed a TERM" deaf
 expect 0 "parts: what a fuzzer finds" found
 
+# Of the guest that just ran: what it was told, what it goes by, and what is so.
+told_tsc() {
+	awk -v now="$("$kernel/vm-tsc")" '
+		match($0, /tsc_early_khz=[0-9]+/) { told = substr($0, RSTART + 14, RLENGTH - 14) }
+		/tsc: Detected/ { used = int($(NF - 2) * 1000 + 0.5) }
+		END { exit !(told && told == used && told > now * 0.99 && told < now * 1.01) }
+	' "$tmp/log/console.log"
+}
+
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 
 if kernel=${1-} && [ -n "$kernel" ]; then
 	expect 0 "vm: success" vm true
+	expect 0 "vm: the guest is told how fast the TSC is" told_tsc
 	expect 7 "vm: the command's own status" vm 'exit 7'
 	expect 137 "vm: the command is killed" vm 'kill -9 $$'
 	expect 120 "vm: a panic" vm 'echo c > /proc/sysrq-trigger; sleep 60'

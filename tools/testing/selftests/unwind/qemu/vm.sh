@@ -146,9 +146,11 @@ command -v "$qemu" > /dev/null ||
 	verdict 125 "cannot run" "no $qemu on PATH; install qemu-system-x86"
 kernel=$build/arch/x86/boot/bzImage
 [ -e "$kernel" ] || verdict 125 "cannot run" "no kernel at $kernel"
-if [ ! -e "$build/vm-init" ] || [ "$here/init.c" -nt "$build/vm-init" ]; then
-	verdict 125 "cannot run" "PID 1 in $build is not there or older than $here/init.c"
-fi
+for tool in init tsc; do
+	if [ ! -e "$build/vm-$tool" ] || [ "$here/$tool.c" -nt "$build/vm-$tool" ]; then
+		verdict 125 "cannot run" "$build/vm-$tool is not there or older than $here/$tool.c"
+	fi
+done
 cpus=2
 [ -z "${ICOUNT-}" ] || cpus=1
 
@@ -172,8 +174,14 @@ append+=" no_timer_check"
 # No ACPI: its tables are programs, for which the debug kernel takes half a minute. The
 # table of the multiprocessor specification is enough, but for the port of the timer that
 # calibrates the local APIC's, and lists one CPU a socket. Linux distrusts the TSC across
-# sockets; here all CPUs have the one of the host, and nothing checks that it is right.
+# sockets; here all CPUs have the one of the host, and nothing checks that it is right. How
+# fast it is, a guest on a busy host cannot tell. With ICOUNT it is the guest's own.
 append+=" acpi=off pmtmr=0x608 tsc=reliable"
+if [ -z "${ICOUNT-}" ]; then
+	tsc=$("$build/vm-tsc")
+	[ -n "$tsc" ] || verdict 125 "cannot run" "$build/vm-tsc cannot tell how fast the TSC is"
+	append+=" tsc_early_khz=$tsc"
+fi
 # PID 1 starts the others. An emulator before QEMU 8.2 can hand a CPU's write to the wrong
 # device while another CPU, as it probes the PCI bus, moves them. The kernel is not to be
 # patched into one for a single CPU until then.

@@ -3,9 +3,8 @@
  * Random perf events, mostly with deferred callchains, on tasks that make system
  * calls, fault, fork, exec, exit and take signals; opened, grouped, redirected,
  * mapped, paused, changed and closed in random order. The kernel has to survive, and
- * what it writes has to be well-formed: each record, each deferred callchain, each
- * marker with a cookie at the end of a sample. Attrs with bits that nobody knows have
- * to be refused.
+ * what it writes has to be well-formed, see fuzz_records.c. Attrs with bits that nobody
+ * knows have to be refused.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,54 +21,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "random.h"
+#include "fuzz_records.h"
 #include "perf_ring.h"
+#include "random.h"
 #include "workload.h"
 #include "../kselftest.h"
 
-#define PAGE		4096UL
 #define SLOTS		24
 #define VICTIMS		2
 /* Emulated machines are slow; shorter periods of timers leave nothing to the tasks. */
 #define MIN_TIMER_NS	300000
 #define MAX_FREQ	2000
-#define FLAGS_OFFSET	40
 #define KNOWN_FLAGS	40
 /* defer_user_state, in front of which none is known. */
 #define USER_STATE	0x8000000000000000ULL
-#define OLD_COOKIES	64
 #define MIN_STEPS	20000
-#define MAX_STACK	127
-
-/* Records of one type in a buffer: cookies of the latest, and a sum of addresses or 0. */
-struct history {
-	__u64		cookie[OLD_COOKIES], sum[OLD_COOKIES];
-	unsigned int	nr;
-};
-
-/**
- * struct slot - an event, or what is left of one
- * @fd:		the event, or -1
- * @attr:	as it was opened
- * @map:	the buffer, or NULL; may be there when @fd is gone
- * @size:	of the data in @map
- * @readable:	the buffer can be read: written forward, reader's position kept
- * @mixed:	other events write there, too, or it writes elsewhere
- * @one_task:	nobody but one task has its kernel entries recorded there
- * @chains:	deferred callchains in @map
- * @states:	user states in @map
- */
-struct slot {
-	int				fd;
-	struct perf_event_attr		attr;
-	struct perf_event_mmap_page	*map;
-	size_t				size;
-	bool				readable;
-	bool				mixed;
-	bool				one_task;
-	struct history			chains;
-	struct history			states;
-};
 
 static struct slot slots[SLOTS];
 static pid_t victims[VICTIMS];
@@ -78,25 +44,8 @@ static __u64 tracepoints[8];
 static unsigned int nr_tracepoints;
 
 static struct {
-	unsigned int	opened, refused[200], ioctls, maps, records, samples, deferred;
-	unsigned int	markers, states, lost, victims, bad;
+	unsigned int	opened, refused[200], ioctls, maps, victims;
 } count;
-
-static union record record;
-
-static void complain(const struct slot *slot, const char *what)
-{
-	__u64 flags;
-
-	memcpy(&flags, (const char *)&slot->attr + FLAGS_OFFSET, sizeof(flags));
-	count.bad++;
-	ksft_print_msg("%s: record %u size %u\n", what, record.header.type,
-		       record.header.size);
-	ksft_print_msg("attr: type %u config %llx sample_type %llx flags %llx\n",
-		       slot->attr.type, slot->attr.config, slot->attr.sample_type, flags);
-	ksft_print_msg("attr: read_format %llx sample_max_stack %u\n",
-		       slot->attr.read_format, slot->attr.sample_max_stack);
-}
 
 /* The tasks that are sampled. */
 
@@ -376,7 +325,7 @@ static void open_slot(struct slot *slot)
 		if (unknown && size >= PERF_ATTR_SIZE_VER0 && size <= sizeof(slot->attr) &&
 		    !(flags & ~0xfUL) && fd != -EINVAL) {
 			ksft_print_msg("unknown flags are refused with %d\n", fd);
-			count.bad++;
+			seen.bad++;
 		}
 		return;
 	}
@@ -461,205 +410,6 @@ static void change_slot(struct slot *slot)
 	}
 }
 
-/* Records. */
-
-/* Bytes of the sample_id behind a record. */
-static size_t id_size(const struct perf_event_attr *attr)
-{
-	__u64 fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
-		       PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER;
-
-	return attr->sample_id_all ? 8 * __builtin_popcountll(attr->sample_type & fields) : 0;
-}
-
-/* How many words of a PERF_SAMPLE_READ are at @words. */
-static unsigned int read_words(const struct perf_event_attr *attr, const __u64 *words)
-{
-	__u64 format = attr->read_format;
-	unsigned int times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
-			     !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
-	unsigned int each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
-
-	return format & PERF_FORMAT_GROUP ? 1 + times + each * (__u32)words[0] : times + each;
-}
-
-/* The name of a kernel entry: a count, which is odd, and a CPU, from 1 on. */
-static bool is_cookie(__u64 cookie)
-{
-	return (cookie >> 32 & 1) && (__u32)cookie;
-}
-
-/*
- * A task has one kernel entry after the other, and each is recorded once. In the buffer of a
- * CPU the record may come again, for another buffer that has not had it, but behind one of
- * another entry, and with the same addresses. It has none if registers were changed meanwhile.
- */
-static void check_repeat(const struct slot *slot, struct history *old, __u64 cookie, __u64 sum)
-{
-	unsigned int at = old->nr % OLD_COOKIES;
-
-	for (unsigned int i = 0; i < OLD_COOKIES && i < old->nr; i++) {
-		if (old->cookie[i] != cookie)
-			continue;
-		if (slot->one_task || (i + 1) % OLD_COOKIES == at)
-			complain(slot, "a second record for one kernel entry");
-		else if (sum && old->sum[i] && sum != old->sum[i])
-			complain(slot, "one cookie for two stacks");
-	}
-	old->cookie[at] = cookie;
-	old->sum[at] = sum;
-	old->nr++;
-}
-
-static void check_callchain(const struct slot *slot, const __u64 *words, size_t room)
-{
-	const struct perf_event_attr *attr = &slot->attr;
-	__u64 nr = words[0];
-
-	if (!room || nr >= room) {
-		complain(slot, "a callchain does not fit its sample");
-		return;
-	}
-	for (__u64 i = 1; i <= nr; i++) {
-		if (words[i] != PERF_CONTEXT_USER_DEFERRED)
-			continue;
-		count.markers++;
-		if (i + 1 != nr || !is_cookie(words[nr]))
-			complain(slot, "marker and cookie are not last");
-		else if (!attr->defer_user_state &&
-			 (!attr->defer_callchain || attr->exclude_callchain_user))
-			complain(slot, "nobody asked for this marker");
-		return;
-	}
-}
-
-static void check_sample(const struct slot *slot)
-{
-	/* All that is one word long and before the callchain. */
-	__u64 fields = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-		       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
-		       PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
-	const struct perf_event_attr *attr = &slot->attr;
-	unsigned int at = 1 + __builtin_popcountll(attr->sample_type & fields);
-
-	count.samples++;
-	if (!(attr->sample_type & PERF_SAMPLE_CALLCHAIN))
-		return;
-	if (attr->sample_type & PERF_SAMPLE_READ)
-		at += read_words(attr, record.words + at);
-	if (at * 8 >= record.header.size)
-		complain(slot, "no room for a callchain");
-	else
-		check_callchain(slot, record.words + at, record.header.size / 8 - at);
-}
-
-static void check_deferred(struct slot *slot)
-{
-	const struct deferred *deferred = as_deferred(&record);
-	size_t size = record.header.size, want = sizeof(*deferred) + deferred->nr * 8;
-	__u64 sum = deferred->nr;
-
-	count.deferred++;
-	if (!is_cookie(deferred->cookie))
-		complain(slot, "no cookie");
-	if (deferred->nr > size || want > size || want + 48 < size)
-		complain(slot, "the number of addresses does not fit the size");
-	if (slot->mixed)
-		return;
-	if (!slot->attr.defer_output)
-		complain(slot, "nobody asked for this record");
-	if (want + id_size(&slot->attr) != size)
-		complain(slot, "size and sample_id do not match");
-	if (deferred->nr > MAX_STACK ||
-	    (slot->attr.sample_max_stack && deferred->nr > slot->attr.sample_max_stack))
-		complain(slot, "too many addresses");
-	for (__u64 i = 0; i < deferred->nr && i < size / 8; i++) {
-		/* With five levels of page tables others may have code above the first half. */
-		if (deferred->ips[i] >> (slot->one_task ? 47 : 56))
-			complain(slot, "a kernel address in a user callchain");
-		sum = sum * 31 + deferred->ips[i];
-	}
-	check_repeat(slot, &slot->chains, deferred->cookie, sum);
-}
-
-static void check_state(struct slot *slot)
-{
-	const struct perf_event_attr *attr = &slot->attr;
-	__u64 mask = attr->sample_type & PERF_SAMPLE_REGS_USER ? attr->sample_regs_user : 0;
-	/* Cookie, ip, sp and abi are behind the header. */
-	__u64 abi = record.words[4], *at = record.words + 5;
-	size_t room = record.header.size / 8, words = 6;
-
-	count.states++;
-	if (room < words) {
-		complain(slot, "a user state that is too short");
-		return;
-	}
-	if (!is_cookie(record.words[1]))
-		complain(slot, "no cookie");
-	if (slot->mixed)
-		return;
-	if (!attr->defer_output || !attr->defer_user_state)
-		complain(slot, "nobody asked for this record");
-	if (abi) {
-		at += __builtin_popcountll(mask);
-		words += __builtin_popcountll(mask);
-	}
-	if (words > room || at[0] > attr->sample_stack_user || at[0] % 8) {
-		complain(slot, "a user state without a stack size");
-		return;
-	}
-	if (at[0])
-		words += at[0] / 8 + 1;
-	if (words * 8 + id_size(attr) != record.header.size)
-		complain(slot, "the size of a user state is not that of its parts");
-	else if (at[0] && at[1 + at[0] / 8] > at[0])
-		complain(slot, "there is more of the stack than it says");
-	if (record.header.misc & PERF_RECORD_MISC_USER_STATE_CHANGED ? abi || at[0] :
-	    abi != PERF_SAMPLE_REGS_ABI_32 && abi != PERF_SAMPLE_REGS_ABI_64)
-		complain(slot, "registers or stack of another place, or none of this one");
-	check_repeat(slot, &slot->states, record.words[1], 0);
-}
-
-/* Like ring_next(), but believes nothing. */
-static bool next_record(struct slot *slot)
-{
-	struct ring ring = { .meta = slot->map, .data_size = slot->size };
-	__u64 head = __atomic_load_n(&slot->map->data_head, __ATOMIC_ACQUIRE);
-	__u64 tail = slot->map->data_tail;
-	const struct perf_event_header *header;
-
-	if (head == tail)
-		return false;
-	header = (void *)((char *)slot->map + PAGE + tail % slot->size);
-	if (head - tail > slot->size || header->size < sizeof(*header) || header->size % 8 ||
-	    header->size > head - tail || !header->type ||
-	    (header->type >= PERF_RECORD_MAX &&
-	     header->type != PERF_RECORD_USER_STATE_DEFERRED)) {
-		record.header = *header;
-		complain(slot, "a record that is none");
-		slot->readable = false;
-		return false;
-	}
-	return ring_next(&ring, &record);
-}
-
-static void read_slot(struct slot *slot)
-{
-	/* Tasks may write as fast as this reads. */
-	for (int i = 0; i < 3000 && slot->map && slot->readable && next_record(slot); i++) {
-		count.records++;
-		if (record.header.type == PERF_RECORD_CALLCHAIN_DEFERRED)
-			check_deferred(slot);
-		else if (record.header.type == PERF_RECORD_USER_STATE_DEFERRED)
-			check_state(slot);
-		else if (record.header.type == PERF_RECORD_SAMPLE && !slot->mixed)
-			check_sample(slot);
-		else if (record.header.type == PERF_RECORD_LOST)
-			count.lost += record.words[2];
-	}
-}
-
 static void step(void)
 {
 	struct slot *slot = random_slot();
@@ -702,6 +452,7 @@ static void step(void)
 static bool still_works(void)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
+	static union record record;
 	struct ring ring;
 	bool good;
 
@@ -746,14 +497,14 @@ static void summary(unsigned int steps)
 			ksft_print_msg("%u attrs refused: %s\n", count.refused[i], strerror(i));
 	}
 	ksft_print_msg("%u records: %u samples, %u markers, %u deferred callchains, %u lost\n",
-		       count.records, count.samples, count.markers, count.deferred, count.lost);
-	ksft_print_msg("%u user states\n", count.states);
+		       seen.records, seen.samples, seen.markers, seen.deferred, seen.lost);
+	ksft_print_msg("%u user states\n", seen.states);
 }
 
 /* One that only got refusals has tried nothing. */
 static bool has_tried(void)
 {
-	return count.deferred && count.markers && count.states;
+	return seen.deferred && seen.markers && seen.states;
 }
 
 int main(void)
@@ -778,7 +529,7 @@ int main(void)
 		renew_victim(i);
 
 	/* A slow emulator does not get far in the time that it has. */
-	while (count.bad < 20 && (!fuzz_over() || (!has_tried() && steps < MIN_STEPS))) {
+	while (seen.bad < 20 && (!fuzz_over() || (!has_tried() && steps < MIN_STEPS))) {
 		fuzz_reseed(steps++);
 		step();
 	}
@@ -794,7 +545,7 @@ int main(void)
 	}
 	set_sysctl("kernel/perf_event_max_stack", old_max);
 	summary(steps);
-	ksft_test_result(!count.bad && still_works() && has_tried(),
+	ksft_test_result(!seen.bad && still_works() && has_tried(),
 			 "events survive random use\n");
 	ksft_finished();
 }

@@ -266,7 +266,7 @@ struct unwind_text {
  * @text:	what is known about the code, or NULL
  * @regs:	the registers that the walk started with, while @ip is theirs
  * @signal_regs: where a signal frame has those of @ip, or 0
- * @no_load:	read no more files for this walk: one is not known yet
+ * @no_load:	read no more files for this walk: it has waited for one already
  * @uretprobe:	the task's return probes, or NULL
  *
  * All addresses are linear: a segment's base is in them.

@@ -52,15 +52,13 @@ struct unwind_fetch {
  * One rule for all who load, as where a walk runs is not known here. A program that asks for
  * the stack may be called with the inode locked, or from inside of a file system or of
  * reclaim, which might wait for themselves. Who finds the inode locked by somebody else can
- * wait for another walk. What can be read of a file that is open for direct I/O depends on
- * the file system.
+ * wait for another walk.
  */
 static bool unwind_object_may_read(const struct file *file)
 {
 	struct inode *inode = file_inode(file);
 
-	return !(file->f_flags & O_DIRECT) && !rwsem_is_locked(&inode->i_rwsem) &&
-	       !current->journal_info &&
+	return !rwsem_is_locked(&inode->i_rwsem) && !current->journal_info &&
 	       !(current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO));
 }
 
@@ -115,7 +113,11 @@ static int unwind_fetch_later(const struct unwind_object_source *source, int why
 
 	if (why != -ENOENT)
 		return -EALREADY;
-	fetch = kmalloc(sizeof(*fetch), UNWIND_GFP_NOWAIT);
+	/*
+	 * Another time, rather than to wait for memory. That of a cgroup is all in use as a rule:
+	 * what there are two of for a user is charged to nobody.
+	 */
+	fetch = kmalloc(sizeof(*fetch), GFP_NOWAIT | __GFP_NOWARN);
 	if (!fetch) {
 		unwind_count(UNWIND_STAT_NOMEM);
 		return -ENOMEM;
@@ -141,13 +143,18 @@ static int unwind_fetch_later(const struct unwind_object_source *source, int why
  *
  * Context: task context; no locks held that a file system may want.
  * Return: 0 to look again, -EAGAIN if it must not be read now, -EALREADY if it is read
- * while current goes on, or what unwind_object_begin() says.
+ * while current goes on, or never, or what unwind_object_wait() or unwind_object_begin() say.
  */
 int unwind_object_fetch(const struct unwind_object_source *source,
 			const struct unwind_object_place *place, int why)
 {
 	struct unwind_object *object;
 
+	/* What can be read of a file that is open for direct I/O depends on the file system. */
+	if (source->file->f_flags & O_DIRECT) {
+		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
+		return -EALREADY;
+	}
 	if (!unwind_object_may_read(source->file)) {
 		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
 		return -EAGAIN;
@@ -156,12 +163,11 @@ int unwind_object_fetch(const struct unwind_object_source *source,
 		return unwind_fetch_later(source, why);
 
 	object = why == -ENOENT ? unwind_object_begin(source, false) : ERR_PTR(-EEXIST);
-	if (!IS_ERR(object))
-		unwind_object_read(object, source->file);
-	else if (PTR_ERR(object) == -EEXIST)
-		unwind_object_wait(source);
-	else
+	if (PTR_ERR(object) == -EEXIST)
+		return unwind_object_wait(source);
+	if (IS_ERR(object))
 		return PTR_ERR(object);
+	unwind_object_read(object, source->file);
 	return 0;
 }
 

@@ -28,6 +28,7 @@
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -59,6 +60,8 @@ atomic_t unwind_objects_ticks;
 
 /* Somebody asked since the last tick. No partner: a tick more or less does not matter. */
 static bool unwind_objects_asked;
+/* Somebody had no room who must not make it. Likewise. */
+static bool unwind_objects_full;
 /* Not before all of this is there. */
 static bool unwind_sframe_enabled;
 
@@ -304,6 +307,8 @@ static void unwind_objects_tick(struct work_struct *work)
 	if (asked)
 		atomic_inc(&unwind_objects_ticks);
 	unwind_objects_drop(UNWIND_OBJECT_UNUSED);
+	if (xchg(&unwind_objects_full, false))
+		unwind_room_make(0);
 	if (asked || list_lru_count(&unwind_objects_lru))
 		schedule_delayed_work(&unwind_objects_work,
 				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
@@ -356,7 +361,7 @@ static void unwind_object_refer(const struct unwind_object *mapped,
  * The object of a file or section, in an RCU section. Returns 0 when it is known, -ENOENT
  * if it is not, and -EINPROGRESS while somebody reads it.
  */
-static int unwind_object_known(const struct unwind_object_source *source,
+static int unwind_object_known(const struct unwind_object_source *source, bool may_load,
 			       struct unwind_object **found)
 {
 	struct unwind_object_stamp stamp = unwind_object_stamp(source->file);
@@ -373,7 +378,8 @@ static int unwind_object_known(const struct unwind_object_source *source,
 	if (state != UNWIND_OBJECT_READY)
 		return state == UNWIND_OBJECT_LOADING ? -EINPROGRESS : -ENOENT;
 	if (!unwind_object_unchanged(object, &stamp) ||
-	    (object->retry && time_after(now, object->retry)) || unwind_room_others(object)) {
+	    (object->retry && time_after(now, object->retry)) ||
+	    (may_load && unwind_room_others(object, unwind_object_hash(&key)))) {
 		unwind_object_drop(object);
 		return -ENOENT;
 	}
@@ -386,10 +392,11 @@ static int unwind_object_known(const struct unwind_object_source *source,
 
 /*
  * Find the table of a file, or what was handed in for it, of which @side becomes the
- * registration. Returns as unwind_object_known(), of that if there is one.
+ * registration. Returns as unwind_object_known(), of that if there is one. With @may_load
+ * what failed for others may be not known.
  */
 static int unwind_object_look(const struct unwind_object_source *source,
-			      const struct unwind_object_place *place,
+			      const struct unwind_object_place *place, bool may_load,
 			      struct unwind_object_ref *ref, struct unwind_side **side)
 {
 	struct unwind_object *mapped, *told;
@@ -400,14 +407,14 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	ref->epoch = atomic_long_read_acquire(&unwind_objects_epoch);
 
 	guard(rcu)();
-	ret = unwind_object_known(source, &mapped);
+	ret = unwind_object_known(source, may_load, &mapped);
 	if (ret)
 		return ret;
 	told = mapped;
 	if (!mapped->table) {
 		unwind_side_put(*side);
 		*side = unwind_side_get(&mapped->elf.build_id);
-		ret = *side ? unwind_object_known(unwind_side_source(*side), &told) : 0;
+		ret = *side ? unwind_object_known(unwind_side_source(*side), may_load, &told) : 0;
 		if (ret)
 			return ret;
 	}
@@ -415,13 +422,13 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	return 0;
 }
 
-static struct unwind_object *unwind_object_alloc(gfp_t gfp)
+static struct unwind_object *unwind_object_alloc(void)
 {
 	struct unwind_object *object = NULL;
 
 	if (!unwind_test_fail(UNWIND_TEST_FAIL_OBJECT))
 		object = kmem_cache_alloc_lru(unwind_object_cache, &unwind_objects_lru,
-					      gfp | __GFP_ZERO);
+					      unwind_gfp() | __GFP_ZERO);
 	if (!object)
 		unwind_count(UNWIND_STAT_NOMEM);
 	return object;
@@ -430,9 +437,9 @@ static struct unwind_object *unwind_object_alloc(gfp_t gfp)
 /**
  * unwind_object_begin - begin an object that nobody has
  * @source:	what it is about to be read from
- * @by_worker:	current does not read it itself, and must not wait
+ * @by_worker:	current does not read it itself, and looks for no room
  *
- * Context: task context, may sleep unless @by_worker.
+ * Context: task context, may sleep.
  * Return: the object, for unwind_object_read(); or an ERR_PTR(): -EEXIST if there is one,
  * -EBUSY if the user has enough of others under way, -ENOSPC or -ENOMEM.
  */
@@ -442,9 +449,14 @@ struct unwind_object *unwind_object_begin(const struct unwind_object_source *sou
 	struct unwind_object *object;
 	int ret;
 
-	if (by_worker ? unwind_room_full(0) : !unwind_room_make(0))
+	if (by_worker && unwind_room_full(0)) {
+		/* No partner: a tick more or less does not matter. */
+		WRITE_ONCE(unwind_objects_full, true);
 		return ERR_PTR(-ENOSPC);
-	object = unwind_object_alloc(by_worker ? UNWIND_GFP_NOWAIT : unwind_gfp());
+	}
+	if (!unwind_room_make(0))
+		return ERR_PTR(-ENOSPC);
+	object = unwind_object_alloc();
 	if (!object)
 		return ERR_PTR(-ENOMEM);
 
@@ -581,15 +593,18 @@ static bool unwind_object_is_loading(const struct unwind_object_key *key, bool s
  * @source:	the file
  *
  * Context: task context, may sleep.
+ * Return: 0 to look again, -ETIMEDOUT if it was waited for in vain.
  */
-void unwind_object_wait(const struct unwind_object_source *source)
+int unwind_object_wait(const struct unwind_object_source *source)
 {
 	struct unwind_object_key key = unwind_object_key(source);
 
-	if (!wait_var_event_timeout(unwind_object_waitq(&key),
-				    !unwind_object_is_loading(&key, false),
-				    UNWIND_OBJECT_WAIT))
-		unwind_object_is_loading(&key, true);
+	if (wait_var_event_timeout(unwind_object_waitq(&key),
+				   !unwind_object_is_loading(&key, false),
+				   UNWIND_OBJECT_WAIT))
+		return 0;
+	unwind_object_is_loading(&key, true);
+	return -ETIMEDOUT;
 }
 
 /**
@@ -601,7 +616,7 @@ void unwind_object_wait(const struct unwind_object_source *source)
  * @ref:	set, to nothing if it is known that the file has no table
  *
  * Context: task context; no locks held that a file system may want, if @may_load.
- * Return: 0; -EAGAIN if it is not known for now.
+ * Return: 0; -EAGAIN if it is not known for now, -ETIMEDOUT if it also took time to see that.
  */
 int unwind_object_get(struct file *file, const struct unwind_object_place *place,
 		      bool may_load, struct unwind_object_ref *ref)
@@ -616,19 +631,28 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 		return 0;
 
 	unwind_objects_ask();
-	ret = unwind_object_look(&own, place, ref, &side);
-	if (ret && may_load && !side)
-		ret = unwind_object_fetch(&own, place, ret) ?:
-		      unwind_object_look(&own, place, ref, &side);
-	/* The file is known to have no table, and what was handed in for it is not known. */
-	if (ret && may_load && side)
-		ret = unwind_object_fetch(unwind_side_source(side), place, ret) ?:
-		      unwind_object_look(&own, place, ref, &side);
-	/* Each walk would try in vain: it has none until it is time to look again. */
-	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EBUSY ||
-	    ret == -EALREADY)
+	ret = unwind_object_look(&own, place, may_load, ref, &side);
+	/*
+	 * With a registration the file is known to have no table, and what was handed in for it
+	 * is not known. Who was waited for may have failed for reasons of their own.
+	 */
+	for (int i = 0; i < 3 && may_load && (ret == -ENOENT || ret == -EINPROGRESS); i++) {
+		ret = unwind_object_fetch(side ? unwind_side_source(side) : &own, place, ret) ?:
+		      unwind_object_look(&own, place, may_load, ref, &side);
+		if (fatal_signal_pending(current))
+			break;
+	}
+	switch (ret) {
+	case -ENOENT:
+	case -EINPROGRESS:
+		return -EAGAIN;
+	case -EAGAIN:
+	case -ETIMEDOUT:
+		return ret;
+	default:
+		/* Each walk would try in vain: it has none until it is time to look again. */
 		return 0;
-	return ret ? -EAGAIN : 0;
+	}
 }
 
 /**

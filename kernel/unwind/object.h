@@ -18,6 +18,8 @@
 #include "elf.h"
 #include "sframe.h"
 
+struct cred;
+
 /**
  * struct unwind_section - where in a file somebody says that a section is
  * @offset:	in the file
@@ -97,8 +99,8 @@ enum unwind_object_state {
  * @state:	&enum unwind_object_state
  * @key:	the file
  * @stamp:	as of when it was read
- * @user:	who answers for it while it is being loaded
- * @memcg:	what it is charged to, which is compared and never looked into: it may be gone
+ * @user:	who answers for having loaded it
+ * @memcg:	what it was charged to, which is compared and never looked into: it may be gone
  * @by_worker:	a worker reads it
  * @slow:	somebody waited for it in vain while it was being read
  * @error:	why there is no table: an errno, or 0
@@ -193,7 +195,7 @@ bool unwind_room_full(long bytes);
 bool unwind_room_make(long bytes);
 int unwind_room_load(struct unwind_object *object);
 void unwind_room_loaded(struct unwind_object *object);
-bool unwind_room_others(const struct unwind_object *object);
+bool unwind_room_others(const struct unwind_object *object, u32 hash);
 unsigned long unwind_room_average(void);
 void unwind_room_take(const struct unwind_object *object);
 void unwind_room_give(const struct unwind_object *object);
@@ -205,7 +207,7 @@ int unwind_object_load(struct unwind_object *object,
 struct unwind_object *unwind_object_begin(const struct unwind_object_source *source,
 					  bool by_worker);
 void unwind_object_read(struct unwind_object *object, struct file *file);
-void unwind_object_wait(const struct unwind_object_source *source);
+int unwind_object_wait(const struct unwind_object_source *source);
 bool unwind_object_can_be(const struct file *file);
 int unwind_object_fetch(const struct unwind_object_source *source,
 			const struct unwind_object_place *place, int why);

@@ -10,6 +10,7 @@
  *
  * Nobody can drop an object while it is being loaded. So each user has a budget of these.
  */
+#include <linux/array_size.h>
 #include <linux/atomic.h>
 #include <linux/cleanup.h>
 #include <linux/cpumask.h>
@@ -43,6 +44,12 @@
 #define UNWIND_LOADS_WORKER	2U
 #define UNWIND_LOADS_SHARE	2
 
+/*
+ * How often others try what could not be loaded, until it is time to try it again anyway:
+ * all of them may be as short of memory.
+ */
+#define UNWIND_LOADS_OTHERS	8U
+
 /**
  * struct unwind_loads - what a user has under way
  * @nr:		objects
@@ -57,7 +64,20 @@ struct unwind_loads {
 
 /* The objects that are being loaded. */
 static LIST_HEAD(unwind_loads);
-/* Protects that list, and the bytes of what is on it. Inside of unwind_objects_lock. */
+
+/**
+ * struct unwind_tries - loads of what failed for others just before, of some files
+ * @since:	begin of the period that they are counted in, in jiffies
+ * @nr:		how many
+ */
+struct unwind_tries {
+	unsigned long	since;
+	unsigned int	nr;
+};
+
+static struct unwind_tries unwind_tries[64];
+
+/* Protects all of that, and the bytes of what is on the list. Inside of unwind_objects_lock. */
 static DEFINE_SPINLOCK(unwind_loads_lock);
 
 static atomic_t unwind_objects_nr;
@@ -166,7 +186,7 @@ void unwind_room_give(const struct unwind_object *object)
  *
  * In a user namespace, a user may have as many ids as they like: the user that made the
  * outermost one answers. If that was the system, it is the root of that namespace, and where
- * it has none, each of the ids that the system gave.
+ * it has none, or the system's, each of the ids that the system gave.
  *
  * Context: any.
  * Return: the user.
@@ -183,7 +203,7 @@ kuid_t unwind_room_user(const struct cred *cred)
 	if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
 		return ns->owner;
 	root = make_kuid(ns, 0);
-	return uid_valid(root) ? root : cred->uid;
+	return uid_valid(root) && !uid_eq(root, GLOBAL_ROOT_UID) ? root : cred->uid;
 }
 
 /* To compare: who needs it for more takes a reference. */
@@ -245,17 +265,8 @@ void unwind_room_loaded(struct unwind_object *object)
 		list_del_init(&object->lru);
 }
 
-/**
- * unwind_room_others - is it only others for whom an object could not be loaded?
- * @object:	an object that was read
- *
- * A memory cgroup may be full, and a user may have too much under way. That is no reason
- * why nobody else should have it.
- *
- * Context: task context, any locks.
- * Return: true if there may be room for it if current loads it.
- */
-bool unwind_room_others(const struct unwind_object *object)
+/* Did current not lack what who loaded it lacked? */
+static bool unwind_loads_differ(const struct unwind_object *object)
 {
 	switch (object->error) {
 	case -ENOMEM:
@@ -265,6 +276,29 @@ bool unwind_room_others(const struct unwind_object *object)
 	default:
 		return false;
 	}
+}
+
+/**
+ * unwind_room_others - is current to load what could not be loaded for somebody else?
+ * @object:	an object that was read
+ * @hash:	of its file
+ *
+ * A memory cgroup may be full, and a user may have too much under way. That is no reason
+ * why nobody else should have it.
+ *
+ * Context: task context, any locks but those of this file.
+ * Return: true if so, which is counted.
+ */
+bool unwind_room_others(const struct unwind_object *object, u32 hash)
+{
+	struct unwind_tries *tries = &unwind_tries[hash % ARRAY_SIZE(unwind_tries)];
+
+	if (likely(!object->error) || !unwind_loads_differ(object))
+		return false;
+	guard(spinlock)(&unwind_loads_lock);
+	if (time_after(jiffies, tries->since + UNWIND_OBJECT_RETRY))
+		*tries = (struct unwind_tries) { .since = jiffies };
+	return tries->nr < UNWIND_LOADS_OTHERS && ++tries->nr;
 }
 
 /* More bytes for an object; false if its user has too much under way. */

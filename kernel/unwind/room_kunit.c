@@ -8,6 +8,7 @@
  */
 #include <kunit/test.h>
 #include <linux/cpumask.h>
+#include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 
@@ -113,14 +114,29 @@ static void room_others_test(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(errors); i++) {
 		*object = loaded;
 		object->error = errors[i];
-		KUNIT_EXPECT_FALSE(test, unwind_room_others(object));
+		KUNIT_EXPECT_FALSE(test, unwind_room_others(object, i));
 		object->memcg = (void *)-1L;
-		KUNIT_EXPECT_EQ(test, errors[i] == -ENOMEM, unwind_room_others(object));
+		KUNIT_EXPECT_EQ(test, errors[i] == -ENOMEM, unwind_room_others(object, i));
 		object->memcg = loaded.memcg;
 		object->user = INVALID_UID;
-		KUNIT_EXPECT_EQ(test, errors[i] == -ENOSPC, unwind_room_others(object));
+		KUNIT_EXPECT_EQ(test, errors[i] == -ENOSPC, unwind_room_others(object, i));
 	}
 	*object = loaded;
+}
+
+/* All of them may lack it: a few try it again at once, and then a few in each second. */
+static void room_tries_test(struct kunit *test)
+{
+	struct unwind_object object = { .error = -ENOMEM, .memcg = (void *)-1L };
+	unsigned long begin = jiffies;
+	unsigned int tries = 0;
+
+	for (int i = 0; i < 1000; i++)
+		tries += unwind_room_others(&object, 7);
+	KUNIT_EXPECT_LE(test, 8, tries);
+	KUNIT_EXPECT_GE(test, 8 * (2 + (jiffies - begin) / HZ), tries);
+	/* Of another file. */
+	KUNIT_EXPECT_TRUE(test, unwind_room_others(&object, 8));
 }
 
 /* However few there are, the shrinker is told of something. */
@@ -144,6 +160,7 @@ static struct kunit_case unwind_room_cases[] = {
 	KUNIT_CASE(room_bytes_test),
 	KUNIT_CASE(room_workers_test),
 	KUNIT_CASE(room_others_test),
+	KUNIT_CASE(room_tries_test),
 	KUNIT_CASE(room_average_test),
 	{}
 };

@@ -16,6 +16,7 @@
  */
 #include <linux/bits.h>
 #include <linux/cleanup.h>
+#include <linux/errno.h>
 #include <linux/file.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
@@ -108,6 +109,7 @@ void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code
 	bool may_load = !pagefault_disabled() && !state->no_load;
 	struct file *file __free(fput) = NULL;
 	struct unwind_object_place place;
+	int ret;
 
 	file = unwind_sframe_file(code->range.start, &place);
 	if (!file) {
@@ -116,13 +118,13 @@ void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code
 			unwind_object_get_vdso(&place, &code->ref);
 		return;
 	}
-	if (!IS_ERR(file) && !unwind_object_get(file, &place, may_load, &code->ref))
+	ret = IS_ERR(file) ? -EAGAIN : unwind_object_get(file, &place, may_load, &code->ref);
+	if (!ret)
 		return;
+	if (ret == -ETIMEDOUT)
+		state->no_load = true;
 	/* Not known now, but perhaps for the next walk. */
-	if (may_load && state->text && !unwind_sframe_again(state->text))
-		return;
-	state->no_load = true;
-	if (state->text)
+	if (state->text && (!may_load || unwind_sframe_again(state->text)))
 		state->text->seq = 0;
 }
 

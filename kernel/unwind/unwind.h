@@ -7,7 +7,6 @@
 
 #include <linux/bits.h>
 #include <linux/build_bug.h>
-#include <linux/gfp_types.h>
 #include <linux/mm_types.h>
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
@@ -85,8 +84,6 @@ void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);
 gfp_t unwind_gfp(void);
-/* Of who must not wait: another time, rather than to wait for memory. */
-#define UNWIND_GFP_NOWAIT	(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN)
 
 unsigned int unwind_nr_tracers(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);

@@ -614,6 +614,31 @@ TEST_F(cgroup, full)
 	EXPECT_EQ(0, member_end(&other));
 }
 
+/* Where all are short of memory, others try a few times a second, and not at each walk. */
+TEST_F(cgroup, both_full)
+{
+	enum { ROUNDS = 200 };
+	struct member members[2];
+	struct timespec begin, end;
+	long before;
+
+	START_MEMBER(&members[0], self->cgroup);
+	START_MEMBER(&members[1], self->other);
+	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "%ld",
+				file_number(self->cgroup, "memory.current", NULL) + (512 << 10)));
+	ASSERT_EQ(0, file_print(self->other, "memory.max", "%ld",
+				file_number(self->other, "memory.current", NULL) + (512 << 10)));
+	before = unwind_stat("sframe_refused");
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		EXPECT_EQ(WITHOUT_TABLE, member_walk(&members[i % 2]));
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	/* Eight by others, and one when it is time. */
+	EXPECT_GE(9 * (2 + end.tv_sec - begin.tv_sec), unwind_stat("sframe_refused") - before);
+	EXPECT_EQ(0, member_end(&members[0]));
+	EXPECT_EQ(0, member_end(&members[1]));
+}
+
 /* Tables for all of the files do not fit into the cgroup of those who walk. */
 static int crowded_main(const char *cgroup, const struct mapped *files, unsigned int nr)
 {

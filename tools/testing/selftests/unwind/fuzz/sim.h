@@ -105,6 +105,7 @@ typedef u64 __le64;
 #define EFAULT				14
 #define EINVAL				22
 #define ENODATA				61
+#define ETIMEDOUT			110
 #define EOPNOTSUPP			95
 
 #define DECLARE_PER_CPU(type, name)	extern typeof(type) name

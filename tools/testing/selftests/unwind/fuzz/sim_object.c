@@ -202,9 +202,11 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 	ref->epoch = unwind_objects_epoch.counter;
 	if (kind == TABLE_NONE)
 		return 0;
-	if (!objects[file->area] && (!may_load || kind == TABLE_AGAIN)) {
-		waited = true;
+	if (!objects[file->area] && !may_load)
 		return -EAGAIN;
+	if (!objects[file->area] && kind == TABLE_AGAIN) {
+		waited = true;
+		return -ETIMEDOUT;
 	}
 	if (!objects[file->area])
 		objects[file->area] = new_object(file->area);

@@ -30,19 +30,11 @@ served() {
 	return $status
 }
 
-# A file that cannot be opened.
-hangs_open() {
+# hangs FLAG: a file that cannot be opened, by "dead"; or that can be read but not be closed, by
+# "unflushed"
+hangs() {
 	rm -rf .debug ran
-	library hangs_open && hanging hangs_open && mapped mnt/file && : > dead || return 1
-	served -p "$holder" touch ran && [ -e ran ] &&
-		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
-		grep '/libc[^ ]*: converted' err
-}
-
-# A file that can be read, but not be closed.
-hangs_close() {
-	rm -rf .debug ran
-	library hangs_close && hanging hangs_close && mapped mnt/file && : > unflushed || return 1
+	library "hangs_$1" && hanging "hangs_$1" && mapped mnt/file && : > "$1" || return 1
 	served -p "$holder" touch ran && [ -e ran ] &&
 		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
 		grep '/libc[^ ]*: converted' err

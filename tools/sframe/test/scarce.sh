@@ -189,6 +189,12 @@ build_scarce() {
 	gcc -O2 -shared -fPIC -o scarce.so scarce.c -ldl
 }
 
+# scarce_begin: have this library, and a process, $holder, that has "first" mapped
+scarce_begin() {
+	build_scarce && library first && library second && mapping first second && touch map1 &&
+		soon test -e mapped1
+}
+
 # scarce COMMAND...: run with this library while $holder has "first" mapped
 scarce() {
 	local status
@@ -203,8 +209,7 @@ scarce() {
 # What cannot be converted for want of descriptors waits until there are some, and nobody for it.
 scarce_jobs() {
 	local holder status
-	build_scarce && library first && library second && mapping first second && touch map1 &&
-		soon test -e mapped1 || return 1
+	scarce_begin || return 1
 	scarce true && grep 'through .*/first: it cannot be converted: Too many' err &&
 		scarce sh -c 'rm scarce
 			until grep -q "/first: converted" err; do sleep 0.1; done' &&
@@ -217,8 +222,7 @@ scarce_jobs() {
 # So does what has begun, and could not be opened then, be it in the end.
 scarce_file() {
 	local holder status
-	build_scarce && library first && library second && mapping first second && touch map1 &&
-		soon test -e mapped1 || return 1
+	scarce_begin || return 1
 	SCARCE=file scarce true && grep 'through .*/first: it cannot be opened: Too many' err &&
 		SCARCE=file scarce sh -c '
 			until grep "/first: cannot be opened" err; do sleep 0.1; done
@@ -249,8 +253,7 @@ scarce_ever() {
 # What a process has mapped is looked at as soon as that can be read.
 scarce_scans() {
 	local holder status
-	build_scarce && library first && library second && mapping first second && touch map1 &&
-		soon test -e mapped1 || return 1
+	scarce_begin || return 1
 	SCARCE=maps scarce sh -c 'sleep 1
 		rm scarce
 		until grep -q "/first: converted" err; do sleep 0.1; done'

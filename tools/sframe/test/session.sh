@@ -475,8 +475,8 @@ else
 	skip "owners that may be made up" "needs a user namespace that may mount"
 fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; then
-	check "a file that cannot be opened" hangs_open
-	check "a file that cannot be closed" hangs_close
+	check "a file that cannot be opened" hangs dead
+	check "a file that cannot be closed" hangs unflushed
 	check "many files that cannot be opened" many_hang
 	check "a file that hangs once" hangs_once
 	check "a conversion that hangs" hangs_job

@@ -376,22 +376,17 @@ FIXTURE_TEARDOWN(after_delivery)
 TEST_F(after_delivery, comes_again)
 {
 	struct bpf_run first, second;
-	int go[2], ready[2], status;
+	int go[2], status;
 	__u64 cookie;
 	pid_t pid;
-	char c;
 
 	SKIP_WITHOUT_BPF();
 	keep_tracepoint("sched/sched_switch");
 	ASSERT_EQ(0, pipe(go));
-	ASSERT_EQ(0, pipe(ready));
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid)
-		_exit(uring_wait(go[0], ready[1], DEPTH));
-	ASSERT_EQ(1, read(ready[0], &c, 1));
-	if (c == 'n')
-		SKIP(kill(pid, SIGKILL); return, "no io_uring");
+	pid = uring_fork_waiter(go[0], DEPTH);
+	if (pid == -ENOSYS)
+		SKIP(return, "no io_uring");
+	ASSERT_LT(0, pid);
 
 	ASSERT_EQ(0, bpf_run_start(&first, "deliver_fentry", "ask_tp_btf"));
 	if (variant->loaded) {
@@ -431,8 +426,6 @@ TEST_F(after_delivery, comes_again)
 	bpf_run_close(&first);
 	close(go[0]);
 	close(go[1]);
-	close(ready[0]);
-	close(ready[1]);
 }
 
 TEST(refused_in_kernel_threads)

@@ -58,23 +58,14 @@ FIXTURE_VARIANT_ADD(waiting, user_state) {
 
 FIXTURE_SETUP(waiting)
 {
-	int ready[2];
-	char c;
-
 	if (tracepoint_id(ENTER) < 0 || tracepoint_id(SWITCH) < 0)
 		SKIP(return, "needs root, tracefs, io_uring and CONFIG_FTRACE_SYSCALLS");
 	self->record = malloc(sizeof(*self->record));
 	ASSERT_EQ(0, pipe(self->pipe));
-	ASSERT_EQ(0, pipe(ready));
-	self->pid = fork();
-	ASSERT_LE(0, self->pid);
-	if (!self->pid)
-		_exit(uring_wait(self->pipe[0], ready[1], DEPTH));
-	ASSERT_EQ(1, read(ready[0], &c, 1));
-	close(ready[0]);
-	close(ready[1]);
-	if (c == 'n')
+	self->pid = uring_fork_waiter(self->pipe[0], DEPTH);
+	if (self->pid == -ENOSYS)
 		SKIP(return, "no io_uring");
+	ASSERT_LT(0, self->pid);
 }
 
 FIXTURE_TEARDOWN(waiting)
@@ -189,24 +180,19 @@ FIXTURE_VARIANT_ADD(two_waiting, user_state) {
 FIXTURE_SETUP(two_waiting)
 {
 	struct perf_event_attr attr = session_attr(SWITCH, variant->state);
-	int ready[2], cpu;
-	char c;
+	int cpu;
 
 	if (attr.type == ~0U)
 		SKIP(return, "needs root and tracefs");
 	self->record = malloc(sizeof(*self->record));
 	ASSERT_EQ(1, first_cpus(&cpu, 1));
 	ASSERT_EQ(0, pin_to(cpu));
-	ASSERT_EQ(0, pipe(ready));
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(0, pipe(self->task[i].pipe));
-		self->task[i].pid = fork();
-		ASSERT_LE(0, self->task[i].pid);
-		if (!self->task[i].pid)
-			_exit(uring_wait(self->task[i].pipe[0], ready[1], DEPTH));
-		ASSERT_EQ(1, read(ready[0], &c, 1));
-		if (c == 'n')
+		self->task[i].pid = uring_fork_waiter(self->task[i].pipe[0], DEPTH);
+		if (self->task[i].pid == -ENOSYS)
 			SKIP(return, "no io_uring");
+		ASSERT_LT(0, self->task[i].pid);
 	}
 	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, cpu, 64));
 	ring_enable(&self->ring);

@@ -4,11 +4,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "uring.h"
@@ -95,7 +97,8 @@ int uring_leave_in_flight(void)
 	return syscall(SYS_io_uring_enter, waiting.fd, 1, 0, 0, NULL, 0) == 1 ? 0 : -1;
 }
 
-int uring_wait(int pipe, int ready, unsigned int depth)
+/* Says 'r' to @ready, or 'n' if there is no io_uring; returns the child's status. */
+static int wait_for_results(int pipe, int ready, unsigned int depth)
 {
 	struct io_uring_sqe sqe = {
 		.opcode = IORING_OP_POLL_ADD, .fd = pipe, .poll32_events = POLLIN,
@@ -113,4 +116,27 @@ int uring_wait(int pipe, int ready, unsigned int depth)
 		return 1;
 	return workload_syscall(depth, SYS_io_uring_enter, uring.fd, 1, URING_RESULTS + 1,
 				IORING_ENTER_GETEVENTS, 0, 0) == 1 ? 0 : 2;
+}
+
+pid_t uring_fork_waiter(int pipe, unsigned int depth)
+{
+	int ready[2];
+	char c = 0;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (!pid)
+		_exit(wait_for_results(pipe, ready[1], depth));
+	if (pid < 0)
+		pid = -errno;
+	close(ready[1]);
+	if (pid > 0 && (read(ready[0], &c, 1) != 1 || c != 'r')) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		pid = c == 'n' ? -ENOSYS : -ECHILD;
+	}
+	close(ready[0]);
+	return pid;
 }

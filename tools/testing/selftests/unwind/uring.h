@@ -6,6 +6,7 @@
 #define _UNWIND_URING_H
 
 #include <linux/io_uring.h>
+#include <sys/types.h>
 
 struct uring {
 	struct io_uring_params	params;
@@ -31,12 +32,13 @@ int uring_run_async(const struct io_uring_sqe *sqe);
 int uring_leave_in_flight(void);
 
 /*
- * In a process of its own: below @depth callers, wait in io_uring_enter() for more results
- * than come. Says 'r' to @ready, or 'n' if there is no io_uring, and begins when it can read
- * from @pipe; each of the next URING_RESULTS things there wakes it, and is a result that
- * its own task work sees; SIGUSR1 ends the wait. Returns 0 if all went that way.
+ * Fork a child that waits, below @depth callers, in io_uring_enter() for more results than
+ * come. It begins when it can read from @pipe; each of the next URING_RESULTS things there
+ * wakes it, and is a result that its own task work sees; SIGUSR1 ends the wait, and the child
+ * with status 0 if all went that way. Returns its pid when it is ready, -ENOSYS if there is no
+ * io_uring, or another error.
  */
 #define URING_RESULTS	30
-int uring_wait(int pipe, int ready, unsigned int depth);
+pid_t uring_fork_waiter(int pipe, unsigned int depth);
 
 #endif /* _UNWIND_URING_H */

@@ -400,6 +400,50 @@ static void walk_poke(struct kunit *test, unsigned long addr, const void *what, 
 	unpin_user_page(page);
 }
 
+/* What is remembered of code, and a page of code that cannot change: zeros. */
+static struct unwind_text *walk_text_map(struct kunit *test, unsigned long *code)
+{
+	struct unwind_text *text;
+
+	text = kunit_kzalloc(test, sizeof(*text), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	*code = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC,
+			      MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_FALSE(test, !*code || IS_ERR_VALUE(*code));
+	return text;
+}
+
+/* A return address, and whether it is a caller, and remembered. */
+struct walk_ra {
+	unsigned long	ra;
+	bool		no_faults;
+	bool		found;
+	bool		remembered;
+};
+
+/* Walk from @start on with each of @cases in turn at @at; *@memory is what is remembered. */
+static void walk_each(struct kunit *test, const struct unwind_user_state *start,
+		      const struct walk_ra *cases, int nr, unsigned long at,
+		      const unsigned long *memory)
+{
+	unsigned long entry, was = 0;
+
+	for (int i = 0; i < nr; i++) {
+		struct unwind_user_state state = *start;
+
+		walk_write(test, at, cases[i].ra, 8);
+		if (cases[i].no_faults)
+			pagefault_disable();
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].found, unwind_user_walk(&state, &entry, 1),
+				    "case %d", i);
+		if (cases[i].no_faults)
+			pagefault_enable();
+		if (cases[i].remembered)
+			was = cases[i].ra;
+		KUNIT_EXPECT_EQ_MSG(test, was, *memory, "case %d", i);
+	}
+}
+
 /*
  * A caller at the top is remembered, and so its code is looked at once; but not where that
  * may change or could not be read.
@@ -407,15 +451,10 @@ static void walk_poke(struct kunit *test, unsigned long addr, const void *what, 
 static void walk_caller_test(struct kunit *test)
 {
 	const u8 call[] = { 0xe8, 0, 0, 0, 0 }, push = 0x55;
-	unsigned long base = walk_map(test, 0), entry, code, was = 0;
+	unsigned long base = walk_map(test, 0), entry, code;
 	struct unwind_user_state state, start;
-	struct unwind_text *text;
+	struct unwind_text *text = walk_text_map(test, &code);
 
-	text = kunit_kzalloc(test, sizeof(*text), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, text);
-	code = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC,
-			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
-	KUNIT_ASSERT_FALSE(test, !code || IS_ERR_VALUE(code));
 	walk_poke(test, code, &push, sizeof(push));
 	walk_poke(test, code + 64 - sizeof(call), call, sizeof(call));
 	walk_poke(test, code + 128 - sizeof(call), call, sizeof(call));
@@ -425,12 +464,7 @@ static void walk_caller_test(struct kunit *test)
 		.code = &text->code[0], .text = text, .syscall = -1,
 	};
 
-	struct {
-		unsigned long	ra;
-		bool		no_faults;
-		bool		found;
-		bool		remembered;
-	} cases[] = {
+	const struct walk_ra cases[] = {
 		{ .ra = base + CALLER(1), .found = true },
 		{ .ra = code + 32 },
 		{ .ra = code + 64, .found = true, .no_faults = true },
@@ -439,19 +473,7 @@ static void walk_caller_test(struct kunit *test)
 		{ .ra = code + 32 },
 	};
 
-	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
-		walk_write(test, base, cases[i].ra, 8);
-		state = start;
-		if (cases[i].no_faults)
-			pagefault_disable();
-		KUNIT_EXPECT_EQ_MSG(test, cases[i].found, unwind_user_walk(&state, &entry, 1),
-				    "case %d", i);
-		if (cases[i].no_faults)
-			pagefault_enable();
-		if (cases[i].remembered)
-			was = cases[i].ra;
-		KUNIT_EXPECT_EQ_MSG(test, was, text->caller, "case %d", i);
-	}
+	walk_each(test, &start, cases, ARRAY_SIZE(cases), base, &text->caller);
 
 	text->caller = code + 32;
 	state = start;
@@ -465,30 +487,21 @@ static void walk_caller_test(struct kunit *test)
  */
 static void walk_switch_test(struct kunit *test)
 {
-	unsigned long base = walk_map(test, 0), entry, code, was = 0;
+	unsigned long base = walk_map(test, 0), entry, code, zeros;
 	struct unwind_user_state state, start;
-	struct unwind_text *text;
+	/* Its zeros are no call. */
+	struct unwind_text *text = walk_text_map(test, &code);
 
-	text = kunit_kzalloc(test, sizeof(*text), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, text);
-	/* Zeros, which are no call. */
-	code = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC,
-			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
-	KUNIT_ASSERT_FALSE(test, !code || IS_ERR_VALUE(code));
 	start = (struct unwind_user_state) {
 		.sp = base + 64, .fp = base + 16, .ws = 8, .step = UNWIND_STEP_FP,
 		.code = &text->code[0], .text = text, .syscall = -1,
 	};
 	walk_write(test, base + 16, 0, 8);
 	/* It can be read without a fault, too. */
-	KUNIT_ASSERT_EQ(test, 0, get_user(was, (unsigned long __user *)code));
-	KUNIT_ASSERT_EQ(test, 0, was);
+	KUNIT_ASSERT_EQ(test, 0, get_user(zeros, (unsigned long __user *)code));
+	KUNIT_ASSERT_EQ(test, 0, zeros);
 
-	struct {
-		unsigned long	ra;
-		bool		no_faults;
-		bool		remembered;
-	} cases[] = {
+	const struct walk_ra cases[] = {
 		{ .ra = base + 0x800 },
 		{ .ra = code },
 		{ .ra = code + 0x800, .no_faults = true },
@@ -497,18 +510,7 @@ static void walk_switch_test(struct kunit *test)
 		{ .ra = base + 0x800 },
 	};
 
-	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
-		walk_write(test, base + 24, cases[i].ra, 8);
-		state = start;
-		if (cases[i].no_faults)
-			pagefault_disable();
-		KUNIT_EXPECT_EQ(test, 0, unwind_user_walk(&state, &entry, 1));
-		if (cases[i].no_faults)
-			pagefault_enable();
-		if (cases[i].remembered)
-			was = cases[i].ra;
-		KUNIT_EXPECT_EQ_MSG(test, was, text->no_caller, "case %d", i);
-	}
+	walk_each(test, &start, cases, ARRAY_SIZE(cases), base + 24, &text->no_caller);
 
 	KUNIT_ASSERT_EQ(test, 0, put_user(0xe8, (u8 __user *)base + CALLER(1) - 5));
 	walk_write(test, base + 24, base + CALLER(1), 8);

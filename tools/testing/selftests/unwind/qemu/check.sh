@@ -262,12 +262,34 @@ long() {
 	esac
 }
 
+# has_suite KERNEL SUITE: whether there is one of KUnit that SUITE, which may have wildcards,
+# stands for; what there is instead is said, with status 2
+has_suite() {
+	local suites suite
+	suites=$("$here/kunit-suites.py" "$BUILD/kernel-$1/vmlinux") ||
+		{ broken "$1-kunit" "its suites are not known"; return 1; }
+	for suite in $suites; do
+		# shellcheck disable=SC2053	# a pattern
+		[[ $suite != $2 ]] || return 0
+	done
+	echo "check: there is no suite '$2'."
+	list_suites "$suites"
+	return 2
+}
+
+list_suites() {
+	echo "kunit or kunit.SUITE[.TEST], with one of these suites:"
+	echo "$1" | fmt -w 90 | sed 's/^/  /'
+}
+
 # one KERNEL WHAT: a program of the kselftests or a test of it, KUnit or a suite, or a part
 one() {
 	local kernel=$1 what=$2 with=()
 	case $what in
 	kunit.*)
-		with=(APPEND="kunit.enable=1 kunit.filter_glob=${what#*.}")
+		what=${what#*.}
+		has_suite "$kernel" "${what%%.*}" || return
+		with=(APPEND="kunit.enable=1 kunit.filter_glob=$what")
 		vm "$kernel" kunit
 		return
 		;;
@@ -286,7 +308,8 @@ one() {
 	[ $? = 2 ] || return
 	echo "check: there is no '$what'. PROGRAM or PROGRAM.TEST, with one of these programs:"
 	sed 's/^unwind://' "$install/kselftest-list.txt" | fmt -w 90 | sed 's/^/  /'
-	echo "kunit or kunit.SUITE; or one of these parts:"
+	list_suites "$("$here/kunit-suites.py" "$BUILD/kernel-$kernel/vmlinux")"
+	echo "or one of these parts:"
 	echo "$parts" | fmt -w 90 | sed 's/^/  /'
 	return 2
 }

@@ -278,6 +278,52 @@ told_tsc() {
 	' "$tmp/log/console.log"
 }
 
+# A kernel with two suites of KUnit, of which nothing else is there.
+mkdir -p "$tmp/build/kernel-plain" "$tmp/bin"
+printf '#!/bin/sh\nprintf "f\\nf 0 0 9999\\n"\n' > "$tmp/bin/df"
+chmod +x "$tmp/bin/df"
+gcc -nostdlib -static -no-pie -Wl,-e,0 -o "$tmp/build/kernel-plain/vmlinux" -x assembler - <<'END'
+	.data
+	.globl __kunit_suites_start, __kunit_suites_end
+	.globl __kunit_init_suites_start, __kunit_init_suites_end
+first:	.asciz "first"
+	.space 250
+later:	.asciz "at_init"
+	.space 248
+__kunit_suites_start:
+	.quad first
+__kunit_suites_end:
+__kunit_init_suites_start:
+	.quad later
+__kunit_init_suites_end:
+END
+
+# tested WHAT: make test; what it says is in checked
+tested() {
+	local status
+	PATH=$tmp/bin:$PATH BUILD=$tmp/build LINUX=$tmp/linux PERF_BIN=$tmp/bin \
+		"$here/check.sh" test plain "$1" > "$tmp/checked" 2>&1
+	status=$?
+	cat "$tmp/checked"
+	return $status
+}
+
+expect 2 "test: a suite that is not there" tested kunit.nonsense
+expect 0 "test: no guest is booted for it" [ ! -e "$tmp/build/check/plain-kunit" ]
+expect 2 "test: it is said which there are" tested kunit.nonsense.first
+tail -n 2 "$tmp/checked" > "$tmp/got"
+printf 'kunit or kunit.SUITE[.TEST], with one of these suites:\n  first at_init\n' > "$tmp/wanted"
+expect 0 "test: these" diff "$tmp/wanted" "$tmp/got"
+for suite in first at_init 'fi*.test'; do
+	expect 1 "test: the suite $suite is looked for in a guest" tested "kunit.$suite"
+	expect 0 "test: of which there is none" grep -q "vm: cannot run: no kernel" \
+		"$tmp/build/check/plain-kunit/errors"
+done
+mv "$tmp/build/kernel-plain/vmlinux" "$tmp/build/kernel-plain/cut"
+head -c 5000 "$tmp/build/kernel-plain/cut" > "$tmp/build/kernel-plain/vmlinux"
+expect 1 "test: a kernel that cannot be read" tested kunit.first
+expect 0 "test: that is said" grep -q "^FAILED plain-kunit: its suites" "$tmp/checked"
+
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 
 if kernel=${1-} && [ -n "$kernel" ]; then

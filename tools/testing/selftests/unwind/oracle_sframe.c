@@ -246,7 +246,7 @@ FIXTURE_TEARDOWN(mixed)
 static void make_path(struct oracle_hop *path, const struct oracle_hop *outer,
 		      const struct oracle_hop *inner, unsigned int first)
 {
-	bool full = getenv("full");
+	bool full = getenv("UNWIND_FULL");
 
 	for (unsigned int i = 0; inner[i].call; i++) {
 		if (full || i == first || i == first + 1 || !inner[i + 1].call) {

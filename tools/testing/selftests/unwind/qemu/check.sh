@@ -14,7 +14,8 @@
 #
 # Environment: BUILD (the build directory), LINUX, PERF_BIN, LINT (a command for quick
 # checks of the source, as TAP), MINUTES, and UNWIND_SEED, with which storm and fuzzers do
-# again what they did; each check draws one.
+# again what they did; each check draws one. make test takes the other variables of parts.sh,
+# too, as a command that runs a test again has them.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,15 +29,16 @@ fuzz=$LINUX/tools/testing/selftests/unwind/fuzz/fuzz.sh
 # guest KERNEL KIND ARGUMENT...: one boot
 # shellcheck disable=SC2317	# called by a part
 guest() {
-	local kernel=$1 kind=$2 leak="" limit=1200 memory=1G vars
+	local kernel=$1 kind=$2 leak="" limit=1200 memory=1G vars variable
 	shift 2
 	[ "$kernel" != debug ] || leak=1
 	[ "$kernel" = plain ] || { limit=2400 memory=2G; }
 	# One program that hangs is named, and does not take the others with it.
-	vars="UNWIND_TIMEOUT=$((limit / 2 + 60 * ${MINUTES:-0})) UNWIND_SEED=$UNWIND_SEED"
+	vars="UNWIND_TIMEOUT=$((limit / 2 + 60 * ${MINUTES:-0}))"
 	limit=$((limit + 60 * ${MINUTES:-0}))
-	vars+=" ${duration:+UNWIND_SECONDS=$duration} ${full:+UNWIND_FULL=$full}"
-	vars+=" ${nmi:+UNWIND_STORM_NMI=$nmi} ${only:+UNWIND_FTRACE=$only}"
+	for variable in $program_variables; do
+		[ -z "${!variable-}" ] || vars+=$(printf ' %s=%q' "$variable" "${!variable}")
+	done
 	export MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$kind TIMEOUT=$limit
 	GUEST_PATH=$PERF_BIN alone $((limit + 120)) "$here/vm.sh" run "$BUILD/kernel-$kernel" \
 		"$vars sh $here/guest-check.sh ${kind%%-*} $*"
@@ -119,9 +121,9 @@ queue() {
 	local kernel=$1 kind=$2 with=()
 	# What goes on for as long as it is told.
 	case $kernel in
-	plain) with=(duration=5 nmi=10000) ;;
-	debug) with=(duration=30 nmi=20000) ;;
-	kcsan) with=(nmi=4000) ;;
+	plain) with=(UNWIND_SECONDS=5 UNWIND_STORM_NMI=10000) ;;
+	debug) with=(UNWIND_SECONDS=30 UNWIND_STORM_NMI=20000) ;;
+	kcsan) with=(UNWIND_STORM_NMI=4000) ;;
 	esac
 	case $kind in
 	kunit)
@@ -195,12 +197,12 @@ gate() {
 	case $1 in
 	debug)
 		without=$slow
-		with=(duration=10 nmi=5000)
+		with=(UNWIND_SECONDS=10 UNWIND_STORM_NMI=5000)
 		for kind in core "tasks faults" sframe bpf; do
 			# shellcheck disable=SC2086	# its words
 			kselftest debug $kind
 		done
-		with=(only=exit.tc)
+		with=(UNWIND_FTRACE=exit.tc)
 		vm debug ftrace "$ftrace" "$BUILD/kernel-debug/install"
 		queue debug kunit
 		;;
@@ -235,9 +237,9 @@ long() {
 	local kernel=$1 third=$((MINUTES * 20)) seed=$((UNWIND_SEED % 1000000 + 1)) with=()
 	case $kernel in
 	plain)
-		with=(nmi=$((MINUTES * 2000000 / 30)) "ACCEL=tcg,thread=multi")
+		with=(UNWIND_STORM_NMI=$((MINUTES * 2000000 / 30)) "ACCEL=tcg,thread=multi")
 		vm plain kselftest-storm "$install" storm
-		with=(full=1)
+		with=(UNWIND_FULL=1)
 		vm plain kselftest-full "$install" matrix
 		with=(SINGLESTEP=1)
 		vm plain kselftest-singlestep "$install" user_regs compat_task
@@ -246,13 +248,13 @@ long() {
 		host sframe-fuzz "$fuzz" sframe-run "$LINUX" "$dir/fuzz" "$third" "$seed"
 		;;
 	debug)
-		with=(duration=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")
+		with=(UNWIND_SECONDS=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")
 		vm debug kselftest-storm "$install" storm
-		with=(duration="$third")
+		with=(UNWIND_SECONDS="$third")
 		vm debug kselftest-bpf_storm "$install" bpf_unwind_storm
 		vm debug kselftest-fuzz_attr "$install" fuzz_attr
 		vm debug kselftest-fuzz_stack "$install" fuzz_stack
-		with=(full=1)
+		with=(UNWIND_FULL=1)
 		vm debug kselftest-full "$install" matrix core_probe
 		;;
 	kcsan)
@@ -316,7 +318,7 @@ one() {
 
 # Read as a whole before it runs: an edit meanwhile must not reach this run.
 main() {
-	local tier=$1 free
+	local tier=$1 free variable
 	shift
 	mkdir -p "$install" || return
 	exec 8> "$dir.lock"
@@ -327,6 +329,12 @@ main() {
 		return 1
 	fi
 	rm -rf "$dir"/*.first
+	# What a test of one kind is told is nothing for all others.
+	if [ "$tier" != test ]; then
+		for variable in $program_variables; do
+			[ "$variable" = UNWIND_SEED ] || unset "$variable"
+		done
+	fi
 	export UNWIND_SEED=${UNWIND_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 	if [ "$tier" = test ]; then
 		once=1

@@ -1,9 +1,11 @@
 # shellcheck shell=bash disable=SC2154	# dir and here are the sourcing script's
 # SPDX-License-Identifier: GPL-2.0
 # The parts of a check: run side by side, judged, run again, counted. To be sourced by a
-# script that sets dir, where the logs go, and here, where this file is.
+# script that sets dir, where the logs go, here, where this file is, and install, where the
+# kselftests are.
 #
-#   part NAME COMMAND...	queues a part; NAME is KERNEL-KIND
+#   part NAME COMMAND...	queues a part; NAME is KERNEL-KIND; COMMAND begins with its
+#				variables
 #   alone LIMIT COMMAND...	what a part does last: COMMAND, for LIMIT seconds at most
 #   run_parts			runs what is queued, and prints what fails
 #   broken PART REASON		a part that could not run is one failure
@@ -15,7 +17,7 @@
 # failures at once. Storms and fuzzers in guests do the same in both runs, as UNWIND_SEED is
 # the same.
 
-declare -A job=() seconds=() running=()
+declare -A job=() told=() seconds=() running=()
 declare -a queued=() suspects=() unsteady=()
 table=
 passed=0
@@ -23,12 +25,55 @@ failed=0
 skipped=0
 over=0
 
-# part NAME COMMAND...
+# What programs of the kselftests read, and what make test takes for all of them.
+program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE"
+guest_variables="MINUTES ACCEL SINGLESTEP VM_CPU APPEND"
+
+# part NAME [VARIABLE=VALUE]... COMMAND...
 part() {
 	local name=$1
 	shift
 	queued+=("$name")
 	job[$name]=$(printf '%q ' "$@")
+	told[$name]=$(variables "$@")
+}
+
+# variables [VARIABLE=VALUE]... COMMAND...: with which it runs, one on a line; in a subshell
+variables() {
+	local variable value
+	while [[ $1 == [A-Z]*=* ]]; do
+		export "${1?}"
+		shift
+	done
+	for variable in $program_variables $guest_variables; do
+		value=${!variable-}
+		[[ $value != *[^A-Za-z0-9_=,./-]* ]] || value=${value@Q}
+		[ -z "$value" ] || echo "$variable=$value"
+	done
+}
+
+# matters WHAT VARIABLE: to this part or program, which does not have it without saying
+matters() {
+	local program=$install/unwind/$1
+	case $1-$2 in
+	ftrace-UNWIND_FTRACE) return 0 ;;
+	*-UNWIND_*) grep -qs "$2" "$program" ;;
+	*) [ -e "$program" ] ;;
+	esac
+}
+
+# with_variables NAME: add to each command that runs a test of this part again the variables
+# of the part that matter to the test
+with_variables() {
+	local line what variable
+	while IFS= read -r line; do
+		printf '%s' "$line"
+		what=${line#    again: make test T=}
+		while [ "$what" != "$line" ] && read -r variable && [ -n "$variable" ]; do
+			! matters "${what%%[. ]*}" "${variable%%=*}" || printf ' %s' "$variable"
+		done <<< "${told[$1]}"
+		echo
+	done
 }
 
 # alone LIMIT COMMAND...: instead of the shell of a part. It ends with the check, however
@@ -70,7 +115,7 @@ wait_one() {
 count() {
 	local log=$dir/$1 results=$dir/$1/output unexpected
 	[ "${1#*-}" != kunit ] || results=$log/console.log
-	"$here/results.py" "$1" "$results" > "$log/count"
+	"$here/results.py" "$1" "$results" | with_variables "$1" > "$log/count"
 	read -r _ p f s < <(tail -n 1 "$log/count")
 	p=${p:-0} f=${f:-1} s=${s:-0}
 	# A test that needs what is not there tests nothing.
@@ -109,7 +154,7 @@ during() {
 	[ -n "$what" ] || return 0
 	echo "    in $what"
 	[ "${1#*-}" != kselftest-intel ] || what=kselftest-intel
-	echo "    again: make test T=$what KERNEL=${1%%-*}"
+	echo "    again: make test T=$what KERNEL=${1%%-*}" | with_variables "$1"
 }
 
 # settle NAME STATUS: add a part up, print its failures; the last word on it

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Tests of the harness itself, as TAP: the scan of the log, the comparison of
 # configurations, and with a KERNEL-BUILD-DIR as argument each verdict of vm.sh.
-# shellcheck source-path=SCRIPTDIR disable=SC2031,SC2034	# subshells, parts.sh
+# shellcheck source-path=SCRIPTDIR disable=SC2030,SC2031,SC2034	# subshells, parts.sh
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,6 +10,9 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 count=0
 failed=0
+# The check that runs this may have them.
+unset UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE
+unset MINUTES ACCEL SINGLESTEP VM_CPU APPEND
 
 # expect WANTED-STATUS NAME COMMAND...
 expect() {
@@ -164,13 +167,21 @@ PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 
 # A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its test passes if
-# the status is 0; with 8 another one fails in its place, and with 9 there is none.
+# the status is 0; with 8 another one fails in its place, and with 9 there is none. With 6 and 7
+# one of a program of the kselftests fails.
 cat > "$tmp/stub" <<'END'
 #!/bin/sh
 echo >> "$0.$1"
 echo "$UNWIND_SEED" >> "$0.seed"
 [ "$(wc -l < "$0.$1")" = 1 ] || shift
 [ "$2" != 9 ] || { echo "# program.a.b: starts"; echo "# #  RUN  a.b ..."; exit 120; }
+case $2 in
+6 | 7)
+	[ "$2" = 6 ] && program=program || program=other
+	printf '# not ok 1 a.b\nnot ok 1 selftests: unwind: %s # exit=1\n' "$program"
+	exit 1
+	;;
+esac
 [ "$2" != 121 ] || { echo "# program: starts"; echo "# #  RUN  a.b ..."; echo "# program: 3 s"; }
 case $2 in 0 | 8) ;; *) printf 'not ' ;; esac
 echo "ok 1 test"
@@ -178,6 +189,12 @@ echo "ok 1 test"
 exit "$2"
 END
 chmod +x "$tmp/stub"
+
+# What its programs read.
+install=$tmp/installed
+mkdir -p "$install/unwind"
+echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
+echo > "$install/unwind/other"
 
 # check WANTED NAME STATUS...: a check whose one part ends so. WANTED are the times that it
 # runs and the last line.
@@ -214,6 +231,31 @@ check "2 0 passed, 2 failed" "a splat in the second run" 1 120
 check "1 0 passed, 2 failed" "a splat in a test" 9
 expect 0 "parts: it says in which" grep -qx "    again: make test T=program.a.b KERNEL=plain" \
 	"$tmp/checked"
+
+# repeats WANTED NAME PART STATUS VARIABLE...: what a command that runs a test again has behind
+# "T=", when a part failed that had these variables
+repeats() {
+	local want=$1 name=$2 part=$3 status=$4
+	shift 4
+	rm -rf "$tmp/check" "$tmp"/stub.*
+	(dir=$tmp/check once=1 && . "$here/parts.sh" &&
+		part "$part" "$@" "$tmp/stub" it "$status" && run_parts) > "$tmp/checked" 2>&1
+	sed -n 's/^    again: make test T=//p' "$tmp/checked" | tail -n 1 > "$tmp/got"
+	echo "$want" > "$tmp/wanted"
+	expect 0 "again: $name" diff "$tmp/wanted" "$tmp/got"
+}
+
+UNWIND_SEED=7 repeats "program.a.b KERNEL=debug UNWIND_SEED=7 UNWIND_SECONDS=5" \
+	"the variables that a program reads" debug-kselftest-core 9 UNWIND_SECONDS=5 UNWIND_FULL=1
+repeats "program.a.b UNWIND_SECONDS=5" "without a seed" plain-kselftest-one 6 UNWIND_SECONDS=5
+UNWIND_SEED=7 repeats "other.a.b KERNEL=debug" "not those that it does not read" \
+	debug-kselftest-core 7 UNWIND_SECONDS=5
+repeats "other.a.b MINUTES=30 ACCEL=tcg,thread=multi APPEND='a b'" "those of the guest" \
+	plain-kselftest-storm 7 ACCEL=tcg,thread=multi MINUTES=30 APPEND="a b"
+repeats "ftrace UNWIND_FTRACE=exit.tc" "those of ftrace" plain-ftrace 1 UNWIND_FTRACE=exit.tc \
+	UNWIND_SECONDS=5
+repeats "kselftest-intel" "not those that it has without saying" plain-kselftest-intel 7 \
+	VM_CPU=max
 once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
 (dir=$tmp/check && . "$here/parts.sh" && run_parts && summary) > "$tmp/checked"
 expect 1 "parts: no part at all is a failure" [ $? = 0 ]
@@ -298,11 +340,11 @@ __kunit_init_suites_start:
 __kunit_init_suites_end:
 END
 
-# tested WHAT: make test; what it says is in checked
+# tested WHAT [VARIABLE...]: make test; what it says is in checked
 tested() {
 	local status
-	PATH=$tmp/bin:$PATH BUILD=$tmp/build LINUX=$tmp/linux PERF_BIN=$tmp/bin \
-		"$here/check.sh" test plain "$1" > "$tmp/checked" 2>&1
+	env PATH="$tmp/bin:$PATH" BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp/bin" \
+		"${@:2}" "$here/check.sh" test plain "$1" > "$tmp/checked" 2>&1
 	status=$?
 	cat "$tmp/checked"
 	return $status
@@ -323,6 +365,45 @@ mv "$tmp/build/kernel-plain/vmlinux" "$tmp/build/kernel-plain/cut"
 head -c 5000 "$tmp/build/kernel-plain/cut" > "$tmp/build/kernel-plain/vmlinux"
 expect 1 "test: a kernel that cannot be read" tested kunit.first
 expect 0 "test: that is said" grep -q "^FAILED plain-kunit: its suites" "$tmp/checked"
+
+# A program that fails in a guest, of which the emulator notes the variables.
+selftests=$tmp/linux/tools/testing/selftests
+mkdir -p "$selftests" "$tmp/build/kernel-plain/arch/x86/boot"
+touch "$tmp/build/kernel-plain/vm-init" "$tmp/build/kernel-plain/arch/x86/boot/bzImage"
+printf '#!/bin/sh\necho 1000000\n' > "$tmp/build/kernel-plain/vm-tsc"
+chmod +x "$tmp/build/kernel-plain/vm-tsc"
+cat > "$selftests/Makefile" <<'END'
+install:
+	mkdir -p $(INSTALL_PATH)/unwind
+	echo unwind:program > $(INSTALL_PATH)/kselftest-list.txt
+	echo UNWIND_SECONDS UNWIND_SEED > $(INSTALL_PATH)/unwind/program
+END
+cat > "$tmp/bin/emulator" <<END
+#!/bin/sh
+for word; do
+	case \$word in
+	*/initramfs) grep -aoE 'UNWIND_S[A-Z]*=[^ ]*' "\$word" > $tmp/guest ;;
+	file:*) cat $here/cases/clean-boot.log > "\${word#file:}" ;;
+	file,id=status,*) printf 'ready\\nexit 1\\nend\\n' > "\${word#*path=}" ;;
+	esac
+done
+printf '# not ok 1 a.b\\nnot ok 1 selftests: unwind: program # exit=1\\n'
+END
+chmod +x "$tmp/bin/emulator"
+
+# repeated: make test does with the words that were printed what it did before
+repeated() {
+	local words
+	tested program UNWIND_SECONDS=5 QEMU="$tmp/bin/emulator"
+	mv "$tmp/guest" "$tmp/first" && grep -qx UNWIND_SECONDS=5 "$tmp/first" || return 1
+	read -ra words < <(sed -n 's/^    again: make test T=//p' "$tmp/checked")
+	echo "${words[@]}"
+	[ "${words[0]}" = program.a.b ] || return 1
+	tested "${words[@]}" QEMU="$tmp/bin/emulator"
+	diff "$tmp/first" "$tmp/guest"
+}
+
+expect 0 "test: the words that repeat a test repeat it" repeated
 
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 

@@ -9,13 +9,16 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -26,6 +29,8 @@
 #define DEPTH	10
 #define GETPPID	"syscalls/sys_enter_getppid"
 #define CALLS	20
+/* Seconds, of waits for what comes soon on a machine that is not slow. */
+#define AT_MOST	60
 
 static void calls(unsigned int depth)
 {
@@ -355,74 +360,39 @@ TEST_F(delivery, loss_is_countable)
 	EXPECT_LT(0, tally.lost + rest.lost);
 }
 
-/* 2.5: a kernel thread has no user part, neither deferred nor otherwise. */
-TEST_F(delivery, kernel_threads)
+/* Is the task of this id idle, or a thread without a binary? */
+static bool is_kernel_thread(__u32 tid)
 {
-	unsigned int kernel = 0;
-	struct sample sample;
+	char path[64], link[8];
 
-	self->attr = tracepoint_attr("sched/sched_switch");
-	if (self->attr.type == ~0U)
-		SKIP(return, "no scheduler tracepoints");
-	OPEN_EACH_CPU(-1);
-	rings_enable(&self->rings);
-	/* Workers and RCU's threads come along. */
-	for (int i = 0; i < 50; i++)
-		usleep(2000);
-	rings_disable(&self->rings);
-	for (unsigned int i = 0; i < self->rings.nr; i++) {
-		while (ring_next_type(&self->rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
-			char path[64], link[8];
-			__u64 nr;
-
-			parse_sample(self->record, &sample);
-			/* The idle thread, and threads without a binary. */
-			snprintf(path, sizeof(path), "/proc/%u/exe", sample.tid);
-			if (sample.tid && (readlink(path, link, sizeof(link)) >= 0 ||
-					   errno != ENOENT || access(path, F_OK) == 0 ||
-					   kill(sample.tid, 0)))
-				continue;
-			kernel++;
-			EXPECT_EQ(0, sample_cookie(&sample));
-			EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
-			EXPECT_LT(0, sample_part(&sample, PERF_CONTEXT_KERNEL, &nr));
-		}
-	}
-	EXPECT_LT(0, kernel);
+	snprintf(path, sizeof(path), "/proc/%u/exe", tid);
+	return !tid || (readlink(path, link, sizeof(link)) < 0 && errno == ENOENT &&
+			access(path, F_OK) && !kill(tid, 0));
 }
 
-/* 2.5: workers of an io_uring share the mm, but have no user mode to return to. */
-TEST_F(delivery, io_workers)
+/* How many samples there are now of kernel threads, or of workers: none has a user part. */
+static unsigned int read_without(struct __test_metadata *_metadata,
+				 FIXTURE_DATA(delivery) *self, bool workers)
 {
-	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };
-	unsigned int workers = 0;
+	unsigned int nr_without = 0;
 	struct sample sample;
-	int ret;
+	__u64 nr;
 
-	self->attr = tracepoint_attr("sched/sched_switch");
-	if (self->attr.type == ~0U)
-		SKIP(return, "no scheduler tracepoints");
-	self->attr.inherit = 1;
-	OPEN_EACH_CPU(0);
-	rings_enable(&self->rings);
-	ret = uring_run_async(&sqe);
-	if (ret == -ENOSYS)
-		SKIP(return, "no io_uring");
-
-	rings_disable(&self->rings);
 	for (unsigned int i = 0; i < self->rings.nr; i++) {
 		while (ring_next_type(&self->rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
-			__u64 nr;
-
 			parse_sample(self->record, &sample);
-			if (sample.tid == (__u32)gettid())
+			if (workers ? sample.tid == (__u32)gettid() :
+				      !is_kernel_thread(sample.tid))
 				continue;
-			workers++;
+			nr_without++;
 			EXPECT_EQ(0, sample_cookie(&sample));
 			EXPECT_EQ(-1, sample_part(&sample, PERF_CONTEXT_USER, &nr));
+			if (!workers) {
+				EXPECT_LT(0, sample_part(&sample, PERF_CONTEXT_KERNEL, &nr));
+			}
 		}
 	}
-	EXPECT_LT(0, workers);
+	return nr_without;
 }
 
 /* How often this thread was switched out. */
@@ -432,6 +402,61 @@ static long switches(void)
 
 	getrusage(RUSAGE_THREAD, &usage);
 	return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+/* Sleep until this was @nr times: on a slow machine the time may be up before the switch. */
+static long sleep_often(long nr, useconds_t us)
+{
+	time_t end = time(NULL) + AT_MOST;
+	long begin = switches(), before = begin, now;
+
+	do {
+		usleep(us);
+		now = switches();
+		if (now == before && us < 100000)
+			us *= 2;
+		before = now;
+	} while (now - begin < nr && time(NULL) < end);
+	return now - begin;
+}
+
+/* 2.5: a kernel thread has no user part, neither deferred nor otherwise. */
+TEST_F(delivery, kernel_threads)
+{
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	OPEN_EACH_CPU(-1);
+	rings_enable(&self->rings);
+	/* Workers and RCU's threads come along. */
+	EXPECT_LE(50, sleep_often(50, 2000));
+	rings_disable(&self->rings);
+	EXPECT_LT(0, read_without(_metadata, self, false));
+}
+
+/* 2.5: workers of an io_uring share the mm, but have no user mode to return to. */
+TEST_F(delivery, io_workers)
+{
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };
+	time_t end = time(NULL) + AT_MOST;
+	unsigned int workers = 0;
+
+	self->attr = tracepoint_attr("sched/sched_switch");
+	if (self->attr.type == ~0U)
+		SKIP(return, "no scheduler tracepoints");
+	self->attr.inherit = 1;
+	OPEN_EACH_CPU(0);
+	rings_enable(&self->rings);
+	if (uring_run_async(&sqe) == -ENOSYS)
+		SKIP(return, "no io_uring");
+	/* It waits for more to do, when it gets there. */
+	while (!workers && time(NULL) < end) {
+		usleep(1000);
+		workers = read_without(_metadata, self, true);
+	}
+	rings_disable(&self->rings);
+	read_without(_metadata, self, true);
+	EXPECT_LT(0, workers);
 }
 
 /* The scheduler's tracepoints sample under the run queue lock. */
@@ -445,17 +470,30 @@ TEST_F(delivery, under_scheduler_locks)
 		SKIP(return, "no scheduler tracepoints");
 	OPEN(0, 32);
 	rings_enable(&self->rings);
-	nr = switches();
-	/* On a slow machine the time may be up before the switch. */
-	for (int i = 0; i < CALLS; i++)
-		usleep(1000);
-	nr = switches() - nr;
+	nr = sleep_often(CALLS, 1000);
 	TALLY(&tally, 0);
-	EXPECT_LT(0, nr);
+	EXPECT_LE(CALLS, nr);
 	EXPECT_LE(nr, tally.deferred);
 	EXPECT_EQ(tally.samples, tally.deferred);
 	EXPECT_EQ(tally.deferred, tally.matched);
 	EXPECT_EQ(0, tally.duplicate);
+}
+
+/* Does a thread of this process wait in this system call? */
+static bool waits_in(int tid, long nr)
+{
+	char path[64];
+	long now = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "r");
+	/* Of a thread that runs, that is no number. */
+	if (file && fscanf(file, "%ld", &now) != 1)
+		now = -1;
+	if (file)
+		fclose(file);
+	return now == nr;
 }
 
 static void *reading_thread(void *data)
@@ -489,10 +527,8 @@ TEST_F(delivery, event_of_another_task)
 	ASSERT_EQ(0, pin_to(0));
 	ASSERT_EQ(0, pipe(pipes));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, reading_thread, pipes));
-	/* On one CPU with this thread: when this one runs again, it sleeps. */
-	while (!*(volatile int *)&pipes[2])
+	while (!*(volatile int *)&pipes[2] || !waits_in(pipes[2], SYS_read))
 		usleep(1000);
-	usleep(20000);
 
 	in_place = self->attr;
 	in_place.defer_callchain = 0;
@@ -545,6 +581,7 @@ static pid_t start_fpu_user(void)
 
 	if (pid)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;)
 		fpu_value *= 1.0000001;
 }
@@ -555,7 +592,9 @@ static pid_t start_fpu_user(void)
  */
 TEST_F(delivery, after_the_last_look_at_flags)
 {
+	time_t end = time(NULL) + AT_MOST;
 	struct tally tally;
+	__u64 count = 0;
 	pid_t pid;
 
 	ASSERT_EQ(0, pin_to(0));
@@ -566,8 +605,10 @@ TEST_F(delivery, after_the_last_look_at_flags)
 	pid = start_fpu_user();
 	ASSERT_LE(0, pid);
 	rings_enable(&self->rings);
-	for (int i = 0; i < CALLS; i++)
+	for (int i = 0; i < CALLS || (!count && time(NULL) < end); i++) {
 		usleep(10000);
+		ASSERT_EQ(sizeof(count), read(self->rings.ring[0].fd, &count, sizeof(count)));
+	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	TALLY(&tally, 0);

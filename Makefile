@@ -25,6 +25,8 @@ PERF	:= $(TOP)/build/perf
 SCRIPTS	:= $(TOP)/patches/scripts
 VM	:= $(TOP)/tools/testing/selftests/unwind/qemu
 JOBS	:= $(shell nproc)
+# A build that ends with make, even when that is killed.
+ALONE	= exec setpriv --pdeathsig TERM $(VM)/alone.sh
 
 # The default cache is shared by all clones: nothing in a hash may depend on where
 # the clone is or when it was made.
@@ -101,23 +103,24 @@ lint: kernel
 	@$(SCRIPTS)/lint.sh $(LINUX) $(KDIR)
 
 kernel: tree
-	@$(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))
+	@$(ALONE) $(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))
 
 # Both kernels, or the one that KERNEL names: KERNEL=plain is for edits. The slow one
 # first, so that quick parts fill the CPUs at the end.
 CHECKED := $(if $(filter file,$(origin KERNEL)),debug plain,$(KERNEL))
 check: tree perf
-	@$(call CHECK,gate,$(CHECKED))
+	$(call CHECK,gate,$(CHECKED))
 
 check-all: tree perf
-	@$(call CHECK,all,$(CHECKED))
+	$(call CHECK,all,$(CHECKED))
 
 # Storms and fuzzers for MINUTES, and what the other kernels have no time for.
 MINUTES ?= 30
 check-long: CHECKED := plain debug kcsan
+check-long: export MINUTES := $(MINUTES)
 check-long: tree perf
 	@$(SCRIPTS)/deps.sh clang
-	@MINUTES=$(MINUTES); export MINUTES; $(call CHECK,long,$(CHECKED))
+	$(call CHECK,long,$(CHECKED))
 
 # One program of the kselftests or a test of it, KUnit or one of its suites, or a part of
 # the checks: in one boot. What needs perf or another tool says so in its output.
@@ -127,20 +130,22 @@ $(error usage: make test T=program[.test] or T=kunit[.suite] [KERNEL=debug]; T=h
 endif
 endif
 test: tree
-	@$(call CHECK,test,$(KERNEL),'$(T)')
+	$(call CHECK,test,$(KERNEL),'$(T)')
 
-# $(call CHECK,TIER,KERNELS,WHAT); it becomes the script, to which make passes signals on.
-CHECK = for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; \
-		$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done; \
-	exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
-		LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(VM)/check.sh $(1) $(2) $(3)
+# $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script.
+define CHECK
+@$(ALONE) sh -c 'for k in $(2); do $(MAKE) KERNEL=$$k kernel && \
+	$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done'
+@exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
+	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(VM)/check.sh $(1) $(2) $(3)
+endef
 
 demo: kernel perf
 	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
 
 # On kernels without test options: the series', and the base.
 bench: perf
-	@for k in base bench; do $(MAKE) KERNEL=$$k kernel || exit 1; done
+	@$(ALONE) sh -c 'for k in base bench; do $(MAKE) KERNEL=$$k kernel || exit 1; done'
 	@$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-bench ARCH=x86 headers
 	@LINUX=$(LINUX) $(VM)/bench.sh $(TOP)/build/kernel-base $(TOP)/build/kernel-bench $(TOP)/build/bench
 
@@ -149,7 +154,7 @@ interop: kernel perf
 	@$(VM)/interop.sh $(KDIR) $(TOP)/build/interop
 
 perf: tree
-	@$(SCRIPTS)/perf.sh $(LINUX) $(PERF)
+	@$(ALONE) $(SCRIPTS)/perf.sh $(LINUX) $(PERF)
 
 # make itself ends with status 2 when a command failed; "vm.sh run" below ends with
 # the command's own. The dollar signs of the command are the guest's.

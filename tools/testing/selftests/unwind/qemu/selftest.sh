@@ -284,6 +284,67 @@ interrupt() {
 expect 0 "parts: a check that is stopped ends its parts" interrupt TERM
 expect 0 "parts: so does one that is killed" interrupt KILL
 
+# A disk that has room.
+mkdir "$tmp/bin"
+printf '#!/bin/sh\nprintf "f\\nf 0 0 9999\\n"\n' > "$tmp/bin/df"
+chmod +x "$tmp/bin/df"
+
+# A build, of which a compiler is what nobody but its shell knows.
+cat > "$tmp/building" <<END
+#!/bin/bash
+sh -c 'sleep 1019 & echo \$! > $tmp/started; wait'
+exit
+END
+chmod +x "$tmp/building"
+
+# outlived COMMAND...: what it builds goes on when it is killed
+outlived() {
+	local pid compiler
+	rm -f "$tmp/started"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "$@" < /dev/null &
+	pid=$!
+	until [ -s "$tmp/started" ]; do
+		kill -0 "$pid" 2> /dev/null || return 2
+		sleep 0.1
+	done
+	compiler=$(cat "$tmp/started")
+	kill -9 "$pid"
+	wait "$pid" 2> /dev/null
+	for _ in {1..50}; do
+		kill -0 "$compiler" 2> /dev/null || return 1
+		sleep 0.2
+	done
+	kill "$compiler"
+}
+
+# built PROGRAM GOAL: make GOAL, with nothing to do but PROGRAM, which is of this directory or
+# of patches/scripts
+built() {
+	local program
+	rm -rf "$tmp/built"
+	mkdir "$tmp/built"
+	for program in deps.sh series.py base.sh perf.sh build-kernel.sh check.sh; do
+		ln -s "$(type -P true)" "$tmp/built/$program"
+	done
+	ln -s "$here/alone.sh" "$tmp/built"
+	ln -sf "$tmp/building" "$tmp/built/$1"
+	outlived make -C "$top" KERNEL=plain SCRIPTS="$tmp/built" VM="$tmp/built" \
+		LINUX="$tmp/linux" "$2"
+}
+
+top=$here/../../../../..
+# This is also in the tree of a kernel, which has another one.
+if grep -q '^CHECK' "$top/Makefile" 2> /dev/null; then
+	expect 1 "builds: perf does not outlive make" built perf.sh perf
+	expect 1 "builds: nor does a kernel" built build-kernel.sh kernel
+	expect 1 "builds: nor those of a check" built build-kernel.sh check
+	expect 1 "builds: nor those of benchmarks" built build-kernel.sh bench
+fi
+mkdir -p "$tmp/linux/tools/testing/selftests"
+printf 'install:\n\t@%s\n' "$tmp/building" > "$tmp/linux/tools/testing/selftests/Makefile"
+expect 1 "builds: nor does what a check builds itself" outlived env BUILD="$tmp/build" \
+	LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/bin:$PATH" "$here/check.sh" test plain all
+
 # limited: what takes too long is ended, and said
 limited() {
 	rm -rf "$tmp/check"
@@ -321,9 +382,7 @@ told_tsc() {
 }
 
 # A kernel with two suites of KUnit, of which nothing else is there.
-mkdir -p "$tmp/build/kernel-plain" "$tmp/bin"
-printf '#!/bin/sh\nprintf "f\\nf 0 0 9999\\n"\n' > "$tmp/bin/df"
-chmod +x "$tmp/bin/df"
+mkdir -p "$tmp/build/kernel-plain"
 gcc -nostdlib -static -no-pie -Wl,-e,0 -o "$tmp/build/kernel-plain/vmlinux" -x assembler - <<'END'
 	.data
 	.globl __kunit_suites_start, __kunit_suites_end

@@ -355,5 +355,4 @@ main() {
 	summary
 }
 
-main "$@"
-exit
+{ main "$@"; exit; }

@@ -26,6 +26,7 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 				  unsigned int size, u64 *cookie);
 bool unwind_deferred_again(struct unwind_work *work);
 void unwind_deferred_stack(struct unwind_user_stack *stack);
+void *unwind_deferred_copy_stack(struct unwind_user_stack *stack);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
 bool unwind_user_walked(struct unwind_stacktrace *trace);
 
@@ -102,6 +103,31 @@ static inline int unwind_deferred_noted_cpu(void)
 }
 
 /**
+ * unwind_deferred_note_stack - this CPU wants to know of registers and stack, too
+ *
+ * Context: after unwind_deferred_note_cpu(), with preemption disabled. If that named
+ * another CPU, it is for nobody.
+ */
+static inline void unwind_deferred_note_stack(void)
+{
+	/* Pairs with unwind_deferred_noted_stack(). */
+	if (READ_ONCE(current->unwind_info.asked_cpu) == smp_processor_id() + 1)
+		WRITE_ONCE(current->unwind_info.asked_stack, true);
+}
+
+/**
+ * unwind_deferred_noted_stack - which CPU wants to know of registers and stack?
+ *
+ * Context: a callback.
+ * Return: that of unwind_deferred_noted_cpu(), or -1.
+ */
+static inline int unwind_deferred_noted_stack(void)
+{
+	/* Pairs with unwind_deferred_note_stack(). */
+	return READ_ONCE(current->unwind_info.asked_stack) ? unwind_deferred_noted_cpu() : -1;
+}
+
+/**
  * unwind_reset_info - forget the kernel entry that ends now
  *
  * Context: last instrumentable step to user mode, interrupts off. This load and
@@ -145,10 +171,17 @@ static inline int unwind_deferred_request_stack(struct unwind_work *work, bool c
 static inline bool unwind_deferred_again(struct unwind_work *work) { return false; }
 static inline bool unwind_deferred_note_cpu(void) { return true; }
 static inline int unwind_deferred_noted_cpu(void) { return -1; }
+static inline void unwind_deferred_note_stack(void) { }
+static inline int unwind_deferred_noted_stack(void) { return -1; }
 
 static inline void unwind_deferred_stack(struct unwind_user_stack *stack)
 {
 	*stack = (struct unwind_user_stack) {};
+}
+
+static inline void *unwind_deferred_copy_stack(struct unwind_user_stack *stack)
+{
+	return NULL;
 }
 
 static inline int unwind_user_faultable(struct unwind_stacktrace *trace)

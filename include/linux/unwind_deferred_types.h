@@ -53,6 +53,7 @@ union unwind_task_id {
  *			got this entry's trace; BPF's own, of no meaning before
  * @again_at:		in jiffies, when tracers have asked again as often as they may by then,
  *			see unwind_deferred_again()
+ * @asked_stack:	@asked_cpu wants to know of registers and stack, too
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
  *			some instructions of signal delivery, sigreturn and emulated
@@ -76,6 +77,7 @@ struct unwind_task_info {
 	unsigned int		asked_cpu;
 	unsigned int		delivered_to;
 	u32			again_at;
+	bool			asked_stack;
 	bool			regs_seen;
 	bool			regs_changing;
 	bool			walked;

@@ -149,6 +149,20 @@ struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
 	return rcu_dereference_raw((event->parent ?: event)->rb);
 }
 
+/**
+ * perf_deferred_note_cpu - the buffers of this CPU want what was asked for
+ * @event:	the event that asked, and was granted it
+ *
+ * Those of a CPU, that is; the task takes its own ones along.
+ *
+ * Context: as the sample, NMI included.
+ */
+void perf_deferred_note_cpu(const struct perf_event *event)
+{
+	if (!(event->attach_state & PERF_ATTACH_TASK) && !unwind_deferred_note_cpu())
+		unwind_count(UNWIND_STAT_THIRD_CPU);
+}
+
 static noinline void callchain_again(const struct perf_event *event, u64 cookie)
 {
 	struct perf_buffer *rb = perf_deferred_buffer(event);
@@ -176,8 +190,8 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 		*user = false;
 	if (ret > 0)
 		callchain_again(event, cookie);
-	if (ret >= 0 && !(event->attach_state & PERF_ATTACH_TASK) && !unwind_deferred_note_cpu())
-		unwind_count(UNWIND_STAT_THIRD_CPU);
+	if (ret >= 0)
+		perf_deferred_note_cpu(event);
 
 	return cookie;
 }
@@ -274,9 +288,14 @@ static void perf_deferred_output_ips(struct perf_output_handle *handle,
 	}
 }
 
-/* The record is about @task, on whatever CPU it is written. */
-static void perf_deferred_sample_id(struct perf_sample_data *sample,
-				    const struct perf_event *event, struct task_struct *task)
+/**
+ * perf_deferred_sample_id - whom a record is about, on whatever CPU it is written
+ * @sample:	what its sample_id is made of
+ * @event:	the event that gets it
+ * @task:	whose kernel entry it is
+ */
+void perf_deferred_sample_id(struct perf_sample_data *sample,
+			     const struct perf_event *event, struct task_struct *task)
 {
 	struct pid_namespace *ns;
 
@@ -396,10 +415,38 @@ bool perf_deferred_iterate(perf_iterate_f output, void *data,
 	return deferred_iterate(output, data, pass, cpu);
 }
 
-/* On another CPU, in an interrupt, while the task waits. */
+/* What an interrupt on another CPU does. */
+struct perf_deferred_remote {
+	perf_iterate_f	*output;
+	void		*data;
+};
+
 static void perf_deferred_remote(void *data)
 {
-	perf_iterate_sb_this_cpu(perf_deferred_output, data);
+	const struct perf_deferred_remote *remote = data;
+
+	perf_iterate_sb_this_cpu(remote->output, remote->data);
+}
+
+/**
+ * perf_deferred_iterate_cpu - write a record to the events of a CPU that the task has left
+ * @output:	as for perf_deferred_iterate(), but runs there in an interrupt, while the
+ *		task waits: current is somebody else, whose user memory it is
+ * @data:	for @output
+ * @pass:	part of @data
+ * @cpu:	the CPU; if it is offline, nobody records it
+ *
+ * Context: task context.
+ */
+void perf_deferred_iterate_cpu(perf_iterate_f output, void *data,
+			       struct perf_deferred_pass *pass, int cpu)
+{
+	struct perf_deferred_remote remote = { .output = output, .data = data };
+
+	*pass = PERF_DEFERRED_PASS;
+	while (!smp_call_function_single(cpu, perf_deferred_remote, &remote, true) &&
+	       perf_deferred_more(pass))
+		;
 }
 
 static void perf_unwind_callback(struct unwind_work *work,
@@ -413,14 +460,11 @@ static void perf_unwind_callback(struct unwind_work *work,
 	};
 	int asked = unwind_deferred_noted_cpu();
 
-	/* Who records that CPU need not record this one. If it is offline, nobody does. */
+	/* Who records that CPU need not record this one. */
 	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
 		   asked < 0))
 		return;
-	deferred.pass = PERF_DEFERRED_PASS;
-	while (!smp_call_function_single(asked, perf_deferred_remote, &deferred, true) &&
-	       perf_deferred_more(&deferred.pass))
-		;
+	perf_deferred_iterate_cpu(perf_deferred_output, &deferred, &deferred.pass, asked);
 }
 
 static int __init perf_unwind_init(void)

@@ -7,8 +7,8 @@
  * callchain_deferred.c may ask for, and has neither; its callchain ends in marker
  * and cookie. On the way out of the kernel entry the callback writes
  * PERF_RECORD_USER_STATE_DEFERRED with the same cookie to every event with
- * attr.defer_user_state and attr.defer_output that side-band delivery reaches: the
- * registers and as much of the stack as the attr of that event names.
+ * attr.defer_user_state and attr.defer_output that callchains are delivered to as well:
+ * the registers and as much of the stack as the attr of that event names.
  *
  * Contexts: as callchain_deferred.c.
  *
@@ -16,11 +16,14 @@
  * them, has the cookie of a request that was granted, or there were none to have.
  *
  * The stack goes from user memory into the buffer, where nothing may fault. The core
- * has had it in memory just before; what is gone again is missing at the end.
+ * has had it in memory just before; what is gone again is missing at the end. To a CPU
+ * that the task has left goes a copy, as it is another task's memory that there is.
  */
 #include <linux/init.h>
+#include <linux/mm.h>
 #include <linux/perf_event.h>
 #include <linux/perf_regs.h>
+#include <linux/sched.h>
 #include <linux/sched/task_stack.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_stats.h>
@@ -51,14 +54,18 @@ struct perf_user_state_record {
  * struct perf_user_state - what the callback delivers to each event
  * @regs:	user registers
  * @stack:	user stack
+ * @copy:	of it, for a CPU that the task has left, or NULL
  * @cookie:	names the kernel entry
+ * @task:	whose entry it is: current, but on a CPU that it has left
  * @heard:	an event took it, or had it already
  * @pass:	what may still be copied
  */
 struct perf_user_state {
 	struct perf_regs		regs;
 	struct unwind_user_stack	stack;
+	const void			*copy;
 	u64				cookie;
+	struct task_struct		*task;
 	bool				heard;
 	struct perf_deferred_pass	pass;
 };
@@ -111,8 +118,14 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 
 	ret = unwind_deferred_request_stack(&perf_user_state_work, data->regs_user.regs,
 					    size, &id);
-	if (ret >= 0)
+	if (ret >= 0) {
+		/* With a callchain it was noted, and a third CPU counted, already. */
+		if (!*cookie)
+			perf_deferred_note_cpu(event);
+		if (!(event->attach_state & PERF_ATTACH_TASK))
+			unwind_deferred_note_stack();
 		*cookie = id;
+	}
 	if (ret > 0)
 		perf_user_state_again(event, id);
 	/* In exec there is none that belongs to this kernel entry. */
@@ -164,6 +177,21 @@ static u16 perf_user_state_stack_size(const struct perf_event *event,
 	return round_down(min(size, U16_MAX - used - sizeof(u64)), sizeof(u64));
 }
 
+static void perf_user_state_output_stack(struct perf_output_handle *handle,
+					 const struct perf_user_state *state, u64 size)
+{
+	if (!state->copy) {
+		perf_output_sample_ustack(handle, size, size ? state->regs.regs : NULL);
+		return;
+	}
+
+	perf_output_put(handle, size);
+	if (size) {
+		__output_copy(handle, state->copy, size);
+		perf_output_put(handle, size);
+	}
+}
+
 /* Runs with preemption disabled, for each event that side-band delivery reaches. */
 static void perf_user_state_output(struct perf_event *event, void *data)
 {
@@ -207,19 +235,29 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 				size, event);
 	if (!perf_deferred_fits(&state->pass, event, record.header.size))
 		return;
+	perf_deferred_sample_id(&sample, event, state->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
 
+	/* Now, as for callchains. Pairs with this function and perf_deferred_again(). */
+	WRITE_ONCE(rb->deferred_user_states.record, state->cookie);
 	perf_output_put(&handle, record);
 	if (record.abi)
 		perf_output_sample_regs(&handle, state->regs.regs, mask);
-	perf_output_sample_ustack(&handle, stack, stack ? state->regs.regs : NULL);
+	perf_user_state_output_stack(&handle, state, stack);
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
 	state->pass.left -= record.header.size;
-	/* Pairs with this function and perf_deferred_again(). */
-	WRITE_ONCE(rb->deferred_user_states.record, state->cookie);
+}
+
+/* To the buffers of a CPU that asked, and that the task has left since. */
+static noinline void perf_user_state_output_cpu(struct perf_user_state *state, int cpu)
+{
+	/* Without memory for it, the record has registers and no stack. */
+	state->copy = unwind_deferred_copy_stack(&state->stack);
+	perf_deferred_iterate_cpu(perf_user_state_output, state, &state->pass, cpu);
+	kvfree(state->copy);
 }
 
 static void perf_user_state_callback(struct unwind_work *work,
@@ -227,8 +265,11 @@ static void perf_user_state_callback(struct unwind_work *work,
 {
 	struct perf_user_state state = {
 		.cookie	= cookie,
+		.task	= current,
 		.pass	= PERF_DEFERRED_PASS,
 	};
+	/* If callchains alone are wanted there, there is nobody to copy for. */
+	int asked = unwind_deferred_noted_stack();
 
 	unwind_deferred_stack(&state.stack);
 	if (state.stack.moved) {
@@ -238,7 +279,9 @@ static void perf_user_state_callback(struct unwind_work *work,
 		state.regs.abi = perf_reg_abi(current);
 	}
 
-	perf_deferred_iterate(perf_user_state_output, &state, &state.pass, -1);
+	if (!perf_deferred_iterate(perf_user_state_output, &state, &state.pass, asked) &&
+	    asked >= 0)
+		perf_user_state_output_cpu(&state, asked);
 
 	unwind_count(state.heard ? UNWIND_STAT_STATES : UNWIND_STAT_STATES_UNHEARD);
 }

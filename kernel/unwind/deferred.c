@@ -484,6 +484,7 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 	info->stack_want = 0;
 	info->stack_size = 0;
 	info->asked_cpu = 0;
+	info->asked_stack = false;
 	info->regs_seen = false;
 	info->regs_changing = false;
 	info->walked = false;

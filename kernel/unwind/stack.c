@@ -2,9 +2,9 @@
 /*
  * What a kernel entry has of the user stack: its trace, and how much there is to copy.
  *
- * Contexts: task context, from deferred.c, but for unwind_deferred_stack(), which
- * callbacks call. May fault, and so wait for as long as the user likes; a task that is
- * dying waits for nothing.
+ * Contexts: task context, from deferred.c, but for unwind_deferred_stack() and
+ * unwind_deferred_copy_stack(), which callbacks call. The rest may fault, and so wait for
+ * as long as the user likes; a task that is dying waits for nothing.
  *
  * All of it is in current->unwind_info and only current comes here, so there is no
  * lock. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL
@@ -284,4 +284,33 @@ void unwind_deferred_stack(struct unwind_user_stack *stack)
 	stack->ip = info->regs_seen ? info->ip : instruction_pointer(regs);
 	stack->sp = info->regs_seen ? info->sp : user_stack_pointer(regs);
 	stack->size = stack->moved ? 0 : info->stack_size;
+}
+
+/**
+ * unwind_deferred_copy_stack - the user stack, for where user memory is somebody else's
+ * @stack:	from unwind_deferred_stack(); its size becomes that of the copy
+ *
+ * Waits for no user memory: what is not there any more is missing at the end.
+ *
+ * Context: a callback.
+ * Return: the copy, to be freed with kvfree(); NULL if there is nothing to copy, or no
+ * memory for it, which is counted.
+ */
+void *unwind_deferred_copy_stack(struct unwind_user_stack *stack)
+{
+	const void __user *from = (const void __user *)stack->sp;
+	unsigned int size = stack->size;
+	void *copy;
+
+	stack->size = 0;
+	if (!size || !access_ok(from, size))
+		return NULL;
+	copy = unwind_alloc(size);
+	if (!copy)
+		return NULL;
+
+	pagefault_disable();
+	stack->size = size - __copy_from_user_inatomic(copy, from, size);
+	pagefault_enable();
+	return copy;
 }

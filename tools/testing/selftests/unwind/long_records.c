@@ -92,15 +92,12 @@ static void call_getppid(char *sp)
 	workload_call_fp(sp, 0, call);
 }
 
-TEST_F(long_records, one_task)
+/* Each buffer has the one record that there is, all of it. */
+static void one_record_each(struct __test_metadata *_metadata,
+			    FIXTURE_DATA(long_records) *self)
 {
 	__u64 cookie = 0;
 
-	for (unsigned int i = 0; i < NR_RINGS; i++)
-		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, 0, -1, 32));
-	for (unsigned int i = 0; i < NR_RINGS; i++)
-		ring_enable(&self->ring[i]);
-	call_getppid(self->sp);
 	for (unsigned int i = 0; i < NR_RINGS; i++) {
 		struct ring *ring = &self->ring[i];
 
@@ -116,6 +113,40 @@ TEST_F(long_records, one_task)
 		EXPECT_FALSE(ring_next_type(ring, self->record,
 					    PERF_RECORD_USER_STATE_DEFERRED));
 	}
+}
+
+TEST_F(long_records, one_task)
+{
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, 0, -1, 32));
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ring_enable(&self->ring[i]);
+	call_getppid(self->sp);
+	one_record_each(_metadata, self);
+}
+
+/* One interrupt there is not enough. */
+TEST_F(long_records, of_a_cpu_that_is_left)
+{
+	cpu_set_t there;
+	const long call[7] = {
+		SYS_sched_setaffinity, 0, sizeof(there), (long)&there,
+	};
+	int cpu[2];
+
+	if (first_cpus(cpu, 2) < 2)
+		SKIP(return, "needs two CPUs");
+	ASSERT_EQ(0, pin_to(cpu[0]));
+	self->attr.config = tracepoint_id("syscalls/sys_enter_sched_setaffinity");
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, -1, cpu[0], 32));
+	for (unsigned int i = 0; i < NR_RINGS; i++)
+		ring_enable(&self->ring[i]);
+	CPU_ZERO(&there);
+	CPU_SET(cpu[1], &there);
+	ASSERT_LE(0, workload_call_fp(self->sp, 0, call));
+	ASSERT_EQ(cpu[1], sched_getcpu());
+	one_record_each(_metadata, self);
 }
 
 /* Without a pause: nearly all of its time is that of records. */

@@ -5,18 +5,21 @@
  * already, and those of a CPU that the task has left.
  */
 #define _GNU_SOURCE
-#include <asm/perf_regs.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
+#include "state_record.h"
+#include "tracer.h"
 #include "uring.h"
 #include "workload.h"
 #include "harness.h"
@@ -79,17 +82,7 @@ FIXTURE_TEARDOWN(waiting)
 
 static struct perf_event_attr session_attr(const char *event, bool state)
 {
-	struct perf_event_attr attr = tracepoint_attr(event);
-
-	if (state) {
-		attr.defer_callchain = 0;
-		attr.defer_user_state = 1;
-		attr.exclude_callchain_user = 1;
-		attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-		attr.sample_regs_user = 1ULL << PERF_REG_X86_IP;
-		attr.sample_stack_user = 1024;
-	}
-	return attr;
+	return state ? state_attr(event) : tracepoint_attr(event);
 }
 
 /* The cookie of the next sample of @tid that has one, or 0. */
@@ -284,6 +277,12 @@ TEST_F(two_waiting, take_turns)
 	ring_close(&self->ring);
 }
 
+/*
+ * Nobody else touches it, so it is afterwards as it was in the system call. It is in one
+ * mapping, as what comes after that of a stack is not copied.
+ */
+static char stack[2 * STATE_STACK] __attribute__((aligned(2 * STATE_STACK)));
+
 /* Sessions of two CPUs, that of the task first, and a system call that leads to the other. */
 FIXTURE(cpus) {
 	struct ring rings[2];
@@ -291,15 +290,30 @@ FIXTURE(cpus) {
 	int cpu[2];
 };
 
+FIXTURE_VARIANT(cpus) {
+	bool state;
+	__u32 type;
+};
+
+FIXTURE_VARIANT_ADD(cpus, callchain) {
+	.type = PERF_RECORD_CALLCHAIN_DEFERRED,
+};
+
+FIXTURE_VARIANT_ADD(cpus, user_state) {
+	.state = true, .type = PERF_RECORD_USER_STATE_DEFERRED,
+};
+
 FIXTURE_SETUP(cpus)
 {
-	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_sched_setaffinity");
+	struct perf_event_attr attr = session_attr("syscalls/sys_enter_sched_setaffinity",
+						   variant->state);
 
 	if (attr.type == ~0U)
 		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
 	if (first_cpus(self->cpu, 2) < 2)
 		SKIP(return, "needs two CPUs");
 	self->record = malloc(sizeof(*self->record));
+	memset(stack, 0x5a, sizeof(stack));
 	ASSERT_EQ(0, pin_to(self->cpu[0]));
 	for (int i = 0; i < 2; i++)
 		ASSERT_EQ(0, ring_open(&self->rings[i], &attr, -1, self->cpu[i], 32));
@@ -316,21 +330,43 @@ FIXTURE_TEARDOWN(cpus)
 #define MOVE(from) do {								\
 	int _there = self->cpu[!(from)];					\
 	cpu_set_t _set;								\
+	const long _call[7] = {							\
+		SYS_sched_setaffinity, 0, sizeof(_set), (long)&_set,		\
+	};									\
 										\
 	CPU_ZERO(&_set);							\
 	CPU_SET(_there, &_set);							\
-	ASSERT_LE(0, workload_syscall(DEPTH, SYS_sched_setaffinity, 0, sizeof(_set), \
-				      (long)&_set));				\
+	ASSERT_LE(0, workload_call_on(stack + STATE_STACK, DEPTH, _call));	\
 	ASSERT_EQ(_there, sched_getcpu());					\
 } while (0)
 
+static bool right_callchain(const union record *record)
+{
+	const struct deferred *deferred = as_deferred(record);
+
+	return workload_check(deferred->ips, deferred->nr, DEPTH) == -1;
+}
+
+/* Registers and stack of this task. */
+static bool right_state(const union record *record)
+{
+	struct state state;
+
+	parse_state(record, &state);
+	return !state.rest && !state.changed && state.abi == PERF_SAMPLE_REGS_ABI_64 &&
+	       workload_is_leaf(state.ip) && state.reg_ip == state.ip &&
+	       state.sp >= (uintptr_t)stack && state.sp < (uintptr_t)stack + STATE_STACK &&
+	       state.reg_sp == state.sp && state.dyn_size == STATE_STACK &&
+	       !memcmp(state.stack, (const void *)state.sp, STATE_STACK);
+}
+
 /*
- * A session of one CPU gets the stack of a task that leaves it inside the system call. The
- * record names that task, and not the one that runs there when it is written.
+ * A session of one CPU gets the stack of a task that leaves it inside the system call, or
+ * its registers and stack. The record names that task, and is about it, and not about the
+ * one that runs there when it is written.
  */
 TEST_F(cpus, left_by_the_task)
 {
-	const struct deferred *deferred = as_deferred(self->record);
 	const __u64 *words = self->record->words;
 
 	for (int i = 0; i < 2; i++) {
@@ -344,15 +380,82 @@ TEST_F(cpus, left_by_the_task)
 
 		cookie = next_cookie(ring, self->record, gettid());
 		EXPECT_NE(0, cookie);
-		EXPECT_TRUE(ring_next_type(ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
-		EXPECT_EQ(cookie, deferred->cookie);
-		EXPECT_EQ(-1, workload_check(deferred->ips, deferred->nr, DEPTH));
+		ASSERT_TRUE(ring_next_type(ring, self->record, variant->type));
+		EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
+		EXPECT_TRUE(variant->state ? right_state(self->record) :
+					     right_callchain(self->record));
 		/* The sample_id is pid and tid, time, CPU. */
 		end = self->record->header.size / 8;
 		EXPECT_EQ((__u64)gettid() << 32 | getpid(), words[end - 3]);
 		EXPECT_EQ(self->cpu[i], (__u32)words[end - 1]);
-		EXPECT_FALSE(ring_next_type(ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_FALSE(ring_next_type(ring, self->record, variant->type));
 	}
+}
+
+/* Without memory the record comes all the same: no addresses, or registers alone. */
+TEST_F(cpus, left_without_memory)
+{
+	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_CACHE, 1);
+	struct ring *ring = &self->rings[0];
+	struct state state;
+	const char *why;
+	long nomem;
+	int fd = tracer_open(&why);
+
+	if (fd < 0)
+		SKIP(return, "%s", why);
+	nomem = unwind_stat("nomem");
+	ring_enable(ring);
+	ASSERT_EQ(0, tracer_op(fd, op));
+	MOVE(0);
+	ring_disable(ring);
+	close(fd);
+
+	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
+	EXPECT_NE(0, next_cookie(ring, self->record, gettid()));
+	ASSERT_TRUE(ring_next_type(ring, self->record, variant->type));
+	if (!variant->state) {
+		EXPECT_EQ(0, as_deferred(self->record)->nr);
+		return;
+	}
+	parse_state(self->record, &state);
+	EXPECT_TRUE(workload_is_leaf(state.reg_ip));
+	EXPECT_EQ(state.sp, state.reg_sp);
+	EXPECT_EQ(0, state.size);
+	EXPECT_EQ(0, state.rest);
+}
+
+/* The stack is copied for a session of the CPU that wants it, and for no other one. */
+TEST_F(cpus, copy_for_who_wants_it)
+{
+	struct perf_event_attr attr = state_attr("syscalls/sys_enter_sched_setaffinity");
+	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_CACHE, 1);
+	struct ring own;
+	const char *why;
+	long nomem;
+	int fd = tracer_open(&why);
+
+	if (fd < 0)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, ring_open(&own, &attr, 0, -1, 32));
+	ring_enable(&own);
+	ring_enable(&self->rings[0]);
+	/* From here on there is memory for callchains. */
+	MOVE(0);
+	MOVE(1);
+	nomem = unwind_stat("nomem");
+	ASSERT_EQ(0, tracer_op(fd, op));
+	MOVE(0);
+	close(fd);
+	ring_disable(&self->rings[0]);
+	ring_disable(&own);
+
+	EXPECT_EQ(nomem + variant->state, unwind_stat("nomem"));
+	for (int i = 0; i < 3; i++)
+		ASSERT_TRUE(ring_next_type(&own, self->record, PERF_RECORD_USER_STATE_DEFERRED));
+	/* The stack is that of the last one. */
+	EXPECT_TRUE(right_state(self->record));
+	ring_close(&own);
 }
 
 /* A session of all CPUs has the record once in the buffer of each of the two. */
@@ -368,8 +471,35 @@ TEST_F(cpus, session_of_all)
 	cookie = next_cookie(&self->rings[0], self->record, gettid());
 	EXPECT_NE(0, cookie);
 	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(1, records_of(&self->rings[i], self->record,
-					PERF_RECORD_CALLCHAIN_DEFERRED, cookie));
+		EXPECT_EQ(1, records_of(&self->rings[i], self->record, variant->type, cookie));
+}
+
+/* A sample on the other CPU is counted, and once, also if it asks for chain and state. */
+TEST_F(cpus, both_ask)
+{
+	struct perf_event_attr attr = session_attr("syscalls/sys_exit_sched_setaffinity",
+						   variant->state);
+	long third = unwind_stat("third_cpu");
+	__u64 cookie;
+
+	if (third < 0)
+		SKIP(return, "needs debugfs");
+	attr.defer_callchain = 1;
+	attr.exclude_callchain_user = 0;
+	ring_close(&self->rings[1]);
+	ASSERT_EQ(0, ring_open(&self->rings[1], &attr, -1, self->cpu[1], 32));
+	for (int i = 0; i < 2; i++)
+		ring_enable(&self->rings[i]);
+	MOVE(0);
+	for (int i = 0; i < 2; i++)
+		ring_disable(&self->rings[i]);
+
+	EXPECT_EQ(third + 1, unwind_stat("third_cpu"));
+	cookie = next_cookie(&self->rings[0], self->record, gettid());
+	EXPECT_NE(0, cookie);
+	EXPECT_EQ(cookie, next_cookie(&self->rings[1], self->record, gettid()));
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(1, records_of(&self->rings[i], self->record, variant->type, cookie));
 }
 
 TEST_HARNESS_MAIN

@@ -354,7 +354,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
-	deferred->pass.left -= record.header.size;
+	perf_deferred_wrote(&deferred->pass, record.header.size);
 }
 
 /* The passes after the first one. The task stays on its CPU; @ctx is its context, pinned. */
@@ -443,10 +443,10 @@ void perf_deferred_iterate_cpu(perf_iterate_f output, void *data,
 {
 	struct perf_deferred_remote remote = { .output = output, .data = data };
 
-	*pass = PERF_DEFERRED_PASS;
+	*pass = PERF_DEFERRED_IRQ_PASS;
 	while (!smp_call_function_single(cpu, perf_deferred_remote, &remote, true) &&
 	       perf_deferred_more(pass))
-		;
+		cond_resched();
 }
 
 static void perf_unwind_callback(struct unwind_work *work,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Records of any length go to any number of events: in passes over the events, each of
- * which copies no more than one long record with preemption disabled.
+ * which copies no more than one long record with preemption disabled, or, in an interrupt,
+ * some short ones or one long one.
  */
 #ifndef _KERNEL_EVENTS_DEFERRED_PASS_H
 #define _KERNEL_EVENTS_DEFERRED_PASS_H
 
 #include <linux/compiler.h>
 #include <linux/limits.h>
+#include <linux/minmax.h>
+#include <linux/sizes.h>
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
 
@@ -17,13 +20,15 @@ struct perf_event;
  * struct perf_deferred_pass - one pass over the events
  * @from:	where it begins, and then where the next one goes on, or NULL: an event
  *		that may be gone by then, so it is compared and never followed
- * @left:	how many bytes it may still copy
+ * @room:	how many bytes each pass may copy; a record that is longer has one for itself
+ * @left:	how many of these this one may still copy
  * @anew:	how many of the passes to come may begin with the first event again, as
  *		the one at @from is gone
  * @more:	it has ended early, and the next one goes on at @from, which is set then
  */
 struct perf_deferred_pass {
 	const struct perf_event		*from;
+	unsigned int			room;
 	unsigned int			left;
 	unsigned int			anew;
 	bool				more;
@@ -32,10 +37,15 @@ struct perf_deferred_pass {
 /* Whoever closes events, or disables them, does not keep a task busy for longer. */
 #define PERF_DEFERRED_ANEW	16
 
-/* The first one; the longest record fits. */
-#define PERF_DEFERRED_PASS	((struct perf_deferred_pass) {	\
-	.left = U16_MAX, .anew = PERF_DEFERRED_ANEW,		\
+#define PERF_DEFERRED_FIRST(bytes)	((struct perf_deferred_pass) {	\
+	.room = (bytes), .left = (bytes), .anew = PERF_DEFERRED_ANEW,	\
 })
+
+/* The first one in task context; the longest record fits. */
+#define PERF_DEFERRED_PASS		PERF_DEFERRED_FIRST(U16_MAX)
+
+/* The first one in an interrupt, which copies what a sample with 8 KiB of the stack does. */
+#define PERF_DEFERRED_IRQ_PASS		PERF_DEFERRED_FIRST(SZ_8K)
 
 /**
  * perf_deferred_turn - is it the turn of an event?
@@ -61,16 +71,26 @@ static inline bool perf_deferred_turn(struct perf_deferred_pass *pass,
  * @event:	the event, whose turn it is
  * @size:	of the record
  *
- * Return: true if so; @left is for the caller to count, after it has written.
+ * Return: true if so; who has written it says so with perf_deferred_wrote().
  */
 static inline bool perf_deferred_fits(struct perf_deferred_pass *pass,
 				      const struct perf_event *event, unsigned int size)
 {
-	if (likely(size <= pass->left))
+	if (likely(size <= pass->left) || pass->left == pass->room)
 		return true;
 	pass->from = event;
 	pass->more = true;
 	return false;
+}
+
+/**
+ * perf_deferred_wrote - this pass copied a record
+ * @pass:	the pass
+ * @size:	of the record
+ */
+static inline void perf_deferred_wrote(struct perf_deferred_pass *pass, unsigned int size)
+{
+	pass->left -= min(size, pass->left);
 }
 
 /**
@@ -95,7 +115,7 @@ static inline bool perf_deferred_more(struct perf_deferred_pass *pass)
 		pass->anew--;
 		pass->from = NULL;
 	}
-	pass->left = U16_MAX;
+	pass->left = pass->room;
 	pass->more = false;
 	return true;
 }

@@ -29,12 +29,14 @@ struct event {
 
 /**
  * struct delivery - of one record
+ * @first:	the first pass
  * @events:	to whom
  * @nr:		how many of them
  * @passes:	how many it took
  * @after:	what others do after a pass, or NULL
  */
 struct delivery {
+	struct perf_deferred_pass first;
 	struct event	events[MAX_EVENTS];
 	unsigned int	nr;
 	unsigned int	passes;
@@ -56,14 +58,14 @@ static void output(struct perf_deferred_pass *pass, struct event *event)
 	if (event->gone || !perf_deferred_turn(pass, name_of(event)) || event->marked ||
 	    !perf_deferred_fits(pass, name_of(event), event->size))
 		return;
-	pass->left -= event->size;
+	perf_deferred_wrote(pass, event->size);
 	event->marked = true;
 	event->written++;
 }
 
 static void deliver(struct kunit *test, struct delivery *d)
 {
-	struct perf_deferred_pass pass = PERF_DEFERRED_PASS;
+	struct perf_deferred_pass pass = d->first;
 
 	do {
 		KUNIT_ASSERT_LE(test, ++d->passes, 2 * MAX_EVENTS + PERF_DEFERRED_ANEW);
@@ -79,6 +81,7 @@ static struct delivery *new_delivery(struct kunit *test, unsigned int nr, unsign
 	struct delivery *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, d);
+	d->first = PERF_DEFERRED_PASS;
 	d->nr = nr;
 	for (unsigned int i = 0; i < nr; i++)
 		d->events[i].size = size;
@@ -146,6 +149,30 @@ static void in_order_test(struct kunit *test)
 	d->events[1].size = U16_MAX;
 	deliver(test, d);
 	KUNIT_EXPECT_EQ(test, d->passes, 3);
+	expect_written(test, d, 1);
+}
+
+/* In an interrupt: no more than there is room for in one. */
+static void short_in_interrupts_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, 12, SZ_8K / 4 + 1);
+
+	d->first = PERF_DEFERRED_IRQ_PASS;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 4);
+	expect_written(test, d, 1);
+}
+
+/* But for one that is longer, which has an interrupt for itself. */
+static void long_in_interrupts_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, 5, SZ_1K);
+
+	d->first = PERF_DEFERRED_IRQ_PASS;
+	d->events[1].size = U16_MAX;
+	d->events[2].size = SZ_8K + 1;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 4);
 	expect_written(test, d, 1);
 }
 
@@ -229,6 +256,8 @@ static struct kunit_case perf_deferred_pass_cases[] = {
 	KUNIT_CASE(one_byte_more_test),
 	KUNIT_CASE(longest_test),
 	KUNIT_CASE(in_order_test),
+	KUNIT_CASE(short_in_interrupts_test),
+	KUNIT_CASE(long_in_interrupts_test),
 	KUNIT_CASE(others_in_between_test),
 	KUNIT_CASE(next_is_closed_test),
 	KUNIT_CASE(last_is_closed_test),

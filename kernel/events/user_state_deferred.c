@@ -248,7 +248,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
 
-	state->pass.left -= record.header.size;
+	perf_deferred_wrote(&state->pass, record.header.size);
 }
 
 /* To the buffers of a CPU that asked, and that the task has left since. */

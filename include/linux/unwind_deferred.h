@@ -74,6 +74,27 @@ static inline bool unwind_regs_changing(void)
 }
 
 /**
+ * unwind_regs_change_try - replace user registers, if nobody asked about this kernel entry
+ *
+ * For where unwind_regs_change_begin() must not wait: with true it is not needed, and
+ * unwind_regs_change_end() is next.
+ *
+ * Context: task context of current.
+ * Return: false if somebody asked, and nothing has begun.
+ */
+static inline bool unwind_regs_change_try(void)
+{
+	/* Pairs with unwind_regs_changing() in interrupts and NMIs on top of this. */
+	WRITE_ONCE(current->unwind_info.regs_changing, true);
+	barrier();
+	/* A request before the mark is for the old registers. */
+	if (likely(!unwind_deferred_pending()))
+		return true;
+	unwind_regs_change_end();
+	return false;
+}
+
+/**
  * unwind_deferred_note_cpu - this CPU wants to know of the delivery, wherever that is
  *
  * Context: after a request that was granted, with preemption disabled.
@@ -201,6 +222,7 @@ static inline void unwind_deferred_flush(void) { }
 static inline void unwind_deferred_exec(void) { }
 static inline bool unwind_deferred_pending(void) { return false; }
 static inline void unwind_regs_change_begin(void) { }
+static inline bool unwind_regs_change_try(void) { return true; }
 static inline void unwind_regs_change_end(void) { }
 static inline bool unwind_regs_changing(void) { return false; }
 static inline void unwind_deferred_regs_moved(void) { }

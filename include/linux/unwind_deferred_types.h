@@ -56,8 +56,8 @@ union unwind_task_id {
  * @asked_stack:	@asked_cpu wants to know of registers and stack, too
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
- *			some instructions of signal delivery, sigreturn and emulated
- *			vsyscalls, and in exec up to the return to user mode
+ *			some instructions of signal delivery, sigreturn, emulated
+ *			vsyscalls and uprobes, and in exec up to the return to user mode
  * @walked:		@cache holds this entry's trace, which may be empty; without
  *			@cache the trace is empty
  *

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,8 +34,10 @@ extern const char probe_jumps[], probe_after_jump[], probe_jumps_outermost[];
 extern const char probe_switches[], probe_asked[], probe_switched[], probe_switch_outermost[];
 extern const char probe_handler[], probe_in_handler[], probe_restorer[];
 extern const char probe_interrupted[], probe_signal_outermost[];
+extern const char probe_edge_outermost[];
 
 void probe_top(void);
+void probe_edge_top(void *sp);
 void probe_getppid_top(void);
 void probe_jumps_top(void);
 void probe_switch_top(void);
@@ -88,6 +91,22 @@ asm(
 "	call	probe_caller\n"
 "	.globl	probe_outermost\n"
 "probe_outermost:\n"
+"	pop	%rbp\n"
+"	ret\n"
+
+	/* The same, on the stack that ends at rdi. */
+"	.globl	probe_edge_top, probe_edge_outermost\n"
+"	.type	probe_edge_top, @function\n"
+"probe_edge_top:\n"
+"	push	%rbp\n"
+"	push	%rbx\n"
+"	mov	%rsp, %rbx\n"
+"	mov	%rdi, %rsp\n"
+"	xor	%ebp, %ebp\n"
+"	call	probe_caller\n"
+"probe_edge_outermost:\n"
+"	mov	%rbx, %rsp\n"
+"	pop	%rbx\n"
 "	pop	%rbp\n"
 "	ret\n"
 
@@ -408,6 +427,90 @@ TEST_F(uprobe, every_hit)
 	EXPECT_EQ(50, tally.records);
 	EXPECT_EQ(0, tally.foreign);
 	ring_close(&self->deferred);
+}
+
+#define PAGE	4096
+
+/* The stack of an instruction that the kernel emulates ends where a page does. */
+FIXTURE(edge) {
+	struct ring probe, fault;
+	union record *record;
+	char file[4096];
+	char *map;
+};
+
+FIXTURE_VARIANT(edge) {
+	const char *at;
+	/* Bytes that are on the stack by then. */
+	unsigned int used;
+};
+
+FIXTURE_VARIANT_ADD(edge, push) {
+	.at = probe_entry_push, .used = 24,
+};
+
+FIXTURE_VARIANT_ADD(edge, call) {
+	.at = probe_call, .used = 32,
+};
+
+FIXTURE_SETUP(edge)
+{
+	struct perf_event_attr fault = tracepoint_attr("exceptions/page_fault_kernel"), probe;
+	int err = uprobe_attr(&probe, variant->at, self->file, sizeof(self->file));
+
+	if (err == -ENOENT || fault.type == ~0U)
+		SKIP(return, "no uprobe event source, or no page fault tracepoints");
+	ASSERT_EQ(0, err);
+	probe.defer_callchain = 0;
+	probe.defer_output = 0;
+	err = ring_open(&self->probe, &probe, 0, -1, 32);
+	if (err == -EACCES || err == -EPERM)
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, ring_open(&self->fault, &fault, 0, -1, 32));
+	self->record = malloc(sizeof(*self->record));
+	self->map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->map);
+}
+
+FIXTURE_TEARDOWN(edge)
+{
+	free(self->record);
+}
+
+/*
+ * It stores what it pushes into a page that is not there yet. The handler of the probe has
+ * asked for nothing, but the page fault does, when no register is another one yet.
+ */
+TEST_F(edge, fault_of_the_emulation)
+{
+	const struct deferred *deferred = as_deferred(self->record);
+	char *edge = self->map + PAGE;
+	struct sample sample;
+	__u64 cookie;
+
+	ASSERT_EQ(0, ring_filter(&self->fault, "address", (long)edge - 8));
+	ASSERT_EQ(0, madvise(self->map, PAGE, MADV_DONTNEED));
+	ring_enable(&self->probe);
+	ring_enable(&self->fault);
+	probe_edge_top(edge + variant->used);
+	ring_disable(&self->fault);
+	ring_disable(&self->probe);
+
+	ASSERT_TRUE(ring_next_type(&self->fault, self->record, PERF_RECORD_SAMPLE));
+	parse_sample(self->record, &sample);
+	cookie = sample_cookie(&sample);
+	EXPECT_NE(0, cookie);
+	ASSERT_TRUE(ring_next_type(&self->fault, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(cookie, deferred->cookie);
+	ASSERT_EQ(3, deferred->nr);
+	EXPECT_EQ((uintptr_t)variant->at, deferred->ips[0]);
+	EXPECT_EQ((uintptr_t)probe_push_caller, deferred->ips[1]);
+	EXPECT_EQ((uintptr_t)probe_edge_outermost, deferred->ips[2]);
+	EXPECT_FALSE(ring_next_type(&self->fault, self->record, PERF_RECORD_SAMPLE));
+	ring_close(&self->fault);
+	ring_close(&self->probe);
 }
 
 static void *hanging_thread(void *data)

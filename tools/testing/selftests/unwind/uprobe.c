@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,255 +20,10 @@
 
 #include "hang.h"
 #include "perf_ring.h"
+#include "shots.h"
+#include "uprobe_code.h"
 #include "workload.h"
 #include "harness.h"
-
-/* Labels of the assembly below; a trace ends in probe_outermost. */
-extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
-extern const char probe_stepped[], probe_call[], probe_nop[];
-extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];
-extern const char probe_hanging[];
-extern const char probe_getppid[], probe_after_getppid[], probe_getppid_caller[];
-extern const char probe_getppid_second[], probe_getppid_outermost[];
-extern const char probe_call_site[];
-extern const char probe_jumps[], probe_after_jump[], probe_jumps_outermost[];
-extern const char probe_switches[], probe_asked[], probe_switched[], probe_switch_outermost[];
-extern const char probe_handler[], probe_in_handler[], probe_restorer[];
-extern const char probe_interrupted[], probe_signal_outermost[];
-extern const char probe_edge_outermost[];
-
-void probe_top(void);
-void probe_edge_top(void *sp);
-void probe_getppid_top(void);
-void probe_jumps_top(void);
-void probe_switch_top(void);
-void probe_signal_top(int tid, int sig);
-void probe_with_fp(unsigned long fp);
-
-asm(
-"	.pushsection .text\n"
-"	.globl	probe_entry_push, probe_after_push, probe_stepped, probe_call, probe_nop\n"
-"	.type	probe_entry_push, @function\n"
-"probe_entry_push:\n"
-"	push	%rbp\n"
-"probe_after_push:\n"
-"	mov	%rsp, %rbp\n"
-"probe_nop:\n"
-"	nop\n"
-"probe_stepped:\n"
-"	lea	8(%rax), %rax\n"
-"probe_call:\n"
-"	call	probe_leaf\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.globl	probe_entry_endbr\n"
-"	.type	probe_entry_endbr, @function\n"
-"probe_entry_endbr:\n"
-"	endbr64\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	pop	%rbp\n"
-"	ret\n"
-"probe_leaf:\n"
-"	ret\n"
-"probe_caller:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	.globl	probe_call_site\n"
-"probe_call_site:\n"
-"	call	probe_entry_push\n"
-"	.globl	probe_push_caller\n"
-"probe_push_caller:\n"
-"	call	probe_entry_endbr\n"
-"	.globl	probe_endbr_caller\n"
-"probe_endbr_caller:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.globl	probe_top\n"
-"	.type	probe_top, @function\n"
-"probe_top:\n"
-"	push	%rbp\n"
-"	xor	%ebp, %ebp\n"
-"	call	probe_caller\n"
-"	.globl	probe_outermost\n"
-"probe_outermost:\n"
-"	pop	%rbp\n"
-"	ret\n"
-
-	/* The same, on the stack that ends at rdi. */
-"	.globl	probe_edge_top, probe_edge_outermost\n"
-"	.type	probe_edge_top, @function\n"
-"probe_edge_top:\n"
-"	push	%rbp\n"
-"	push	%rbx\n"
-"	mov	%rsp, %rbx\n"
-"	mov	%rdi, %rsp\n"
-"	xor	%ebp, %ebp\n"
-"	call	probe_caller\n"
-"probe_edge_outermost:\n"
-"	mov	%rbx, %rsp\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
-
-	/* Sends itself a signal, whose handler asks. */
-"	.globl	probe_handler, probe_in_handler, probe_restorer\n"
-"	.type	probe_handler, @function\n"
-"probe_handler:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	mov	$110, %eax\n"
-"	syscall\n"
-"probe_in_handler:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	nop\n"
-"probe_restorer:\n"
-"	mov	$15, %eax\n"
-"	syscall\n"
-"	.globl	probe_interrupted, probe_signal_top, probe_signal_outermost\n"
-"	.type	probe_signal, @function\n"
-"probe_signal:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	mov	$200, %eax\n"
-"	syscall\n"
-"probe_interrupted:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.type	probe_signal_top, @function\n"
-"probe_signal_top:\n"
-"	push	%rbp\n"
-"	xor	%ebp, %ebp\n"
-"	call	probe_signal\n"
-"probe_signal_outermost:\n"
-"	pop	%rbp\n"
-"	ret\n"
-
-	/* Calls itself once, then asks; a return probe on it is there twice. */
-"	.globl	probe_getppid, probe_after_getppid, probe_getppid_caller\n"
-"	.type	probe_getppid, @function\n"
-"probe_getppid:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	dec	%rdi\n"
-"	jz	1f\n"
-"	call	probe_getppid\n"
-"probe_getppid_caller:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"1:	mov	$110, %eax\n"
-"	syscall\n"
-"probe_after_getppid:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.type	probe_getppid_middle, @function\n"
-"probe_getppid_middle:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	mov	$2, %edi\n"
-"	call	probe_getppid\n"
-"	.globl	probe_getppid_second\n"
-"probe_getppid_second:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.globl	probe_getppid_top, probe_getppid_outermost\n"
-"	.type	probe_getppid_top, @function\n"
-"probe_getppid_top:\n"
-"	push	%rbp\n"
-"	xor	%ebp, %ebp\n"
-"	call	probe_getppid_middle\n"
-"probe_getppid_outermost:\n"
-"	pop	%rbp\n"
-"	ret\n"
-
-	/*
-	 * Calls itself once, and the inner one jumps back, as longjmp() does: a
-	 * return probe on it stays behind.
-	 */
-"	.globl	probe_jumps, probe_after_jump\n"
-"	.type	probe_jumps, @function\n"
-"probe_jumps:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	dec	%rdi\n"
-"	jz	1f\n"
-"	mov	%rsp, %rsi\n"
-"	call	probe_jumps\n"
-"1:	mov	%rsi, %rsp\n"
-"	mov	%rsi, %rbp\n"
-"	mov	$110, %eax\n"
-"	syscall\n"
-"probe_after_jump:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.globl	probe_jumps_top, probe_jumps_outermost\n"
-"	.type	probe_jumps_top, @function\n"
-"probe_jumps_top:\n"
-"	push	%rbp\n"
-"	xor	%ebp, %ebp\n"
-"	mov	$2, %edi\n"
-"	call	probe_jumps\n"
-"probe_jumps_outermost:\n"
-"	pop	%rbp\n"
-"	ret\n"
-
-	/* Runs on one stack, and asks on a higher one. */
-"	.globl	probe_switches, probe_switched, probe_asked\n"
-"	.type	probe_switches, @function\n"
-"probe_switches:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	lea	probe_stacks+8192(%rip), %rsp\n"
-"	call	probe_asks\n"
-"probe_switched:\n"
-"	mov	%rbp, %rsp\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.type	probe_asks, @function\n"
-"probe_asks:\n"
-"	push	%rbp\n"
-"	mov	%rsp, %rbp\n"
-"	mov	$110, %eax\n"
-"	syscall\n"
-"probe_asked:\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.globl	probe_switch_top, probe_switch_outermost\n"
-"	.type	probe_switch_top, @function\n"
-"probe_switch_top:\n"
-"	push	%rbp\n"
-"	push	%rbx\n"
-"	mov	%rsp, %rbx\n"
-"	lea	probe_stacks+4096(%rip), %rsp\n"
-"	xor	%ebp, %ebp\n"
-"	call	probe_switches\n"
-"probe_switch_outermost:\n"
-"	mov	%rbx, %rsp\n"
-"	pop	%rbx\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.pushsection .bss\n"
-"	.balign	16\n"
-"probe_stacks:\n"
-"	.zero	8192\n"
-"	.popsection\n"
-
-	/* rdi: frame pointer */
-"	.globl	probe_with_fp, probe_hanging\n"
-"	.type	probe_with_fp, @function\n"
-"probe_with_fp:\n"
-"	push	%rbp\n"
-"	mov	%rdi, %rbp\n"
-"probe_hanging:\n"
-"	nop\n"
-	/* Else the code would tell where the return address is. */
-"	sub	$8, %rsp\n"
-"	add	$8, %rsp\n"
-"	pop	%rbp\n"
-"	ret\n"
-"	.popsection\n"
-);
 
 /* Is it known that the kernel can tell endbr64 from a nop? */
 static bool kernel_has_ibt(void)
@@ -511,6 +267,171 @@ TEST_F(edge, fault_of_the_emulation)
 	EXPECT_FALSE(ring_next_type(&self->fault, self->record, PERF_RECORD_SAMPLE));
 	ring_close(&self->fault);
 	ring_close(&self->probe);
+}
+
+#define ROUNDS		5
+
+/* Watches where the user registers are saved while a probe is hit. */
+FIXTURE(stores) {
+	struct shots shots;
+	struct ring ring;
+	union record *record;
+	char file[4096];
+	unsigned long saved;
+	int probe;
+};
+
+/* How often the first of shots_slots are stored in each round when they are marked. */
+FIXTURE_VARIANT(stores) {
+	const char *at;
+	bool ret;
+	unsigned int marked[2];
+};
+
+FIXTURE_VARIANT_ADD(stores, push) {
+	.at = probe_entry_push, .marked = { 1, 1 },
+};
+
+FIXTURE_VARIANT_ADD(stores, call) {
+	.at = probe_call, .marked = { 1, 1 },
+};
+
+FIXTURE_VARIANT_ADD(stores, nop) {
+	.at = probe_nop, .marked = { 1, 0 },
+};
+
+/* At the push, and when the trampoline's are put back. */
+FIXTURE_VARIANT_ADD(stores, function_return) {
+	.at = probe_entry_push, .ret = true, .marked = { 2, 2 },
+};
+
+/*
+ * The argument of a system call in the kernel is where the user registers are. Returns 0 or
+ * -errno of the watchpoint; *@at stays 0 if it does not hit.
+ */
+static int saved_registers(struct shots *shots, union record *record, unsigned long *at)
+{
+	struct user_part part;
+	struct ring ring;
+	int err = shots_open_function(shots, &ring, 0, "__x64_sys_kill");
+
+	*at = 0;
+	if (err)
+		return err;
+	kill(getpid(), 0);
+	if (shots_next_at(shots, &ring, record, &part))
+		*at = part.intr[PERF_REG_X86_DI];
+	ring_close(&ring);
+	return 0;
+}
+
+/* Of what opens a watchpoint in the kernel: not root, or no CONFIG_KALLSYMS. */
+static bool is_not_possible(int err)
+{
+	return err == -EACCES || err == -EPERM || err == -ENOENT;
+}
+
+FIXTURE_SETUP(stores)
+{
+	struct perf_event_attr attr;
+	int err = uprobe_attr(&attr, variant->at, self->file, sizeof(self->file));
+
+	if (err == -ENOENT)
+		SKIP(return, "no uprobe event source");
+	ASSERT_EQ(0, err);
+	self->record = malloc(sizeof(*self->record));
+	shots_init(&self->shots);
+	err = saved_registers(&self->shots, self->record, &self->saved);
+	if (is_not_possible(err))
+		SKIP(return, "needs root and CONFIG_KALLSYMS");
+	ASSERT_EQ(0, err);
+	ASSERT_NE(0, self->saved);
+	attr.config = variant->ret;
+	attr.defer_callchain = 0;
+	attr.defer_output = 0;
+	attr.sample_period = 1UL << 62;
+	attr.disabled = 0;
+	self->probe = perf_open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, self->probe);
+}
+
+FIXTURE_TEARDOWN(stores)
+{
+	if (self->probe > 0)
+		close(self->probe);
+	free(self->record);
+}
+
+/* A sample there has no registers: they would be those of before and of after it. */
+TEST_F(stores, have_no_registers)
+{
+	struct user_part part;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(variant->marked); i++) {
+		unsigned int none = 0, some = 0;
+
+		ASSERT_EQ(0, shots_open_at(&self->shots, &self->ring, 0, HW_BREAKPOINT_W,
+					   self->saved + shots_slots[i]));
+		for (int round = 0; round < ROUNDS; round++)
+			probe_top();
+		ring_disable(&self->ring);
+		while (shots_next_at(&self->shots, &self->ring, self->record, &part)) {
+			none += part.abi == PERF_SAMPLE_REGS_ABI_NONE;
+			some += part.abi != PERF_SAMPLE_REGS_ABI_NONE;
+		}
+		EXPECT_EQ(ROUNDS * variant->marked[i], none) {
+			TH_LOG("slot %u, and %u with registers", i, some);
+		}
+		/* The probe was hit, and ip put back onto it. */
+		EXPECT_LE(i ? 0 : ROUNDS, some);
+		ring_close(&self->ring);
+	}
+}
+
+/*
+ * Stepped, and who asks does so when the handlers are done. The walk sees the instruction
+ * and not the breakpoint all the same, so it knows that nothing is pushed yet.
+ */
+TEST(asked_before_the_step)
+{
+	struct perf_event_attr probe, ask = software_attr(0);
+	union record *record = malloc(sizeof(*record));
+	const struct deferred *deferred = as_deferred(record);
+	struct ring probe_ring, ask_ring;
+	char file[4096];
+	int err = uprobe_attr(&probe, probe_entry_endbr, file, sizeof(file));
+
+	if (err == -ENOENT)
+		SKIP(return, "no uprobe event source");
+	ASSERT_EQ(0, err);
+	ask.type = PERF_TYPE_BREAKPOINT;
+	ask.bp_type = HW_BREAKPOINT_X;
+	ask.bp_addr = kernel_symbol("arch_uprobe_pre_xol");
+	ask.bp_len = sizeof(long);
+	if (!ask.bp_addr)
+		SKIP(return, "needs root and CONFIG_KALLSYMS");
+	err = ring_open(&ask_ring, &ask, 0, -1, 32);
+	if (is_not_possible(err))
+		SKIP(return, "needs root and hardware breakpoints");
+	ASSERT_EQ(0, err);
+	probe.defer_callchain = 0;
+	probe.defer_output = 0;
+	ASSERT_EQ(0, ring_open(&probe_ring, &probe, 0, -1, 32));
+	ring_enable(&probe_ring);
+	ring_enable(&ask_ring);
+	probe_top();
+	ring_disable(&ask_ring);
+	ring_disable(&probe_ring);
+
+	ASSERT_TRUE(ring_next_type(&ask_ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ASSERT_EQ(3, deferred->nr);
+	EXPECT_EQ((uintptr_t)probe_entry_endbr, deferred->ips[0]);
+	EXPECT_EQ((uintptr_t)probe_endbr_caller, deferred->ips[1]);
+	EXPECT_EQ((uintptr_t)probe_outermost, deferred->ips[2]);
+	EXPECT_FALSE(ring_next_type(&ask_ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	ring_close(&ask_ring);
+	ring_close(&probe_ring);
+	free(record);
 }
 
 static void *hanging_thread(void *data)

@@ -230,9 +230,12 @@ static int storm_nmi(unsigned int cmd, struct pt_regs *regs)
 		storm_fire(shot, regs);
 	if (hits)
 		storm_hit(regs);
-	/* Another NMI may have done the work of one that comes only now. */
+	/*
+	 * Another NMI may have done the work of one that comes only now. The next one may be sent
+	 * after the clock was read here.
+	 */
 	if (!shot && !hits)
-		return ktime_get_mono_fast_ns() - READ_ONCE(sc->last) < STORM_LATE_NS ?
+		return (s64)(ktime_get_mono_fast_ns() - READ_ONCE(sc->last)) < STORM_LATE_NS ?
 			NMI_HANDLED : NMI_DONE;
 	return hits + !!shot;
 }

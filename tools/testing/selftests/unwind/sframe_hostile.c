@@ -7,12 +7,14 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "perf_ring.h"
@@ -433,6 +435,56 @@ TEST_F(hostile, signal_rows)
 	EXPECT_TRUE(walk_words(&self->walker, stack, ARRAY_SIZE(stack)));
 	EXPECT_EQ(1 + 3 * SIGNALS + 2, self->walker.event.nr);
 	EXPECT_EQ(1, unwind_stat("ended_signals") - before);
+}
+
+/*
+ * What returns to a restorer interrupted code, and what returns to other code without a table
+ * did not: in place of one, a program may write the other.
+ */
+TEST_F(hostile, rewritten_restorer)
+{
+	enum { PLAIN, OUTERMOST, FUNCTIONS };
+	enum { SIZE = 64, UCONTEXT = 3 };
+	static const struct sframe_row plain = { 0, CFA_SP, 8 }, outermost = { 0, CFA_OUTERMOST };
+	static const struct sframe_function functions[FUNCTIONS] = {
+		{ PLAIN * SIZE, SIZE, 0, 1, &plain }, { OUTERMOST * SIZE, SIZE, 0, 1, &outermost },
+	};
+	/* mov $__NR_rt_sigreturn, %rax; syscall */
+	static const __u8 restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	const void *stack[64] = {}, **at = walker_words(&self->walker);
+	const void **regs = &stack[UCONTEXT + offsetof(ucontext_t, uc_mcontext) / sizeof(*stack)];
+	__u8 *code;
+
+	code = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, code);
+	image_init(&self->file.image, &(struct image_spec) {
+		.size = SFRAME_PAGE, .functions = functions, .nr = FUNCTIONS,
+	});
+	ASSERT_TRUE(mapped_write(&self->file, "%s/file", self->dir));
+
+	stack[1] = self->file.map + PLAIN * SIZE + SIZE / 2;
+	stack[2] = code + SIZE;
+	regs[REG_RIP] = self->file.map + OUTERMOST * SIZE + SIZE / 2;
+	regs[REG_RSP] = at + ARRAY_SIZE(stack);
+	/* cs and ss */
+	regs[REG_CSGSFS] = (void *)(0x2bUL << 48 | 0x33);
+
+	for (int i = 0; i < 4; i++) {
+		memset(code + SIZE, 0x90, sizeof(restorer));
+		if (i % 2)
+			memcpy(code + SIZE, restorer, sizeof(restorer));
+		/* The first one of the other kind, and one more. */
+		for (int again = 0; again < 2; again++) {
+			EXPECT_TRUE(walk_words(&self->walker, stack, ARRAY_SIZE(stack)));
+			ASSERT_EQ(i % 2 ? 4 : 3, self->walker.event.nr);
+			EXPECT_EQ((uintptr_t)stack[2], self->walker.event.entries[2]);
+			if (i % 2)
+				EXPECT_EQ((uintptr_t)regs[REG_RIP],
+					  self->walker.event.entries[3]);
+		}
+	}
+	munmap(code, SFRAME_PAGE);
 }
 
 /* Rules by registers: these hold addresses of the kernel, or of nothing. */

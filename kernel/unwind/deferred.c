@@ -545,8 +545,9 @@ void unwind_deferred_flush(void)
  *
  * For the last moment before current's user registers change for good while user
  * space is not yet to be resumed: in sigreturn after the frame was read, in signal
- * delivery, where the kernel carries out an instruction. unwind_regs_change_end() says
- * that they are all there again. Samples in between would have some of each context:
+ * delivery, where the kernel carries out an instruction or prepares its single step, and
+ * where a return probe puts them back. unwind_regs_change_end() says that they are all
+ * there again. Samples in between would have some of each context:
  * they have none.
  *
  * Context: task context of current, may sleep and fault; what comes in between does not.

@@ -71,6 +71,11 @@ FIXTURE_VARIANT_ADD(uprobe, stepped) {
 	.at = probe_stepped, .first = probe_stepped, .second = probe_push_caller,
 };
 
+/* And what it pushes there, the kernel puts right. */
+FIXTURE_VARIANT_ADD(uprobe, stepped_call) {
+	.at = probe_stepped_call, .first = probe_stepped_call, .second = probe_push_caller,
+};
+
 /* The return address on the stack is a trampoline's meanwhile. */
 FIXTURE_VARIANT_ADD(uprobe, function_return) {
 	.at = probe_entry_push, .ret = true,

@@ -10,6 +10,7 @@
 asm(
 "	.pushsection .text\n"
 "	.globl	probe_entry_push, probe_after_push, probe_stepped, probe_call, probe_nop\n"
+"	.globl	probe_stepped_call\n"
 "	.type	probe_entry_push, @function\n"
 "probe_entry_push:\n"
 "	push	%rbp\n"
@@ -21,6 +22,9 @@ asm(
 "	lea	8(%rax), %rax\n"
 "probe_call:\n"
 "	call	probe_leaf\n"
+"	lea	probe_leaf(%rip), %rax\n"
+"probe_stepped_call:\n"
+"	call	*%rax\n"
 "	pop	%rbp\n"
 "	ret\n"
 "	.globl	probe_entry_endbr\n"

@@ -7,7 +7,7 @@
 
 /* Labels; a trace ends in probe_outermost, if in no other one that is outermost. */
 extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
-extern const char probe_stepped[], probe_call[], probe_nop[];
+extern const char probe_stepped[], probe_stepped_call[], probe_call[], probe_nop[];
 extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];
 extern const char probe_hanging[];
 extern const char probe_getppid[], probe_after_getppid[], probe_getppid_caller[];

@@ -11,7 +11,8 @@
  * the CPU that it is on, and of the CPU that it was on when an event of that CPU asked.
  *
  * Contexts: samples are taken in any context, NMI included, with preemption
- * disabled; the callback runs in task context.
+ * disabled; the callback runs in task context, and what it writes to a CPU that the
+ * task has left is written in an interrupt there.
  *
  * Invariant: a chain holds marker and cookie, both and last, only if the core
  * granted the request, so a cookie in a sample always has its callback.

@@ -45,6 +45,8 @@
 
 /* How long to wait for somebody else who reads the file. */
 #define UNWIND_OBJECT_WAIT	(HZ / 10)
+/* How many of those handed in for a file are looked at, until one has a table. */
+#define UNWIND_OBJECT_SIDES	4
 
 static DEFINE_HASHTABLE(unwind_objects, 10);
 /* Protects the hash, and states. */
@@ -391,6 +393,25 @@ static int unwind_object_known(const struct unwind_object_source *source, bool m
 }
 
 /*
+ * The first of those handed in for a file that has a table: @side becomes its registration.
+ * Returns as unwind_object_known(), of the one that is not known.
+ */
+static int unwind_object_look_aside(const struct unwind_object *mapped, bool may_load,
+				    struct unwind_object **told, struct unwind_side **side)
+{
+	for (unsigned int nth = 0; nth < UNWIND_OBJECT_SIDES; nth++) {
+		int ret;
+
+		unwind_side_put(*side);
+		*side = unwind_side_get(&mapped->elf.build_id, nth);
+		ret = *side ? unwind_object_known(unwind_side_source(*side), may_load, told) : 0;
+		if (ret || !*side || (*told)->table)
+			return ret;
+	}
+	return 0;
+}
+
+/*
  * Find the table of a file, or what was handed in for it, of which @side becomes the
  * registration. Returns as unwind_object_known(), of that if there is one. With @may_load
  * what failed for others may be not known.
@@ -411,15 +432,11 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	if (ret)
 		return ret;
 	told = mapped;
-	if (!mapped->table) {
-		unwind_side_put(*side);
-		*side = unwind_side_get(&mapped->elf.build_id);
-		ret = *side ? unwind_object_known(unwind_side_source(*side), may_load, &told) : 0;
-		if (ret)
-			return ret;
-	}
-	unwind_object_refer(mapped, told, place, ref);
-	return 0;
+	if (!mapped->table)
+		ret = unwind_object_look_aside(mapped, may_load, &told, side);
+	if (!ret)
+		unwind_object_refer(mapped, told, place, ref);
+	return ret;
 }
 
 static struct unwind_object *unwind_object_alloc(void)
@@ -636,7 +653,9 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 	 * With a registration the file is known to have no table, and what was handed in for it
 	 * is not known. Who was waited for may have failed for reasons of their own.
 	 */
-	for (int i = 0; i < 3 && may_load && (ret == -ENOENT || ret == -EINPROGRESS); i++) {
+	for (int i = 0; may_load && i < 2 + UNWIND_OBJECT_SIDES; i++) {
+		if (ret != -ENOENT && ret != -EINPROGRESS)
+			break;
 		ret = unwind_object_fetch(side ? unwind_side_source(side) : &own, place, ret) ?:
 		      unwind_object_look(&own, place, may_load, ref, &side);
 		if (fatal_signal_pending(current))

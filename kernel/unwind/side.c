@@ -156,7 +156,9 @@ static bool unwind_side_may_use(const struct unwind_side *side)
 	       get_dumpable(current->mm) == SUID_DUMP_USER;
 }
 
-static struct unwind_side *unwind_side_lookup(const struct unwind_build_id *id, kuid_t uid)
+/* Skips @nth of those that may be used, and leaves there how many are still to be skipped. */
+static struct unwind_side *unwind_side_lookup(const struct unwind_build_id *id, kuid_t uid,
+					      unsigned int *nth)
 {
 	const struct unwind_side_key key = { .id = *id, .uid = uid };
 	struct rhlist_head *list, *pos;
@@ -164,7 +166,7 @@ static struct unwind_side *unwind_side_lookup(const struct unwind_build_id *id, 
 
 	list = rhltable_lookup(&unwind_sides, &key, unwind_side_params);
 	rhl_for_each_entry_rcu(side, pos, list, hash) {
-		if (!uid_valid(uid) || unwind_side_may_use(side))
+		if ((!uid_valid(uid) || unwind_side_may_use(side)) && !(*nth)--)
 			return side;
 	}
 	return NULL;
@@ -173,21 +175,22 @@ static struct unwind_side *unwind_side_lookup(const struct unwind_build_id *id, 
 /**
  * unwind_side_get - find the section of files that have none
  * @id:		their build-id
+ * @nth:	which of several, from 0 on
  *
- * Of several, one that is used for all tasks is preferred.
+ * Those that are used for all tasks come first.
  *
  * Context: any, as long as current is the task that is walked.
  * Return: a registration, with a reference; or NULL.
  */
-struct unwind_side *unwind_side_get(const struct unwind_build_id *id)
+struct unwind_side *unwind_side_get(const struct unwind_build_id *id, unsigned int nth)
 {
 	struct unwind_side *side;
 
 	if (!id->size)
 		return NULL;
 	guard(rcu)();
-	side = unwind_side_lookup(id, INVALID_UID) ?:
-	       unwind_side_lookup(id, current_real_cred()->uid);
+	side = unwind_side_lookup(id, INVALID_UID, &nth) ?:
+	       unwind_side_lookup(id, current_real_cred()->uid, &nth);
 	/* Who closes the device makes all look again. */
 	return side && refcount_inc_not_zero(&side->refs) ? side : NULL;
 }

@@ -12,7 +12,7 @@ struct unwind_object_source;
 struct unwind_side;
 
 int unwind_side_init(void);
-struct unwind_side *unwind_side_get(const struct unwind_build_id *id);
+struct unwind_side *unwind_side_get(const struct unwind_build_id *id, unsigned int nth);
 void unwind_side_put(struct unwind_side *side);
 const struct unwind_object_source *unwind_side_source(const struct unwind_side *side);
 

@@ -151,6 +151,32 @@ TEST_F(side, several)
 	EXPECT_CHAIN(&self->a);
 }
 
+/* One that is of no use keeps no other one from being used, whichever came first. */
+TEST_F(side, one_of_no_use)
+{
+	struct image bad;
+	int before, after;
+
+	image_init(&bad, &(struct image_spec) { .code = &chain_a, .build_id = ID_A });
+	for (int i = 0; i < CHAIN_FUNCTIONS; i++)
+		sframe_spoil(bad.sframe, i);
+	before = device();
+	ASSERT_EQ(0, add(before, &bad, ID_A));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
+	EXPECT_CHAIN(&self->a);
+	after = device();
+	ASSERT_EQ(0, add(after, &bad, ID_A));
+	walk_anew();
+	EXPECT_CHAIN(&self->a);
+	close(self->fd);
+	self->fd = -1;
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	close(before);
+	close(after);
+	image_free(&bad);
+}
+
 /* Another file that has the name, or the number, is not the file any more. */
 TEST_F(side, replaced)
 {

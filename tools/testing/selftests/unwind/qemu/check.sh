@@ -98,7 +98,7 @@ programs() {
 		core_* | storm | fuzz_*) kind=core ;;
 		bpf_*) kind=bpf ;;
 		oracle_s* | sframe_*) kind=sframe ;;
-		depth | fail_nth | fault_at | hostile_stack | paged_out) kind=faults ;;
+		depth | fail_* | fault_at | hostile_stack | paged_out) kind=faults ;;
 		*) kind=tasks ;;
 		esac
 		[[ " $* " == *" $kind "* ]] || continue

@@ -480,6 +480,9 @@ static void run_child(struct __test_metadata *_metadata, int go, unsigned int pa
 	ASSERT_EQ(1, write(go, "g", 1));
 
 	status = watch_child();
+	/* A task that the child started and that was killed with it may still deliver. */
+	while (waitpid(-run.child, NULL, 0) > 0)
+		;
 	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
 	if (run.shape->flags & CASE_HANGS)
 		pthread_join(thread, NULL);
@@ -592,6 +595,8 @@ static void cell_test(struct __test_metadata *_metadata,
 	int old, percent;
 
 	_metadata->setup_completed = true;
+	/* Have the tasks of a child that ended as children. */
+	EXPECT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1));
 	old = set_sysctl(MAX_STACK, MATRIX_MAX_STACK);
 	if (old < 0)
 		SKIP(return, "needs root");

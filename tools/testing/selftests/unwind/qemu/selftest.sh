@@ -53,15 +53,16 @@ sed 's/# CONFIG_B is not set/CONFIG_B=y/' "$tmp/final" > "$tmp/lost"
 expect 1 "config: an option is on" "$here/check-config.sh" "$tmp/requested" "$tmp/lost"
 expect 2 "config: no file" "$here/check-config.sh" "$tmp/requested" "$tmp/nothing"
 
-# count WANTED NAME: results.py on standard input must end with WANTED
+# count WANTED NAME [PART]: results.py on standard input must end with WANTED
 count() {
-	"$here/results.py" plain-part /dev/stdin > "$tmp/counted"
+	"$here/results.py" "${3-plain-part}" /dev/stdin > "$tmp/counted"
 	tail -n 1 "$tmp/counted" > "$tmp/last"
-	echo "plain-part $1" > "$tmp/wanted"
+	echo "${3-plain-part} $1" > "$tmp/wanted"
 	expect 0 "results: $2" diff "$tmp/wanted" "$tmp/last"
 }
 
 count "0 1 0" "nothing is a failure" < /dev/null
+expect 0 "results: its log is said all the same" grep -qx "    log: /dev/stdin" "$tmp/counted"
 mkdir -p "$tmp/tests/unwind"
 printf '#!/bin/sh\necho 1..1\necho ok 1 good\n' > "$tmp/tests/unwind/good"
 printf '#!/bin/sh\nexit 1\n' > "$tmp/tests/unwind/bad"
@@ -71,8 +72,8 @@ printf '#!/bin/sh\n' > "$tmp/tests/unwind/silent"
 chmod +x "$tmp/tests/unwind/"*
 TMPDIR=$tmp sh "$here/guest-check.sh" kselftest "$tmp/tests" good bad skip killed missing \
 	silent > "$tmp/programs" 2> /dev/null
-count "1 4 1" "programs that fail, skip, are killed, missing or test nothing" < "$tmp/programs"
-count "2 0 1" "KTAP of the kernel, leaves only" <<END
+count "1 5 0" "programs that fail, skip, are killed, missing or test nothing" < "$tmp/programs"
+count "2 1 0" "KTAP of the kernel, leaves only" <<END
 [    1.1] KTAP version 1
 [    1.1] 1..1
 [    1.1]     KTAP version 1
@@ -130,6 +131,32 @@ debug-kselftest-core 0 2 0
 END
 expect 0 "results: program, assertion, place, and how to run it again" \
 	diff "$tmp/wanted" "$tmp/got"
+"$here/results.py" debug-kselftest-faults /dev/stdin > "$tmp/got" <<END
+1..2
+# #      SKIP      no page
+# ok 1 a.b # SKIP no page
+# 1..1
+ok 1 selftests: unwind: paged # SKIP
+# ok 1 a.c # SKIP needs CONFIG_FAULT_INJECTION
+# 1..1
+ok 2 selftests: unwind: fail # SKIP
+END
+cat > "$tmp/wanted" <<END
+FAILED debug-kselftest-faults: paged: a.b # SKIP no page
+    # #      SKIP      no page
+    log: /dev/stdin:3
+    again: make test T=paged.a.b KERNEL=debug
+FAILED debug-kselftest-faults: fail: a.c # SKIP needs CONFIG_FAULT_INJECTION
+    log: /dev/stdin:6
+    again: make test T=fail.a.c KERNEL=debug
+debug-kselftest-faults 0 2 0
+END
+expect 0 "results: a skip is a failure" diff "$tmp/wanted" "$tmp/got"
+count "0 0 1" "but where it is expected" plain-kselftest-faults <<END
+# ok 1 a.c # SKIP needs CONFIG_FAULT_INJECTION
+# 1..1
+ok 1 selftests: unwind: fail # SKIP
+END
 count "1 1 0" "a program that fails after its tests" <<END
 # 1..1
 # ok 1 a
@@ -140,7 +167,7 @@ count "1 1 0" "a suite that stops early" <<END
 # ok 1 a
 not ok 1 selftests: unwind: program # TIMEOUT 45 seconds
 END
-count "1 1 1" "perf test" <<END
+count "1 1 1" "perf test" plain-perf-part <<END
  10: One  : Running (1 active)
  10: One  : Ok
  11: Two  : FAILED!
@@ -167,8 +194,8 @@ PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 
 # A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its test passes if
-# the status is 0; with 8 another one fails in its place, and with 9 there is none. With 6 and 7
-# one of a program of the kselftests fails.
+# the status is 0; with 8 another one fails in its place, with 9 there is none, with 5 it is
+# skipped, and with 4 nothing is said. With 6 and 7 one of a program of the kselftests fails.
 cat > "$tmp/stub" <<'END'
 #!/bin/sh
 echo >> "$0.$1"
@@ -176,6 +203,8 @@ echo "$UNWIND_SEED" >> "$0.seed"
 [ "$(wc -l < "$0.$1")" = 1 ] || shift
 [ "$2" != 9 ] || { echo "# program.a.b: starts"; echo "# #  RUN  a.b ..."; exit 120; }
 case $2 in
+4) exit 1 ;;
+5) exec echo "ok 1 test # SKIP none" ;;
 6 | 7)
 	[ "$2" = 6 ] && program=program || program=other
 	printf '# not ok 1 a.b\nnot ok 1 selftests: unwind: %s # exit=1\n' "$program"
@@ -192,6 +221,7 @@ chmod +x "$tmp/stub"
 
 # What its programs read.
 install=$tmp/installed
+parts="ftrace kselftest-intel"
 mkdir -p "$install/unwind"
 echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
 echo > "$install/unwind/other"
@@ -220,6 +250,13 @@ expect 0 "parts: with what failed, and where that is" \
 check "2 1 passed, 1 failed" "another one that fails then does not hide it" 1 8
 expect 0 "parts: it is listed as well" \
 	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
+check "2 0 passed, 1 failed" "one that is skipped has failed" 5 5
+printf '%s\n' "first run: FAILED plain-stub: test # SKIP none" \
+	"first run:     log: $tmp/check/plain-stub.first/output:1" \
+	"FAILED plain-stub: test # SKIP none" "    log: $tmp/check/plain-stub/output:1" \
+	> "$tmp/wanted"
+grep -E 'SKIP|log:' "$tmp/checked" > "$tmp/got"
+expect 0 "parts: that is said" diff "$tmp/wanted" "$tmp/got"
 check "2 1 passed, 0 failed" "an emulator's fault is run again" 122 0
 check "2 1 passed, 0 failed" "an emulator that dies is run again" 125 0
 check "1 0 passed, 2 failed" "a splat is not" 120 0
@@ -241,7 +278,7 @@ repeats() {
 	(dir=$tmp/check once=1 && . "$here/parts.sh" &&
 		part "$part" "$@" "$tmp/stub" it "$status" && run_parts) > "$tmp/checked" 2>&1
 	sed -n 's/^    again: make test T=//p' "$tmp/checked" | tail -n 1 > "$tmp/got"
-	echo "$want" > "$tmp/wanted"
+	printf '%s' "${want:+$want$'\n'}" > "$tmp/wanted"
 	expect 0 "again: $name" diff "$tmp/wanted" "$tmp/got"
 }
 
@@ -256,6 +293,8 @@ repeats "ftrace UNWIND_FTRACE=exit.tc" "those of ftrace" plain-ftrace 1 UNWIND_F
 	UNWIND_SECONDS=5
 repeats "kselftest-intel" "not those that it has without saying" plain-kselftest-intel 7 \
 	VM_CPU=max
+repeats "ftrace" "a part that says nothing" plain-ftrace 4
+repeats "" "not one that make test has not" plain-kselftest-one 4
 once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
 (dir=$tmp/check && . "$here/parts.sh" && run_parts && summary) > "$tmp/checked"
 expect 1 "parts: no part at all is a failure" [ $? = 0 ]

@@ -19,6 +19,14 @@ $(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan, bench, base)
 endif
 
 TOP	:= $(CURDIR)
+CHECK_LOCK := $(TOP)/build/check.lock
+ifneq ($(filter check check-all check-long test,$(MAKECMDGOALS)),)
+# Nothing is built under a check that runs.
+ifneq ($(shell [ ! -e $(CHECK_LOCK) ] || flock -n $(CHECK_LOCK) true || echo busy),)
+$(error another check runs in build/check)
+endif
+endif
+
 LINUX	:= $(TOP)/build/linux
 KDIR	:= $(TOP)/build/kernel-$(KERNEL)
 PERF	:= $(TOP)/build/perf
@@ -176,7 +184,7 @@ shell: kernel perf
 
 clean:
 	rm -rf build/linux build/linux.tmp build/tree.state build/kernel-* build/perf build/git \
-		build/series build/series.tmp build/draft build/check build/check.lock build/demo build/bench build/each-commit \
+		build/series build/series.tmp build/draft build/check build/check.lock build/ci.log build/demo build/bench build/each-commit \
 		build/base/*.tmp build/base-files build/base-pmu build/base-pmu.stamp build/dl/tmp build/interop/out build/interop/log
 
 # Everything else belongs to the assembled tree.

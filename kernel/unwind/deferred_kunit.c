@@ -424,7 +424,7 @@ static void core_wait_callback(struct unwind_work *work,
 	core_callback(work, trace, cookie);
 	waiting->others = waiting->other->calls;
 	schedule_work(&waiting->sync);
-	waiting->in_time = wait_for_completion_timeout(&waiting->synced, 20 * HZ);
+	waiting->in_time = wait_for_completion_timeout(&waiting->synced, 100 * HZ);
 }
 
 /* One that waits is called outside of the SRCU section, and after all others. */

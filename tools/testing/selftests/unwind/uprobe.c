@@ -492,7 +492,7 @@ TEST(walk_delays_no_removal)
 	wait_for_fault(hang.uffd);
 	closed = false;
 	ASSERT_EQ(0, pthread_create(&closer, NULL, closing_thread, &other_ring));
-	for (int ms = 0; ms < 20000 && !closed; ms += 10)
+	for (int ms = 0; ms < 100000 && !closed; ms += 10)
 		usleep(10000);
 	EXPECT_TRUE((bool)closed);
 

@@ -588,7 +588,7 @@ TEST_F(state, exec_loop)
 	OPEN(loop.pid);
 	rings_enable(&self->rings);
 	ASSERT_EQ(0, exec_loop_start(&loop));
-	for (end = time(NULL) + 20; time(NULL) < end && records < 200; ) {
+	for (end = time(NULL) + 100; time(NULL) < end && records < 200; ) {
 		if (!ring_next(self->ring, self->record)) {
 			usleep(1000);
 			continue;

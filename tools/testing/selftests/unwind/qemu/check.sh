@@ -284,7 +284,8 @@ list_suites() {
 	echo "$1" | fmt -w 90 | sed 's/^/  /'
 }
 
-# one KERNEL WHAT: a program of the kselftests or a test of it, KUnit or a suite, or a part
+# one KERNEL WHAT: queue a program of the kselftests or a test of it, KUnit or a suite, or a
+# part. Status 2: there is no such thing, and 3: the list was all that was wanted
 one() {
 	local kernel=$1 what=$2 with=()
 	case $what in
@@ -308,11 +309,13 @@ one() {
 	esac
 	queue "$kernel" "$what"
 	[ $? = 2 ] || return
-	echo "check: there is no '$what'. PROGRAM or PROGRAM.TEST, with one of these programs:"
+	[ "$what" = help ] || echo "check: there is no '$what'."
+	echo "PROGRAM or PROGRAM.TEST, with one of these programs:"
 	sed 's/^unwind://' "$install/kselftest-list.txt" | fmt -w 90 | sed 's/^/  /'
 	list_suites "$("$here/kunit-suites.py" "$BUILD/kernel-$kernel/vmlinux")"
 	echo "or one of these parts:"
 	echo "$parts" | fmt -w 90 | sed 's/^/  /'
+	[ "$what" = help ] && return 3
 	return 2
 }
 
@@ -331,7 +334,7 @@ main() {
 	rm -rf "$dir"/*.first
 	# What a test of one kind is told is nothing for all others.
 	if [ "$tier" != test ]; then
-		for variable in $program_variables; do
+		for variable in $program_variables SINGLESTEP VM_CPU APPEND; do
 			[ "$variable" = UNWIND_SEED ] || unset "$variable"
 		done
 	fi
@@ -339,7 +342,10 @@ main() {
 	if [ "$tier" = test ]; then
 		once=1
 		one "$@"
-		[ $? != 2 ] || return 2
+		case $? in
+		2) return 2 ;;
+		3) return 0 ;;
+		esac
 		run_parts
 		summary
 		return

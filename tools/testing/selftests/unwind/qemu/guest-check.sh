@@ -18,7 +18,7 @@ run_test() {
 	*.*.*) option=-r ;;
 	*.*) option=-t ;;
 	esac
-	timeout "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
+	timeout -k 30 "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
 		${option:+"$option" "${1#*.}"} 2>&1
 	echo $? > "$status_file"
 }

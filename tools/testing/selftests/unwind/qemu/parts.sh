@@ -62,13 +62,18 @@ matters() {
 	esac
 }
 
+# is_part KIND: whether make test has it
+is_part() {
+	[[ " ${parts//$'\n'/ } " == *" $1 "* ]]
+}
+
 # with_variables NAME: add to each command that runs a test of this part again the variables
 # of the part that matter to the test; leave out a command for a part that make test has not
 with_variables() {
 	local line what variable
 	while IFS= read -r line; do
 		what=${line#    again: make test T=}
-		[ "${what%% *}" != "${1#*-}" ] || [[ " "${parts//$'\n'/ }" " == *" ${1#*-} "* ]] || continue
+		[ "${what%% *}" != "${1#*-}" ] || is_part "${1#*-}" || continue
 		printf '%s' "$line"
 		while [ "$what" != "$line" ] && read -r variable && [ -n "$variable" ]; do
 			! matters "${what%%[. ]*}" "${variable%%=*}" || printf ' %s' "$variable"

@@ -299,25 +299,35 @@ once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
 (dir=$tmp/check && . "$here/parts.sh" && run_parts && summary) > "$tmp/checked"
 expect 1 "parts: no part at all is a failure" [ $? = 0 ]
 
+# begun PID: wait until what this process starts is in started; fails if it ends before
+begun() {
+	until [ -s "$tmp/started" ]; do
+		kill -0 "$1" 2> /dev/null || return 1
+		sleep 0.1
+	done
+}
+
+# gone PID: whether this process ends, as it should; it does in any case
+gone() {
+	for _ in {1..50}; do
+		kill -0 "$1" 2> /dev/null || return 0
+		sleep 0.2
+	done
+	kill "$1"
+	return 1
+}
+
 # interrupt SIGNAL: none of a check's parts outlives it, nor what these have started
 interrupt() {
-	local pid sleeper
+	local pid
 	rm -rf "$tmp/check" "$tmp/started"
 	(dir=$tmp/check && . "$here/parts.sh" && part plain-sleep alone 60 sh -c \
 		"sleep 1017 & echo \$! > $tmp/started; wait" && run_parts) > /dev/null 2>&1 &
 	pid=$!
-	until [ -s "$tmp/started" ]; do
-		sleep 0.1
-	done
-	sleeper=$(cat "$tmp/started")
+	begun "$pid" || return 2
 	kill "-$1" "$pid"
 	wait "$pid" 2> /dev/null
-	for _ in {1..50}; do
-		kill -0 "$sleeper" 2> /dev/null || return 0
-		sleep 0.2
-	done
-	kill "$sleeper"
-	return 1
+	gone "$(cat "$tmp/started")"
 }
 
 expect 0 "parts: a check that is stopped ends its parts" interrupt TERM
@@ -338,27 +348,19 @@ chmod +x "$tmp/building"
 
 # outlived COMMAND...: what it builds goes on when it is killed
 outlived() {
-	local pid compiler
+	local pid
 	rm -f "$tmp/started"
 	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "$@" < /dev/null &
 	pid=$!
-	until [ -s "$tmp/started" ]; do
-		kill -0 "$pid" 2> /dev/null || return 2
-		sleep 0.1
-	done
-	compiler=$(cat "$tmp/started")
+	begun "$pid" || return 2
 	kill -9 "$pid"
 	wait "$pid" 2> /dev/null
-	for _ in {1..50}; do
-		kill -0 "$compiler" 2> /dev/null || return 1
-		sleep 0.2
-	done
-	kill "$compiler"
+	! gone "$(cat "$tmp/started")"
 }
 
-# built PROGRAM GOAL: make GOAL, with nothing to do but PROGRAM, which is of this directory or
-# of patches/scripts
-built() {
+# building PROGRAM: all that make starts does nothing, but PROGRAM, which is of this directory
+# or of patches/scripts, builds
+building() {
 	local program
 	rm -rf "$tmp/built"
 	mkdir "$tmp/built"
@@ -367,22 +369,52 @@ built() {
 	done
 	ln -s "$here/alone.sh" "$tmp/built"
 	ln -sf "$tmp/building" "$tmp/built/$1"
-	outlived make -C "$top" KERNEL=plain SCRIPTS="$tmp/built" VM="$tmp/built" \
-		LINUX="$tmp/linux" "$2"
+}
+
+# built PROGRAM GOAL: make GOAL, with nothing to do but PROGRAM
+built() {
+	building "$1"
+	outlived "${make[@]}" "$2"
+}
+
+# refused GOAL...: make builds nothing while a check runs
+refused() {
+	building build-kernel.sh
+	rm -f "$tmp/started"
+	flock "$tmp/lock" timeout 60 env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
+		"${make[@]}" "$@" > "$tmp/checked" 2>&1 < /dev/null
+	[ $? = 2 ] && grep -q "another check runs" "$tmp/checked" && [ ! -e "$tmp/started" ]
 }
 
 top=$here/../../../../..
-# This is also in the tree of a kernel, which has another one.
-if grep -q '^CHECK' "$top/Makefile" 2> /dev/null; then
+# The lock is not that of the check that runs this.
+make=(make -C "$top" KERNEL=plain SCRIPTS="$tmp/built" VM="$tmp/built" LINUX="$tmp/linux"
+	CHECK_LOCK="$tmp/lock")
+# This is also in the tree of a kernel, which has another Makefile.
+if [ -e "$top/patches/series" ]; then
 	expect 1 "builds: perf does not outlive make" built perf.sh perf
 	expect 1 "builds: nor does a kernel" built build-kernel.sh kernel
 	expect 1 "builds: nor those of a check" built build-kernel.sh check
 	expect 1 "builds: nor those of benchmarks" built build-kernel.sh bench
+	expect 0 "builds: none begins under a check that runs" refused check
+	expect 0 "builds: nor does one for a test" refused test T=a
 fi
 mkdir -p "$tmp/linux/tools/testing/selftests"
 printf 'install:\n\t@%s\n' "$tmp/building" > "$tmp/linux/tools/testing/selftests/Makefile"
 expect 1 "builds: nor does what a check builds itself" outlived env BUILD="$tmp/build" \
 	LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/bin:$PATH" "$here/check.sh" test plain all
+
+# full: a check does not begin where a disk is full
+full() {
+	mkdir "$tmp/full"
+	printf '#!/bin/sh\nprintf "f\\nf 0 0 999\\n"\n' > "$tmp/full/df"
+	chmod +x "$tmp/full/df"
+	env BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/full:$PATH" \
+		"$here/check.sh" test plain all > "$tmp/checked" 2>&1
+	[ $? = 1 ] && grep -q "has 999 MB free, tests need 1000 MB" "$tmp/checked"
+}
+
+expect 0 "check: a full disk" full
 
 # limited: what takes too long is ended, and said
 limited() {
@@ -480,6 +512,7 @@ cat > "$tmp/bin/emulator" <<END
 #!/bin/sh
 for word; do
 	case \$word in
+	tcg,*) echo "\$word" > $tmp/accelerator ;;
 	*/initramfs) grep -aoE 'UNWIND_S[A-Z]*=[^ ]*' "\$word" > $tmp/guest ;;
 	file:*) cat $here/cases/clean-boot.log > "\${word#file:}" ;;
 	file,id=status,*) printf 'ready\\nexit 1\\nend\\n' > "\${word#*path=}" ;;
@@ -502,6 +535,65 @@ repeated() {
 }
 
 expect 0 "test: the words that repeat a test repeat it" repeated
+expect 0 "test: one thread is the default" grep -qx tcg,thread=single "$tmp/accelerator"
+expect 2 "test: a program that is not there" tested nonsense
+expect 0 "test: it is said" grep -qx "check: there is no 'nonsense'." "$tmp/checked"
+expect 0 "test: with the programs" grep -qx "  program" "$tmp/checked"
+expect 0 "test: the list alone" tested help
+
+# nonsense: a test that a program does not have is a failure, with those that it has
+# shellcheck disable=SC2016	# the dollar sign is the program's
+nonsense() {
+	printf '#!/bin/sh\n[ "$1" = -l ] && echo a.b || echo 1..0\n' > "$tmp/unwind/program"
+	chmod +x "$tmp/unwind/program"
+	"$here/guest-check.sh" kselftest "$tmp" program.nonsense > "$tmp/checked"
+	grep -qx "# a.b" "$tmp/checked" &&
+		grep -q "^not ok 1 selftests: unwind: program.nonsense # exit=none" "$tmp/checked"
+}
+
+mkdir "$tmp/unwind"
+expect 0 "guest: a test that is not there" nonsense
+
+# died WANTED NAME COMMAND...: the verdict on a guest whose emulator is the shell's COMMAND, that
+# has the log of the kernel as console, and its number of runs in run
+died() {
+	cat > "$tmp/bin/dying" <<-END
+		#!/bin/bash
+		ulimit -c 0
+		for word; do
+			case \$word in
+			file:*) console=\${word#file:} ;;
+			esac
+		done
+		echo >> $tmp/runs
+		run=\$(wc -l < $tmp/runs)
+		$3
+	END
+	chmod +x "$tmp/bin/dying"
+	rm -f "$tmp/runs"
+	expect "$1" "vm: $2" env QEMU="$tmp/bin/dying" LOG="$tmp/log" "$here/vm.sh" run \
+		"$tmp/build/kernel-plain" true
+	cp "$tmp/output" "$tmp/checked"
+}
+
+died 125 "an emulator that does not start is no splat" "exit 1"
+expect 0 "vm: that is said" grep -qx "vm: cannot run: QEMU ended with status 1" "$tmp/checked"
+died 125 "nor is one that dies twice" 'kill -ABRT $$'
+expect 0 "vm: it was run once more" [ "$(wc -l < "$tmp/runs")" = 2 ]
+died 120 "a splat counts, however its emulator ends" \
+	"cat $here/cases/splat-kasan.log > \$console; exit 1"
+died 120 "and after another one that did not start" \
+	"[ \$run = 2 ] || kill -ABRT \$\$; cat $here/cases/splat-kasan.log > \$console"
+expect 0 "vm: it is the verdict then" [ "$(grep -c '^vm: [a-z]*: ' "$tmp/checked") $(
+	grep '^vm: ' "$tmp/checked" | head -n 1 | cut -c -11)" = "1 vm: splat: " ]
+died 120 "an empty log after a success is none" "exit 0"
+printf '#!/bin/sh\nexit 2\n' > "$tmp/bin/cpio"
+chmod +x "$tmp/bin/cpio"
+expect 125 "vm: no room for the initramfs" env PATH="$tmp/bin:$PATH" QEMU=false LOG="$tmp/log" \
+	"$here/vm.sh" run "$tmp/build/kernel-plain" true
+cp "$tmp/output" "$tmp/checked"
+expect 0 "vm: that is said, too" grep -q "^vm: cannot run: the initramfs" "$tmp/checked"
+rm "$tmp/bin/cpio"
 
 vm() { CHECK=1 TIMEOUT=${limit:-600} LOG=$tmp/log "$here/vm.sh" run "$kernel" "$1"; }
 

@@ -156,7 +156,7 @@ cpus=2
 
 out=${OUT:-$work/out}
 mkdir -p "$out" || verdict 125 "cannot run" "no directory $out"
-make_initramfs "$build"
+make_initramfs "$build" || verdict 125 "cannot run" "the initramfs cannot be written to $work"
 truncate -s 256M "$work/swap"
 PATH=$PATH:/sbin mkswap -q "$work/swap" > /dev/null 2>&1 ||
 	verdict 125 "cannot run" "mkswap failed in $work"
@@ -228,7 +228,7 @@ else
 		if [ ! -s "$log/status" ] && { [ ! -s "$log/console.log" ] ||
 			"$here/splat.sh" "$log/console.log" > /dev/null; }; then
 			cat "$work/qemu.err" >&2
-			say "vm: QEMU ended with status $ended before the guest was up; once more"
+			say "QEMU ended with status $ended before the guest was up; once more"
 			run_qemu
 		fi
 		;;
@@ -240,6 +240,9 @@ status=$(cat "$log/status" 2> /dev/null)
 "$here/splat.sh" "$log/console.log" > "$log/splat"
 found=$?
 [ -z "$late" ] || verdict 124 timeout "no end after ${TIMEOUT:-600} s (TIMEOUT=seconds)"
+# An emulator that ends before it writes anything has not booted a guest.
+[ "$found" != 2 ] || [ "$ended" = 0 ] ||
+	verdict 125 "cannot run" "QEMU ended with status $ended"
 # Only CPUs that run at the same time see each other's old text.
 case $found-${ACCEL-} in
 0-*) ;;

@@ -15,73 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "session.h"
 
-/* Of the cache, so that there is room for what a user maps beside it. */
-#define CACHED_MAX	3000
-
 /* When to say how far it is, in ms. */
 #define PATIENCE	1000
 
-/* Descriptors that are neither of conversions nor of what waits for these: more than there are. */
-#define OTHER_FILES	16
-
 /* How often all is looked at where events were lost: for a tenth of the time at most. */
 #define RESCAN_SHARE	10
-
-/**
- * struct session - see the start of this file
- * @options:	what it is for
- * @device:	the kernel's, open
- * @cache:	the cache, -1 if there is none
- * @watch:	what is watched
- * @book:	files that were met
- * @jobs:	what is converted
- * @mapped:	what opens files
- * @full:	it was said that others have no section
- * @forgot:	it was said that not all are listed
- * @stuck:	it was said that nothing more is opened
- * @waits:	some files wait for the end of processes that hang
- * @lost:	events were lost, so all has to be looked at
- * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
- * @rescan:	when all may be looked at, in ms
- * @after:	the process for whose file there was no time left, or 0: others come first then
- * @for_all:	sections are used for tasks of others
- * @runs:	the start is over, so what is met is late
- * @over:	so is what there is to watch
- * @ended:	how many conversions are over
- * @sections:	how many the kernel was given
- * @converted:	how many of these were made
- * @cached:	how many are of the cache, and not known to be needed
- */
-struct session {
-	struct sframe_session_options	options;
-	int				device;
-	int				cache;
-	struct watch			*watch;
-	struct book			book;
-	struct jobs			jobs;
-	struct mapped			mapped;
-	bool				full;
-	bool				forgot;
-	bool				stuck;
-	bool				waits;
-	bool				lost;
-	unsigned int			hung;
-	long				rescan;
-	pid_t				after;
-	bool				for_all;
-	bool				runs;
-	bool				over;
-	unsigned int			ended;
-	unsigned int			sections;
-	unsigned int			converted;
-	unsigned int			cached;
-};
 
 /**
  * session_say - a line on stderr, unless that is to be quiet
@@ -157,8 +100,12 @@ static void dso_keep(struct dso *dso)
 	dso->again = false;
 }
 
-/* Is what the kernel does not take, with this error, to be made again? */
-static bool session_may_remove(const struct session *session, int error)
+/**
+ * session_may_remove - is a section of the cache to be made again?
+ * @session:	the session
+ * @error:	why the kernel does not take it, an error of errno.h, negative
+ */
+bool session_may_remove(const struct session *session, int error)
 {
 	return session->cache >= 0 && !session->options.read_only &&
 	       (error == -EINVAL || error == -EOPNOTSUPP);
@@ -286,8 +233,14 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 	       book_has_seen(&session->book, mapping->file);
 }
 
-/* What was refused need not be opened, unless something else has changed. */
-static bool session_has_refused(void *data, const struct identity *identity)
+/**
+ * session_has_refused - is it known what is wrong with a file?
+ * @data:	the session
+ * @identity:	of the file
+ *
+ * What was refused need not be opened, unless something else has changed.
+ */
+bool session_has_refused(void *data, const struct identity *identity)
 {
 	struct session *session = data;
 	const struct dso *known = book_find_refused(&session->book, identity);
@@ -327,7 +280,12 @@ static void session_open_file(struct session *session, const struct mapping *map
 		session->after = mapping->pid;
 }
 
-static void session_found(void *data, const struct mapping *mapping)
+/**
+ * session_found - a file is mapped, or will be
+ * @data:	the session
+ * @mapping:	of the file
+ */
+void session_found(void *data, const struct mapping *mapping)
 {
 	struct mapped_file file = { .fd = -1, .id = mapping->id };
 	struct session *session = data;
@@ -628,127 +586,6 @@ void session_summary(const struct session *session)
 {
 	session_say(session, "%u sections, of which %u were made now", session->sections,
 		    session->converted);
-}
-
-/* Of the cache, whoever needs it. What is damaged is made again when it is needed. */
-static int session_known(void *data, const struct build_id *id, int fd)
-{
-	struct session *session = data;
-	int ret;
-
-	if (book_find(&session->book, id))
-		return 0;
-	ret = device_add(session->device, id, fd);
-	if (session_may_remove(session, ret))
-		cache_remove(session->cache, id);
-	if (ret == -EDQUOT)
-		session_say(session,
-			    "the user has too many sections, see kernel.unwind_user_sframe_max");
-	if (!ret && book_add(&session->book, id, NULL)) {
-		session->sections++;
-		session->cached++;
-	}
-	return ret == -EDQUOT || session->cached == CACHED_MAX;
-}
-
-/*
- * Files that wait are open, and so is an event for each thread and CPU. They leave descriptors for
- * all else, of which conversions have three each: the lowest one is taken first, so those from
- * some number on are kept free. Where there are few that is half of what is free by now.
- */
-static void session_limit_files(struct session *session)
-{
-	unsigned int others = 3 * session->jobs.max + OTHER_FILES, unused;
-	int first = fcntl(session->device, F_DUPFD_CLOEXEC, 0);
-	struct rlimit files;
-
-	if (first >= 0)
-		close(first);
-
-	session->mapped.max_fd = INT_MAX;
-	if (getrlimit(RLIMIT_NOFILE, &files))
-		return;
-	files.rlim_cur = files.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= INT_MAX)
-		return;
-	unused = first < 0 ? 0 : files.rlim_cur - first;
-	session->mapped.max_fd = files.rlim_cur - (others < unused / 2 ? others : unused / 2);
-}
-
-static int session_open(struct session *session, char *message)
-{
-	const struct sframe_session_options *options = &session->options;
-
-	session->device = device_open();
-	if (session->device < 0) {
-		snprintf(message, SFRAME_MESSAGE, errno == ENOENT ?
-			 "this kernel takes no sections: it has no /dev/unwind_sframe" :
-			 "/dev/unwind_sframe cannot be opened: %s", strerror(errno));
-		return -1;
-	}
-	session->for_all = device_is_for_all();
-	/* For headers. */
-	image_limit_memory(0);
-	session_limit_files(session);
-	session->cache = cache_open_perf(options->cache, !options->read_only);
-	if (session->cache < 0 && !options->read_only)
-		session_say(session, "there is no cache, so this is for once: %s",
-			    strerror(errno));
-	session->watch = watch_new(options->pids, options->nr_pids,
-				   session->mapped.max_fd / 2);
-	/* The events are there now, and files have a share of what these have left. */
-	session_limit_files(session);
-	if (!session->watch && errno == ESRCH) {
-		snprintf(message, SFRAME_MESSAGE, "there is no process %d", options->pids[0]);
-		return -1;
-	}
-	if (!session->watch)
-		session_say(session, "%s cannot be watched for what is mapped later: %s",
-			    options->nr_pids ? "the process" : "the system", strerror(errno));
-	return 0;
-}
-
-/**
- * session_new - begin a session
- * @options:	what it is for
- * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
- *
- * All that is in the cache is handed in, and what is needed beyond is waiting to be
- * converted: see session_convert().
- *
- * Return: a session, for session_free(); NULL after an error.
- */
-struct session *session_new(const struct sframe_session_options *options, char *message)
-{
-	struct session *session = calloc(1, sizeof(*session));
-
-	if (!session) {
-		snprintf(message, SFRAME_MESSAGE, "there is no memory");
-		return NULL;
-	}
-	session->options = *options;
-	jobs_init(&session->jobs);
-	book_init(&session->book);
-	session->mapped.known = session_has_refused;
-	session->mapped.data = session;
-	session->mapped.budget = START_WAITS_MAX;
-	session->device = -1;
-	session->cache = -1;
-	if (session_open(session, message)) {
-		session_free(session);
-		return NULL;
-	}
-	if (options->program && !needed_files(options->program, session_found, session)) {
-		mapped_spend(&session->mapped, START_WAITS_MAX / 2);
-		session_say(session, "%s is on a file system that does not answer",
-			    options->program);
-	}
-	if (options->running &&
-	    !watch_scan(options->pids, options->nr_pids, session_found, session))
-		session->lost = true;
-	if (session->cache >= 0)
-		cache_each(session->cache, options->read_only, session_known, session);
-	return session;
 }
 
 /**

@@ -437,9 +437,59 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
 
 /* session.c: all of it together */
 
-struct session;
+/**
+ * struct session - see session.c
+ * @options:	what it is for
+ * @device:	the kernel's, open
+ * @cache:	the cache, -1 if there is none
+ * @watch:	what is watched
+ * @book:	files that were met
+ * @jobs:	what is converted
+ * @mapped:	what opens files
+ * @full:	it was said that others have no section
+ * @forgot:	it was said that not all are listed
+ * @stuck:	it was said that nothing more is opened
+ * @waits:	some files wait for the end of processes that hang
+ * @lost:	events were lost, so all has to be looked at
+ * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
+ * @rescan:	when all may be looked at, in ms
+ * @after:	the process for whose file there was no time left, or 0: others come first then
+ * @for_all:	sections are used for tasks of others
+ * @runs:	the start is over, so what is met is late
+ * @over:	so is what there is to watch
+ * @ended:	how many conversions are over
+ * @sections:	how many the kernel was given
+ * @converted:	how many of these were made
+ * @cached:	how many are of the cache, and not known to be needed
+ */
+struct session {
+	struct sframe_session_options	options;
+	int				device;
+	int				cache;
+	struct watch			*watch;
+	struct book			book;
+	struct jobs			jobs;
+	struct mapped			mapped;
+	bool				full;
+	bool				forgot;
+	bool				stuck;
+	bool				waits;
+	bool				lost;
+	unsigned int			hung;
+	long				rescan;
+	pid_t				after;
+	bool				for_all;
+	bool				runs;
+	bool				over;
+	unsigned int			ended;
+	unsigned int			sections;
+	unsigned int			converted;
+	unsigned int			cached;
+};
 
-struct session *session_new(const struct sframe_session_options *options, char *message);
+void session_found(void *data, const struct mapping *mapping);
+bool session_has_refused(void *data, const struct identity *identity);
+bool session_may_remove(const struct session *session, int error);
 void session_convert(struct session *session, int fd);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);
@@ -447,5 +497,9 @@ void session_summary(const struct session *session);
 void __attribute__((format(printf, 2, 3)))
 session_say(const struct session *session, const char *format, ...);
 void session_free(struct session *session);
+
+/* start.c: how it begins */
+
+struct session *session_new(const struct sframe_session_options *options, char *message);
 
 #endif /* _SFRAME_SESSION_H */

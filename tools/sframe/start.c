@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How a session begins: with the device and what is watched, what is needed for sure, what runs,
+ * and then all that is in the cache.
+ *
+ * No other process knows of it yet, but for who waits for it to begin.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "session.h"
+
+/* Of the cache, so that there is room for what a user maps beside it. */
+#define CACHED_MAX	3000
+
+/* Descriptors that are neither of conversions nor of what waits for these: more than there are. */
+#define OTHER_FILES	16
+
+/* Of the cache, whoever needs it. What is damaged is made again when it is needed. */
+static int session_known(void *data, const struct build_id *id, int fd)
+{
+	struct session *session = data;
+	int ret;
+
+	if (book_find(&session->book, id))
+		return 0;
+	ret = device_add(session->device, id, fd);
+	if (session_may_remove(session, ret))
+		cache_remove(session->cache, id);
+	if (ret == -EDQUOT)
+		session_say(session,
+			    "the user has too many sections, see kernel.unwind_user_sframe_max");
+	if (!ret && book_add(&session->book, id, NULL)) {
+		session->sections++;
+		session->cached++;
+	}
+	return ret == -EDQUOT || session->cached == CACHED_MAX;
+}
+
+/*
+ * Files that wait are open, and so is an event for each thread and CPU. They leave descriptors for
+ * all else, of which conversions have three each: the lowest one is taken first, so those from
+ * some number on are kept free. Where there are few that is half of what is free by now.
+ */
+static void session_limit_files(struct session *session)
+{
+	unsigned int others = 3 * session->jobs.max + OTHER_FILES, unused;
+	int first = fcntl(session->device, F_DUPFD_CLOEXEC, 0);
+	struct rlimit files;
+
+	if (first >= 0)
+		close(first);
+
+	session->mapped.max_fd = INT_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= INT_MAX)
+		return;
+	unused = first < 0 ? 0 : files.rlim_cur - first;
+	session->mapped.max_fd = files.rlim_cur - (others < unused / 2 ? others : unused / 2);
+}
+
+static int session_open(struct session *session, char *message)
+{
+	const struct sframe_session_options *options = &session->options;
+
+	session->device = device_open();
+	if (session->device < 0) {
+		snprintf(message, SFRAME_MESSAGE, errno == ENOENT ?
+			 "this kernel takes no sections: it has no /dev/unwind_sframe" :
+			 "/dev/unwind_sframe cannot be opened: %s", strerror(errno));
+		return -1;
+	}
+	session->for_all = device_is_for_all();
+	/* For headers. */
+	image_limit_memory(0);
+	session_limit_files(session);
+	session->cache = cache_open_perf(options->cache, !options->read_only);
+	if (session->cache < 0 && !options->read_only)
+		session_say(session, "there is no cache, so this is for once: %s",
+			    strerror(errno));
+	session->watch = watch_new(options->pids, options->nr_pids,
+				   session->mapped.max_fd / 2);
+	/* The events are there now, and files have a share of what these have left. */
+	session_limit_files(session);
+	if (!session->watch && errno == ESRCH) {
+		snprintf(message, SFRAME_MESSAGE, "there is no process %d", options->pids[0]);
+		return -1;
+	}
+	if (!session->watch)
+		session_say(session, "%s cannot be watched for what is mapped later: %s",
+			    options->nr_pids ? "the process" : "the system", strerror(errno));
+	return 0;
+}
+
+/**
+ * session_new - begin a session
+ * @options:	what it is for
+ * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
+ *
+ * All that is in the cache is handed in, and what is needed beyond is waiting to be
+ * converted: see session_convert().
+ *
+ * Return: a session, for session_free(); NULL after an error.
+ */
+struct session *session_new(const struct sframe_session_options *options, char *message)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session) {
+		snprintf(message, SFRAME_MESSAGE, "there is no memory");
+		return NULL;
+	}
+	session->options = *options;
+	jobs_init(&session->jobs);
+	book_init(&session->book);
+	session->mapped.known = session_has_refused;
+	session->mapped.data = session;
+	session->mapped.budget = START_WAITS_MAX;
+	session->device = -1;
+	session->cache = -1;
+	if (session_open(session, message)) {
+		session_free(session);
+		return NULL;
+	}
+	if (options->program && !needed_files(options->program, session_found, session)) {
+		mapped_spend(&session->mapped, START_WAITS_MAX / 2);
+		session_say(session, "%s is on a file system that does not answer",
+			    options->program);
+	}
+	if (options->running &&
+	    !watch_scan(options->pids, options->nr_pids, session_found, session))
+		session->lost = true;
+	if (session->cache >= 0)
+		cache_each(session->cache, options->read_only, session_known, session);
+	return session;
+}

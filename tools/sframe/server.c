@@ -289,10 +289,12 @@ void sframe_server_stop(struct sframe_server *server)
 
 /*
  * Returns 0 at its end, or if the server hangs; 1 if a handler of a signal was called: nobody
- * has the patience.
+ * has the patience. Signals come in ppoll() only, or behind that: none is missed between two.
  */
-static int read_list(const struct sframe_server *server, char **list, size_t *size)
+static int read_list(const struct sframe_server *server, const sigset_t *signals, char **list,
+		     size_t *size)
 {
+	const struct timespec tick = { .tv_nsec = TICK * 1000000 };
 	struct pollfd ready = { .fd = server->socket, .events = POLLIN };
 	struct blocked blocked;
 	size_t room = 0;
@@ -301,7 +303,7 @@ static int read_list(const struct sframe_server *server, char **list, size_t *si
 
 	blocked_begin(&blocked, server->pid);
 	while (got > 0 && blocked.row < OPEN_BLOCKED_MAX) {
-		int nr = poll(&ready, 1, TICK);
+		int nr = ppoll(&ready, 1, &tick, signals);
 
 		blocked_look(&blocked);
 		if (nr < 0)
@@ -356,13 +358,17 @@ static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void
  */
 int sframe_server_end(struct sframe_server *server, sframe_missed_fn missed, void *data)
 {
+	sigset_t all, former;
 	char *list = NULL;
 	size_t size = 0;
 	int ret = 1;
 
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &former);
 	sframe_server_stop(server);
 	if (missed)
-		ret = read_list(server, &list, &size);
+		ret = read_list(server, &former, &list, &size);
+	sigprocmask(SIG_SETMASK, &former, NULL);
 	close(server->socket);
 	/* It may be waiting for a file system, and has nothing left to do. */
 	kill(server->pid, SIGKILL);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * server: what a profiler hears of a server that does well, dies, cannot write, or hangs; and
- * which time counts in which a process is blocked. Results in TAP.
+ * server: what a profiler hears of a server that does well, dies, cannot write, or hangs, or of a
+ * signal that comes while nobody waits; and which time counts in which a process is blocked.
+ * Results in TAP.
  *
  * The session is a stand-in, so each happens where it is to happen.
  */
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +25,10 @@
 /* More than the socket and stdio have room for. */
 #define MANY	5000
 
-static enum { GOOD, DIES, CANNOT_WRITE, HANGS, FAILS } does;
+static enum { GOOD, DIES, CANNOT_WRITE, HANGS, FAILS, STALLS } does;
+
+/* What is read by this process comes with a signal, once. */
+static pid_t signalled;
 static unsigned int nr, bad, seen;
 
 static void check(bool good, const char *name)
@@ -63,6 +68,10 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
 		if (does == DIES && i == MANY / 2) {
 			fflush(data);
 			raise(SIGKILL);
+		}
+		if (does == STALLS && i == MANY / 2) {
+			fflush(data);
+			pause();
 		}
 		if (does == CANNOT_WRITE && i == MANY / 2)
 			socket = swap_socket(open("/dev/full", O_WRONLY));
@@ -133,6 +142,33 @@ static bool closed_streams(void)
 	dup2(out, 1);
 	dup2(err, 2);
 	return !ret && seen == MANY;
+}
+
+static void do_nothing(int sig)
+{
+	(void)sig;
+}
+
+ssize_t read(int fd, void *bytes, size_t size)
+{
+	ssize_t got = syscall(SYS_read, fd, bytes, size);
+
+	if (does == STALLS && signalled == getpid() && got > 1) {
+		signalled = 0;
+		raise(SIGUSR1);
+	}
+	return got;
+}
+
+/* Who has waited for a list that does not go on is not to wait any longer. */
+static void check_signal(void)
+{
+	const struct sigaction action = { .sa_handler = do_nothing };
+	char message[SFRAME_MESSAGE];
+
+	sigaction(SIGUSR1, &action, NULL);
+	signalled = getpid();
+	check(serve(STALLS, 0, message) == 1 && !signalled, "a signal while nobody waits");
 }
 
 static void check_blocked(void)
@@ -271,6 +307,7 @@ int main(void)
 	check(serve(FAILS, -1, message) == -1 && !strcmp(message, "it fails"),
 	      "a server that fails");
 	check(closed_streams(), "closed streams");
+	check_signal();
 	check_blocked();
 	check_patience();
 	check_unseen();

@@ -21,6 +21,15 @@
 
 #define DEVICE	"/dev/unwind_sframe"
 
+/* File systems that headers of the system do not know: some are not part of Linux. */
+#define BEEGFS_MAGIC	0x19830326
+#define GFS2_MAGIC	0x01161970
+#define GPFS_MAGIC	0x47504653
+#define LUSTRE_MAGIC	0x0bd00bd0
+#define ORANGEFS_MAGIC	0x20030528
+#define PANFS_MAGIC	0xaad7aaea
+#define VBOXSF_MAGIC	0x786f4256
+
 /**
  * device_look - is there a device?
  *
@@ -70,14 +79,24 @@ bool device_needs_copy(int fd)
 	if (fstatfs(fd, &fs))
 		return false;
 	switch ((u32)fs.f_type) {
-	case FUSE_SUPER_MAGIC:
-	case NFS_SUPER_MAGIC:
-	case SMB_SUPER_MAGIC:
-	case SMB2_SUPER_MAGIC:
-	case CIFS_SUPER_MAGIC:
+	case AFS_FS_MAGIC:
 	case AFS_SUPER_MAGIC:
+	case BEEGFS_MAGIC:
+	case CEPH_SUPER_MAGIC:
+	case CIFS_SUPER_MAGIC:
 	case CODA_SUPER_MAGIC:
+	case FUSE_SUPER_MAGIC:
+	case GFS2_MAGIC:
+	case GPFS_MAGIC:
+	case LUSTRE_MAGIC:
+	case NFS_SUPER_MAGIC:
+	case OCFS2_SUPER_MAGIC:
+	case ORANGEFS_MAGIC:
+	case PANFS_MAGIC:
+	case SMB2_SUPER_MAGIC:
+	case SMB_SUPER_MAGIC:
 	case V9FS_MAGIC:
+	case VBOXSF_MAGIC:
 		return true;
 	default:
 		return false;

@@ -5,6 +5,7 @@
  * cache each DIR [read-only]: how many there are
  * cache id FILE...: the build-id of each, whether it has a section, or why it is refused
  * cache needed PROGRAM: the files that it needs
+ * cache remote FILE: is it where a server has to be asked for it?
  *
  * What sessions do with files before they convert any.
  */
@@ -125,6 +126,10 @@ int main(int argc, char **argv)
 	image_limit_memory(0);
 	if (!strcmp(argv[1], "id"))
 		return identify(argc - 2, argv + 2);
+	if (!strcmp(argv[1], "remote")) {
+		cache = open(argv[2], O_RDONLY | O_CLOEXEC);
+		return cache < 0 || !device_needs_copy(cache);
+	}
 	if (!strcmp(argv[1], "needed"))
 		return !needed_files(argv[2], print_path, stdout);
 	cache = cache_open(argv[2], !read_only);

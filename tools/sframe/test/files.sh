@@ -267,6 +267,35 @@ remote_cache() {
 	[ -e "$dir/.tmp.new" ] && [ ! -e "$dir/.tmp.old" ] || { ls -la "$dir"; return 1; }
 }
 
+# remote TYPE: is this one of the file systems that a server has?
+remote() {
+	TYPE=$1 LD_PRELOAD=$work/type.so "$bin/cache" remote .
+}
+
+# What a server has may hang, or be slow: by the numbers of FUSE, NFS, CIFS, 9P and others. ext4,
+# XFS, tmpfs and overlayfs are here.
+file_systems() {
+	local type
+	cat > type.c <<-'END'
+		#include <stdlib.h>
+		#include <sys/vfs.h>
+		int fstatfs(int fd, struct statfs *fs)
+		{
+			*fs = (struct statfs) { .f_type = strtoul(getenv("TYPE"), NULL, 16) };
+			return 0;
+		}
+	END
+	gcc -O2 -shared -fPIC -o type.so type.c || return 1
+	for type in 65735546 6969 517b fe534d42 ff534d42 5346414f 6b414653 73757245 01021997 \
+		00c36400 7461636f 01161970 0bd00bd0 47504653 20030528 19830326 786f4256 \
+		aad7aaea; do
+		remote $type || fail "$type is local" || return 1
+	done
+	for type in ef53 58465342 9123683e 01021994 794c7630 f2f52010 73717368; do
+		! remote $type || fail "$type is remote" || return 1
+	done
+}
+
 # Who may not put anything into the cache does not take anything out of it, either.
 read_only_cache() {
 	local entry

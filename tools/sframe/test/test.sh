@@ -530,6 +530,7 @@ check "cache: damaged" damaged_cache
 check "cache: once a boot" once_a_boot
 check "cache: unreadable" unreadable_cache
 check "cache: NFS" remote_cache
+check "cache: a server's" file_systems
 check "cache: read only" read_only_cache
 check "make install" make_installs
 for file in "$samples"/*.base64; do

@@ -33,6 +33,9 @@
 /* Of all segments: real files have some hundred bytes of notes. */
 #define NOTES_MAX	(1 << 16)
 
+/* FDEs of start code, and of PLTs. */
+#define START_FUNCTIONS	3
+
 /* The attribute of a file that has the id of a boot in which all of it was there. */
 #define BOOT		"user.sframe.boot"
 #define BOOT_SIZE	36
@@ -562,27 +565,45 @@ static void find_build_id(const struct image *image, struct build_id *id)
 	}
 }
 
+/*
+ * Does the file's own section have few of its functions? The kernel takes no other one then.
+ * Start code and PLTs are not the assembler's whose section it is.
+ */
+static void find_gaps(const struct image *image, u32 own, char *message)
+{
+	u32 all = image_eh_functions(image);
+
+	if (all / 2 > own && all - own > START_FUNCTIONS)
+		snprintf(message, SFRAME_MESSAGE,
+			 "has a section of its own, for %u of %u functions", own, all);
+}
+
 /**
  * file_build_id - what is the build-id of a file?
  * @fd:		the file
  * @id:		set, of size 0 if it has none that the kernel knows
  * @has_sframe:	set: it has a section itself, which the kernel can use
- * @message:	gets why it is no file to convert, of SFRAME_MESSAGE bytes
+ * @message:	gets why it is no file to convert, of SFRAME_MESSAGE bytes; or what its own section
+ *		lacks, or nothing
  *
  * Return: 0, or an error of errno.h, negative.
  */
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 {
 	struct image image;
+	u32 own;
 	int ret;
 
 	*id = (struct build_id) {};
 	*has_sframe = false;
+	message[0] = '\0';
 	ret = image_open_fd(&image, fd, message);
 	if (ret)
 		return ret;
 	find_build_id(&image, id);
-	*has_sframe = table_can_be(&image);
+	*has_sframe = table_can_be(&image, &own);
+	if (*has_sframe)
+		find_gaps(&image, own, message);
 	image_close(&image);
 	return 0;
 }

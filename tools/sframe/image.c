@@ -25,6 +25,10 @@
 #define KERNEL_NAMES	64
 #define KERNEL_PAGE	4096
 
+/* How the index of .eh_frame begins: version 1, a relative address and a number of 4 bytes each. */
+#define EH_INDEX	"\x01\x1b\x03"
+#define EH_INDEX_SIZE	12
+
 /**
  * image_error - say what is wrong
  * @image:	gets the sentence
@@ -371,18 +375,38 @@ static const void *image_part(const struct image *image, u64 offset, size_t size
 	return data ? data->d_buf : NULL;
 }
 
-/* The first program header of a section. */
-static bool sframe_phdr(const struct image *image, GElf_Phdr *phdr)
+/* The first program header of a type that has something. */
+static bool find_phdr(const struct image *image, u32 type, GElf_Phdr *phdr)
 {
 	size_t nr = 0;
 
 	elf_getphdrnum(image->elf, &nr);
 	for (size_t i = 0; i < nr; i++) {
-		if (gelf_getphdr(image->elf, i, phdr) && phdr->p_type == PT_GNU_SFRAME &&
-		    phdr->p_filesz)
+		if (gelf_getphdr(image->elf, i, phdr) && phdr->p_type == type && phdr->p_filesz)
 			return true;
 	}
 	return false;
+}
+
+/**
+ * image_eh_functions - for how many functions does .eh_frame have FDEs?
+ * @image:	the file
+ *
+ * As its index says, in the form that all linkers write: the FDEs are not counted.
+ *
+ * Return: the number, 0 if it is not known.
+ */
+u32 image_eh_functions(const struct image *image)
+{
+	const u8 *index;
+	GElf_Phdr phdr;
+
+	if (!find_phdr(image, PT_GNU_EH_FRAME, &phdr) || phdr.p_filesz < EH_INDEX_SIZE)
+		return 0;
+	index = image_part(image, phdr.p_offset, EH_INDEX_SIZE, ELF_T_BYTE);
+	if (!index || memcmp(index, EH_INDEX, strlen(EH_INDEX)))
+		return 0;
+	return index[8] | index[9] << 8 | index[10] << 16 | (u32)index[11] << 24;
 }
 
 /* Is it a section, by type, or by name, of which @names are looked at? */
@@ -447,7 +471,7 @@ int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size)
 	const Elf64_Shdr *shdr;
 	GElf_Phdr phdr;
 
-	if (sframe_phdr(image, &phdr)) {
+	if (find_phdr(image, PT_GNU_SFRAME, &phdr)) {
 		*addr = phdr.p_vaddr;
 		*offset = phdr.p_offset;
 		*size = phdr.p_filesz;

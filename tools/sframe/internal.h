@@ -76,6 +76,7 @@ void image_close(struct image *image);
 void image_limit_memory(u64 size);
 const struct range *image_text(const struct image *image, u64 addr);
 Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *shdr);
+u32 image_eh_functions(const struct image *image);
 int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size);
 
 /* frames.c: what .eh_frame says */
@@ -220,7 +221,7 @@ u64 table_said(const struct table *table, u64 start, u64 end);
 struct section;
 int table_read(struct image *image, const struct section *from, struct table *table,
 	       unsigned int *version);
-bool table_can_be(struct image *image);
+bool table_can_be(struct image *image, u32 *functions);
 const struct row *table_at(const struct table *table, u64 addr, u64 *end,
 			   const struct function **function);
 

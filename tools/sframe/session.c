@@ -179,6 +179,8 @@ static void session_good(struct session *session, const struct mapping *mapping,
 		dso_add(session, dso, section);
 	} else if (file->has_sframe) {
 		dso_keep(dso);
+		if (file->message[0])
+			dso_lose(session, dso, "%s", file->message);
 	} else {
 		dso_keep(dso);
 		session_queue(session, dso, file);
@@ -205,7 +207,7 @@ static void session_refuse(struct session *session, const struct mapping *mappin
 	dso->patience = file->patience;
 	if (dso->again)
 		session_hung(session, dso->patience);
-	dso_lose(session, dso, "%s", file->fd < 0 ? file->message : "has no build-id");
+	dso_lose(session, dso, "%s", file->message[0] ? file->message : "has no build-id");
 }
 
 /* What was refused may be good later; what hung does so for longer, if it is tried again. */
@@ -265,7 +267,7 @@ static void session_look(struct session *session, const struct mapping *mapping,
 		book_see(&session->book, mapping->file);
 	if (section >= 0 || (file->fd >= 0 && file->id.size))
 		session_good(session, mapping, file, section);
-	else if (file->fd >= 0 ? !file->has_sframe : file->message[0])
+	else if ((file->fd >= 0 && !file->has_sframe) || file->message[0])
 		session_refuse(session, mapping, file);
 }
 

@@ -310,6 +310,22 @@ static bool is_function(struct image *image, const struct section *section, u32 
 	return fde.nr || !(fde.info & SFRAME_FDE_SIGNAL);
 }
 
+/* How many functions all parts have, as their headers say; many if there is no end. */
+static u32 count_functions(struct section *section)
+{
+	u64 nr = 0;
+
+	section->next = 0;
+	for (u32 parts = 0; parts < LOOKS_MAX; parts++) {
+		if (section_open(section, section->next))
+			break;
+		nr += section->nr_fdes;
+		if (!section->next)
+			break;
+	}
+	return nr < UINT32_MAX ? nr : UINT32_MAX;
+}
+
 static bool has_function(struct image *image, struct section *section)
 {
 	struct look look = { .left = LOOKS_MAX };
@@ -334,6 +350,7 @@ static bool has_function(struct image *image, struct section *section)
 /**
  * table_can_be - does a file have a section that the kernel can use?
  * @image:	the file
+ * @functions:	set to how many functions it says that it has
  *
  * If not, the kernel uses what it is given for the file, as if there were none: if the
  * section is damaged, or says nothing of any code. One of which nothing good was found
@@ -342,7 +359,7 @@ static bool has_function(struct image *image, struct section *section)
  *
  * Return: true if so.
  */
-bool table_can_be(struct image *image)
+bool table_can_be(struct image *image, u32 *functions)
 {
 	struct section section = {};
 	Elf_Data *data;
@@ -355,6 +372,7 @@ bool table_can_be(struct image *image)
 		return false;
 	section.bytes = data->d_buf;
 	section.size = data->d_size;
+	*functions = count_functions(&section);
 	return has_function(image, &section);
 }
 

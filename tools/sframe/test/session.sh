@@ -412,6 +412,27 @@ build_early() {
 	gcc -O2 -shared -fPIC -o early.so early.c
 }
 
+# A section of its own that says little is listed, as the kernel takes no other one then; with a
+# build-id or without. One that says all is not.
+own_section() {
+	local name
+	printf 'int f%d(int a) { return a + 1; }\n' {1..20} > most.c
+	echo 'int main(void) { return 0; }' > little.c
+	gcc -w -O0 -c most.c && gcc -O0 -Wa,--gsframe -c little.c &&
+		readelf -S little.o | grep -q '\.sframe' ||
+		skipped "needs an assembler that knows SFrame" || return
+	gcc -o own-little little.o most.o && gcc -Wl,--build-id=none -o own-none little.o most.o &&
+		gcc -w -O0 -Wa,--gsframe -o own-all little.c most.c || return 1
+	for name in little none all; do
+		ends 0 "" -v "./own-$name" && cp err "err-$name" || return 1
+	done
+	for name in little none; do
+		grep -E "/own-$name: it has a section of its own, for [0-9]+ of 2[0-9] functions" \
+			"err-$name" || return 1
+	done
+	! grep 'own-all: ' err-all
+}
+
 # The kernel has a section before the cache has it on the disk; it has the file, unless that
 # would come by the network.
 kept() {
@@ -433,6 +454,7 @@ kept() {
 check "statuses and sentences" statuses
 check "without the device" without_device
 check "the kernel and the disk" kept
+check "a section of a file's own that says little" own_section
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped

@@ -19,8 +19,10 @@
 
 static int compare_ids(const void *a, const void *b)
 {
-	return memcmp(&((const struct dso *)a)->id, &((const struct dso *)b)->id,
-		      sizeof(struct build_id));
+	const struct dso *one = a, *two = b;
+
+	return memcmp(&one->id, &two->id, sizeof(one->id)) ?:
+	       memcmp(&one->user, &two->user, sizeof(one->user));
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -151,18 +153,29 @@ static char *gone_key(const struct mapping *mapping)
 	return asprintf(&key, "g %s %s", id, mapping->path) < 0 ? NULL : key;
 }
 
+/* All tasks are the same, whatever their group is. */
+static struct user known_user(const struct user *user)
+{
+	return user && user->uid != ALL_USERS ? *user : (struct user) { ALL_USERS, 0 };
+}
+
 /**
  * book_find - find a file by its build-id
  * @book:	the book
  * @id:		the build-id
+ * @user:	for whom, or NULL for all; what is for all is preferred, unless it may be there later
  *
  * Return: its entry; NULL if it was not met, or has no build-id.
  */
-struct dso *book_find(const struct book *book, const struct build_id *id)
+struct dso *book_find(const struct book *book, const struct build_id *id,
+		      const struct user *user)
 {
-	const struct dso key = { .id = *id };
+	struct dso key = { .id = *id, .user = known_user(NULL) };
 	struct dso **known = id->size ? tfind(&key, &book->dsos, compare_ids) : NULL;
 
+	key.user = known_user(user);
+	if (id->size && key.user.uid != ALL_USERS && (!known || (*known)->again))
+		known = tfind(&key, &book->dsos, compare_ids);
 	return known ? *known : NULL;
 }
 
@@ -222,16 +235,19 @@ static struct dso *dso_new(const struct build_id *id, const char *path)
  * book_add - a new entry
  * @book:	the book
  * @id:		build-id of the file
+ * @user:	for whom, or NULL for all
  * @path:	its name; NULL if only the cache has it
  *
  * Return: the entry; NULL if there is one, or no room, or no memory.
  */
-struct dso *book_add(struct book *book, const struct build_id *id, const char *path)
+struct dso *book_add(struct book *book, const struct build_id *id, const struct user *user,
+		     const char *path)
 {
 	struct dso *dso = make_room(book) ? dso_new(id, path) : NULL, **place;
 
 	if (!dso)
 		return NULL;
+	dso->user = known_user(user);
 	place = tsearch(dso, &book->dsos, compare_ids);
 	if (place && *place == dso) {
 		book->nr_dsos++;
@@ -285,6 +301,7 @@ struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 		free(key);
 		return NULL;
 	}
+	dso->user = known_user(NULL);
 	dso->identity = file->identity;
 	dso->key = key;
 	if (add_refused(book, dso))
@@ -327,44 +344,100 @@ void book_found(struct book *book, const struct mapping *mapping)
 }
 
 /**
+ * book_accept - forget that a file was refused
+ * @book:	the book
+ * @identity:	which
+ */
+void book_accept(struct book *book, const struct identity *identity)
+{
+	struct dso *refused = book_find_refused(book, identity);
+
+	if (refused)
+		forget(book, refused);
+}
+
+/* No other name begins so: in /proc it has a colon there. NULL if it is for all. */
+static char *seen_by(const char *file, const struct user *user)
+{
+	char *key;
+
+	if (user->uid == ALL_USERS || asprintf(&key, "%u %u %s", user->uid, user->gid, file) < 0)
+		return NULL;
+	return key;
+}
+
+/**
  * book_see - remember that a file was looked at
  * @book:	the book
- * @file:	its device, inode and name; or NULL
+ * @file:	its device, inode and name, or its name; or NULL
+ * @user:	for whom
  */
-void book_see(struct book *book, const char *file)
+void book_see(struct book *book, const char *file, const struct user *user)
 {
-	char **place, *copy;
+	char **place, *key = NULL;
 
-	copy = file && book->nr_files < FILES_MAX ? strdup(file) : NULL;
-	place = copy ? tsearch(copy, &book->files, compare_files) : NULL;
-	if (place && *place == copy)
+	if (file && book->nr_files < FILES_MAX)
+		key = user->uid == ALL_USERS ? strdup(file) : seen_by(file, user);
+	place = key ? tsearch(key, &book->files, compare_files) : NULL;
+	if (place && *place == key)
 		book->nr_files++;
 	else
-		free(copy);
+		free(key);
 }
 
 /**
  * book_has_seen - was a file looked at before?
  * @book:	the book
  * @file:	as of book_see()
+ * @user:	likewise
  */
-bool book_has_seen(const struct book *book, const char *file)
+bool book_has_seen(const struct book *book, const char *file, const struct user *user)
 {
-	return file && tfind(file, &book->files, compare_files);
+	char *key = file ? seen_by(file, user) : NULL;
+	bool seen = file && (key || user->uid == ALL_USERS) &&
+		    tfind(key ?: file, &book->files, compare_files);
+
+	free(key);
+	return seen;
 }
 
+/**
+ * struct missed - who is told what had no section
+ * @good:	build-ids of which files have one, for whomever that is
+ * @fn:		called for each file
+ * @data:	for @fn
+ */
 struct missed {
-	const struct book	*book;
+	void			*good;
 	sframe_missed_fn	fn;
 	void			*data;
 };
 
-/* What was refused needs none if another file of the same build-id has a section. */
-static bool is_covered(const struct book *book, const struct dso *dso)
+static int compare_only_ids(const void *a, const void *b)
 {
-	const struct dso *good = dso->key ? book_find(book, &dso->id) : NULL;
+	const struct dso *one = a, *two = b;
 
-	return good && !good->why;
+	return memcmp(&one->id, &two->id, sizeof(one->id));
+}
+
+static void good_dso(const void *node, VISIT visit, void *data)
+{
+	const struct dso *dso = *(const struct dso *const *)node;
+	struct missed *missed = data;
+
+	if ((visit == postorder || visit == leaf) && !dso->why)
+		tsearch(dso, &missed->good, compare_only_ids);
+}
+
+static void keep_dso(void *dso)
+{
+	(void)dso;
+}
+
+/* What was refused needs none if another file of the same build-id has a section. */
+static bool is_covered(const struct missed *missed, const struct dso *dso)
+{
+	return dso->key && dso->id.size && tfind(dso, &missed->good, compare_only_ids);
 }
 
 static void missed_dso(const void *node, VISIT visit, void *data)
@@ -376,7 +449,7 @@ static void missed_dso(const void *node, VISIT visit, void *data)
 	if ((visit != postorder && visit != leaf) || !dso->path)
 		return;
 	if (dso->why) {
-		if (!is_covered(missed->book, dso))
+		if (!is_covered(missed, dso))
 			missed->fn(missed->data, dso->path, false, dso->why);
 	} else if (dso->late == LATE_TOO_LATE) {
 		missed->fn(missed->data, dso->path, true, SFRAME_NEXT_TIME);
@@ -395,10 +468,12 @@ static void missed_dso(const void *node, VISIT visit, void *data)
  */
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data)
 {
-	struct missed arg = { .book = book, .fn = missed, .data = data };
+	struct missed arg = { .fn = missed, .data = data };
 
+	twalk_r(book->dsos, good_dso, &arg);
 	twalk_r(book->dsos, missed_dso, &arg);
 	twalk_r(book->refused, missed_dso, &arg);
+	tdestroy(arg.good, keep_dso);
 }
 
 /**

@@ -7,19 +7,27 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "session.h"
 
+#ifndef DEVICE
 #define DEVICE	"/dev/unwind_sframe"
+#endif
 
 /* File systems that headers of the system do not know: some are not part of Linux. */
 #define BEEGFS_MAGIC	0x19830326
@@ -64,6 +72,156 @@ bool device_is_for_all(void)
 		return true;
 	return data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN) ||
 	       data[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON);
+}
+
+/*
+ * Have no privileges that the kernel asks for, and others' ids if it is another user. Of our own
+ * tasks some may do what we may, so that is not given up, and only not used.
+ */
+static bool become(const struct user *user)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+	bool ours = user->uid == getuid();
+
+	if ((!ours || user->gid != getgid()) &&
+	    (setgroups(0, NULL) || setresgid(user->gid, user->gid, user->gid) ||
+	     setresuid(user->uid, user->uid, user->uid)))
+		return false;
+	if (ours && syscall(SYS_capget, &header, data))
+		return false;
+	for (unsigned int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		data[i].effective = 0;
+	if (syscall(SYS_capset, &header, data))
+		return false;
+	errno = EPERM;
+	return !device_is_for_all();
+}
+
+/*
+ * Whoever may debug it can send any file to us, to be closed by us, which can hang. A change of ids
+ * lets its new user do that where fs.suid_dumpable is 1. Returns an error, negative, or 0.
+ */
+static int may_become(const struct user *user)
+{
+	int value, ret = -EOPNOTSUPP;
+	FILE *file;
+
+	if (user->uid == getuid())
+		return 0;
+	file = fopen("/proc/sys/fs/suid_dumpable", "re");
+	if (!file)
+		return -errno;
+	if (fscanf(file, "%d", &value) == 1 && value != 1)
+		ret = 0;
+	fclose(file);
+	return ret;
+}
+
+/*
+ * That user may stop it from then on, but not debug it. It has nothing open but the socket; and
+ * it ends with its parent, which a change of ids has made the kernel forget.
+ */
+static void __attribute__((noreturn))
+opener_main(const struct user *user, int socket, pid_t parent)
+{
+	int device = -1, error = 0;
+
+	if (dup2(socket, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0))
+		_exit(1);
+	if (become(user) && !prctl(PR_SET_DUMPABLE, 0) && !prctl(PR_SET_PDEATHSIG, SIGKILL))
+		device = device_open();
+	if (device < 0)
+		error = errno;
+	if (getppid() != parent || pass_send(0, &error, sizeof(error), device))
+		_exit(1);
+	_exit(0);
+}
+
+/* Does somebody keep it from going on? */
+static bool opener_is_stopped(pid_t pid)
+{
+	siginfo_t info = {};
+
+	return !waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Is it what it has to be? */
+static bool is_device(int fd)
+{
+	struct stat device, st;
+
+	return !stat(DEVICE, &device) && !fstat(fd, &st) && S_ISCHR(st.st_mode) &&
+	       st.st_rdev == device.st_rdev;
+}
+
+/* There was no descriptor here for the device; or a security module keeps it. */
+static int opener_withheld(int socket)
+{
+	int other = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+
+	if (other < 0)
+		return -EMFILE;
+	close(other);
+	return -EACCES;
+}
+
+/* What it has opened, or an error, negative. It takes a moment, unless its user does not want. */
+static int opener_wait(int socket, pid_t pid)
+{
+	struct pollfd ready = { .fd = socket, .events = POLLIN };
+	long end = now_ms() + OPEN_BLOCKED_MAX;
+	int device, error;
+	bool cut;
+
+	while (poll(&ready, 1, TICK) <= 0) {
+		if (opener_is_stopped(pid))
+			return -EBUSY;
+		if (now_ms() >= end)
+			return -ETIMEDOUT;
+	}
+	if (pass_receive(socket, &error, sizeof(error), &device, &cut))
+		return -ECHILD;
+	if (device >= 0 && is_device(device))
+		return device;
+	if (device >= 0)
+		close(device);
+	return cut ? opener_withheld(socket) : error > 0 ? -error : -EBADMSG;
+}
+
+/**
+ * device_open_as - open the device for the tasks of one user
+ * @user:	whose
+ *
+ * A process of its own does that.
+ *
+ * Return: the device, or an error of errno.h, negative: -EOPNOTSUPP if fs.suid_dumpable is 1; of
+ * that process, -EBUSY if it is stopped, -ETIMEDOUT if it does not go on, -ECHILD if it has ended,
+ * -EBADMSG if it has sent something else.
+ */
+int device_open_as(const struct user *user)
+{
+	int sockets[2], device = may_become(user);
+	pid_t parent = getpid(), pid;
+
+	if (device)
+		return device;
+	if (!stuck_has_room(user->uid))
+		return -EAGAIN;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return -errno;
+	pid = fork();
+	if (!pid)
+		opener_main(user, sockets[1], parent);
+	device = pid < 0 ? -errno : 0;
+	close(sockets[1]);
+	if (pid > 0) {
+		device = opener_wait(sockets[0], pid);
+		/* Even its end may be kept back. */
+		stuck_kill(pid, user->uid);
+	}
+	close(sockets[0]);
+	return device;
 }
 
 /**

@@ -38,13 +38,13 @@
  * struct request - a mapping
  * @pid:	as of it
  * @id:		likewise
- * @own:	others' files are no good
+ * @believe:	which files are good
  * @path:	as of it
  */
 struct request {
 	pid_t		pid;
 	struct build_id	id;
-	bool		own;
+	enum believe	believe;
 	char		path[PATH_MAX];
 };
 
@@ -108,27 +108,6 @@ static bool is_here(int fd, const char *path)
 	return same;
 }
 
-/* Answer with @file, and the descriptor if that is one. */
-static int send_file(int socket, struct mapped_file *file, int fd)
-{
-	struct iovec bytes = { .iov_base = file, .iov_len = sizeof(*file) };
-	union {
-		char		space[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr	header;
-	} control = {};
-	struct msghdr message = { .msg_iov = &bytes, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		message.msg_control = control.space;
-		message.msg_controllen = sizeof(control.space);
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
-	}
-	return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(*file) ? 0 : -1;
-}
-
 /* It was opened, but there is no descriptor here for it. */
 static void is_one_too_many(struct mapped_file *file)
 {
@@ -154,23 +133,13 @@ static void lack_file(int socket, struct mapped_file *file)
 
 static int receive_file(int socket, struct mapped_file *file)
 {
-	struct iovec bytes = { .iov_base = file, .iov_len = sizeof(*file) };
-	union {
-		char		space[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr	header;
-	} control = {};
-	struct msghdr message = {
-		.msg_iov = &bytes, .msg_iovlen = 1,
-		.msg_control = control.space, .msg_controllen = sizeof(control.space),
-	};
-	int fd = -1;
+	bool cut;
+	int fd;
 
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof(*file))
+	if (pass_receive(socket, file, sizeof(*file), &fd, &cut))
 		return -1;
-	if (message.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(&control.header), sizeof(int));
 	file->fd = fd;
-	if (fd < 0 && (message.msg_flags & MSG_CTRUNC))
+	if (cut)
 		lack_file(socket, file);
 	return 0;
 }
@@ -210,7 +179,8 @@ static bool request_goes_on(int socket, int fd, struct mapped_file *file)
 	if (fd >= 0 && !fstat(fd, &st))
 		ask.identity = (struct identity) { st.st_dev, st.st_ino, st.st_mtim };
 	begin = waited_us();
-	if (send_file(socket, &ask, -1) || recv(socket, &go, sizeof(go), 0) != sizeof(go))
+	if (pass_send(socket, &ask, sizeof(ask), -1) ||
+	    recv(socket, &go, sizeof(go), 0) != sizeof(go))
 		_exit(1);
 	/* That was for nobody's file. */
 	file->waited -= waited_us() - begin;
@@ -218,18 +188,33 @@ static bool request_goes_on(int socket, int fd, struct mapped_file *file)
 	return go;
 }
 
+/* Who has mapped what is not for all? Another process may tell, or the same one later. */
+static bool request_finds_user(const struct request *request, int fd, struct mapped_file *file)
+{
+	if (request->believe == BELIEVE_OWN)
+		return false;
+	if (user_of_mapping(request->pid, fd, &file->user))
+		return true;
+	file->user.uid = ALL_USERS;
+	file->unclaimed = true;
+	return false;
+}
+
 /*
  * Is it one that can have a section?
  *
  * The build-id of somebody else's file may be that of any other. So what is made of it is
- * not kept; and as root's sections are for all tasks, it is good for what root runs only.
+ * not kept; and where sections are for all tasks, it is for those of who has mapped it.
  */
 static bool request_takes(const struct request *request, int fd, struct mapped_file *file)
 {
 	const char *doubt = owner_doubt(fd, &file->alone);
 
-	if (request->own && doubt) {
-		snprintf(file->message, SFRAME_MESSAGE, "%s", doubt);
+	file->user.uid = ALL_USERS;
+	file->unclaimed = false;
+	if (doubt && request->believe != BELIEVE_ALL && !request_finds_user(request, fd, file)) {
+		snprintf(file->message, SFRAME_MESSAGE, "%s%s", doubt,
+			 file->unclaimed ? ", and nobody known has it mapped" : "");
 		return false;
 	}
 	if (file_build_id(fd, &file->id, &file->has_sframe, file->message)) {
@@ -319,7 +304,7 @@ static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 		_exit(1);
 	syscall(SYS_close_range, ours + 1, ~0U, 0);
 	while (recv(ours, &request, sizeof(request), 0) == sizeof(request)) {
-		struct mapped_file file = {};
+		struct mapped_file file = { .user = { .uid = ALL_USERS } };
 		s64 begin;
 		int fd;
 
@@ -327,7 +312,7 @@ static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 		begin = waited_us();
 		fd = request_open(ours, &request, &file);
 		file.waited += waited_us() - begin;
-		if (send_file(ours, &file, fd))
+		if (pass_send(ours, &file, sizeof(file), fd))
 			break;
 		if (fd >= 0)
 			close(fd);
@@ -543,7 +528,7 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
  * mapped_open - open the file of a mapping
  * @mapped:	the process that does it, which starts if there is none
  * @mapping:	what is mapped
- * @own:	others' files are no good
+ * @believe:	which files are good
  * @file:	set: the file, and what it is; or -ENOENT if it is gone, -EEXIST if it is known,
  *		or another error, and the reason, which is nothing if it is no file to convert
  *
@@ -551,13 +536,17 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
  *
  * Return: 0, or -1 if there is no file.
  */
-int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
+int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum believe believe,
 		struct mapped_file *file)
 {
-	struct request request = { .pid = mapping->pid, .id = mapping->id, .own = own };
+	struct request request = {
+		.pid = mapping->pid, .id = mapping->id, .believe = believe,
+	};
 	uid_t uid = process_uid(mapping->pid);
 
-	*file = (struct mapped_file) { .fd = -1, .error = -ENOENT, .id = mapping->id };
+	*file = (struct mapped_file) {
+		.fd = -1, .error = -ENOENT, .id = mapping->id, .user = { .uid = ALL_USERS },
+	};
 	if (snprintf(request.path, sizeof(request.path), "%s", mapping->path) >=
 	    (int)sizeof(request.path)) {
 		snprintf(file->message, SFRAME_MESSAGE, "has a name that is too long");

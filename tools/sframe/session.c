@@ -100,6 +100,23 @@ static void dso_keep(struct dso *dso)
 	dso->again = false;
 }
 
+/* Where sections for a user are handed in, or an error of errno.h, negative. */
+static int session_device(struct session *session, const struct user *user)
+{
+	return user->uid == ALL_USERS ? session->device : users_device(&session->users, user);
+}
+
+static void dso_lose_user(struct session *session, struct dso *dso, int error)
+{
+	const char *why = users_why(error);
+
+	if (why)
+		dso_lose(session, dso, "is for one user alone, %s", why);
+	else
+		dso_lose(session, dso, "is for one user alone, who can have none: %s",
+			 strerror(-error));
+}
+
 /**
  * session_may_remove - is a section of the cache to be made again?
  * @session:	the session
@@ -114,16 +131,21 @@ bool session_may_remove(const struct session *session, int error)
 /* Returns true if others may try the same section; it may be that there is no entry else. */
 static bool dso_add(struct session *session, struct dso *dso, int section)
 {
-	int ret = device_add(session->device, &dso->id, section);
+	int device = session_device(session, &dso->user);
+	int ret = device < 0 ? 0 : device_add(device, &dso->id, section);
 	bool damaged = ret == -EINVAL || ret == -EOPNOTSUPP;
 
 	dso_keep(dso);
+	if (device < 0) {
+		dso_lose_user(session, dso, device);
+		return true;
+	}
 	if (!ret) {
 		session->sections++;
 		return true;
 	}
 	/* It may be a damaged one of the cache. */
-	if (session_may_remove(session, ret)) {
+	if (dso->user.uid == ALL_USERS && session_may_remove(session, ret)) {
 		cache_remove(session->cache, &dso->id);
 		dso->again = !dso->identity.ino;
 	}
@@ -163,19 +185,22 @@ static bool is_other(const struct dso *known, const struct identity *identity)
 			       known->identity.ino != identity->ino);
 }
 
-/* A file that can have a section, which is known as of now. */
+/* A file that can have a section, which is known as of now. Nothing is made for nobody. */
 static void session_good(struct session *session, const struct mapping *mapping,
-			 struct mapped_file *file, int section)
+			 struct mapped_file *file, int section, int device)
 {
-	struct dso *dso = book_find(&session->book, &file->id);
+	struct dso *dso = book_find(&session->book, &file->id, &file->user);
 
 	if (dso && !dso->again)
 		return;
 	if (!dso)
-		dso = book_add(&session->book, &file->id, mapping->path);
+		dso = book_add(&session->book, &file->id, &file->user, mapping->path);
 	if (!dso)
 		return;
-	if (section >= 0) {
+	if (device < 0) {
+		dso_lose_user(session, dso, device);
+		dso->again = file->again;
+	} else if (section >= 0) {
 		dso_add(session, dso, section);
 	} else if (file->has_sframe) {
 		dso_keep(dso);
@@ -202,8 +227,9 @@ static void session_refuse(struct session *session, const struct mapping *mappin
 
 	if (!dso)
 		return;
-	/* With another build-id, or another owner, it may be good. */
-	dso->again = file->again || (file->error != -EIO && file->id.size);
+	/* With another build-id, or another owner, or who has it mapped, it may be good. */
+	dso->again = file->again || file->unclaimed ||
+		     (file->error != -EIO && file->id.size);
 	dso->patience = file->patience;
 	if (dso->again)
 		session_hung(session, dso->patience);
@@ -221,18 +247,41 @@ static bool session_may_try(struct session *session, const struct dso *dso)
 	return false;
 }
 
+/*
+ * A file of this build-id that one user has, by this name: by another name there may be one that
+ * is for all. Sets @user, or its uid to ALL_USERS if there is none that counts.
+ */
+static struct dso *session_find_users(const struct session *session,
+				      const struct mapping *mapping, struct user *user)
+{
+	struct dso *known;
+
+	user->uid = ALL_USERS;
+	if (!session->users.nr || !user_of_process(mapping->pid, user)) {
+		user->uid = ALL_USERS;
+		return NULL;
+	}
+	known = book_find(&session->book, &mapping->id, user);
+	return known && (!strcmp(known->path, mapping->path) ||
+			 book_has_seen(&session->book, mapping->path, user)) ? known : NULL;
+}
+
 /* Is there nothing to find out about it any more? */
 static bool session_knows(struct session *session, const struct mapping *mapping)
 {
-	struct dso *known = book_find(&session->book, &mapping->id);
+	struct dso *known = book_find(&session->book, &mapping->id, NULL);
+	struct user all = { .uid = ALL_USERS }, user = all;
 
+	if (!known || known->again)
+		known = session_find_users(session, mapping, &user);
 	if (known && !known->again) {
 		known->others = true;
 		return true;
 	}
 	known = book_find_place(&session->book, mapping);
 	return (known && !session_may_try(session, known)) ||
-	       book_has_seen(&session->book, mapping->file);
+	       book_has_seen(&session->book, mapping->file, &all) ||
+	       (user.uid != ALL_USERS && book_has_seen(&session->book, mapping->file, &user));
 }
 
 /**
@@ -250,12 +299,24 @@ bool session_has_refused(void *data, const struct identity *identity)
 	return known && !session_may_try(session, known);
 }
 
+/* It need not be looked at once more, unless that is for another user. */
+static void session_see(struct session *session, const struct mapping *mapping,
+			const struct mapped_file *file)
+{
+	book_see(&session->book, mapping->file, &file->user);
+	if (file->user.uid != ALL_USERS)
+		book_see(&session->book, mapping->path, &file->user);
+}
+
 /* What is to be done about a file that was looked at. */
 static void session_look(struct session *session, const struct mapping *mapping,
 			 struct mapped_file *file, int section)
 {
-	struct dso *known = book_find(&session->book, &file->id);
+	struct dso *known = book_find(&session->book, &file->id, &file->user);
+	bool takes = file->fd >= 0 && file->id.size && !file->has_sframe;
+	int device = takes ? session_device(session, &file->user) : session->device;
 
+	file->again |= device < 0 && is_scarce(-device);
 	/* Who had it may have ended, and others not. */
 	if (file->error != -ENOENT)
 		book_found(&session->book, mapping);
@@ -263,21 +324,25 @@ static void session_look(struct session *session, const struct mapping *mapping,
 		book_answers(&session->book, mapping);
 	if (known && file->fd >= 0 && is_other(known, &file->identity))
 		known->others = true;
-	else if (file->error != -ENOENT && !file->again)
-		book_see(&session->book, mapping->file);
-	if (section >= 0 || (file->fd >= 0 && file->id.size))
-		session_good(session, mapping, file, section);
-	else if ((file->fd >= 0 && !file->has_sframe) || file->message[0])
+	else if (file->error != -ENOENT && !file->again && !file->unclaimed)
+		session_see(session, mapping, file);
+	if (section >= 0 || (file->fd >= 0 && file->id.size)) {
+		book_accept(&session->book, &file->identity);
+		session_good(session, mapping, file, section, device);
+	} else if ((file->fd >= 0 && !file->has_sframe) || file->message[0]) {
 		session_refuse(session, mapping, file);
+	}
 }
 
 /* Have it opened. Whoever has used up the time for that is the last one to have more. */
 static void session_open_file(struct session *session, const struct mapping *mapping,
 			      struct mapped_file *file)
 {
+	enum believe believe = !session->for_all ? BELIEVE_ALL :
+			       session->options.running ? BELIEVE_OWN : BELIEVE_USERS;
 	unsigned int budget = session->mapped.budget;
 
-	mapped_open(&session->mapped, mapping, session->for_all && session->options.running, file);
+	mapped_open(&session->mapped, mapping, believe, file);
 	if (budget && !session->mapped.budget)
 		session->after = mapping->pid;
 }
@@ -289,7 +354,9 @@ static void session_open_file(struct session *session, const struct mapping *map
  */
 void session_found(void *data, const struct mapping *mapping)
 {
-	struct mapped_file file = { .fd = -1, .id = mapping->id };
+	struct mapped_file file = {
+		.fd = -1, .id = mapping->id, .user = { .uid = ALL_USERS },
+	};
 	struct session *session = data;
 	int section;
 
@@ -605,6 +672,7 @@ void session_free(struct session *session)
 		close(session->cache);
 	if (session->device >= 0)
 		close(session->device);
+	users_free(&session->users);
 	book_free(&session->book);
 	free(session);
 }

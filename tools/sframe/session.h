@@ -24,6 +24,11 @@
 int temp_create(int dir, const char *prefix, char *name);
 int file_sync(int fd);
 
+/* pass.c: messages with descriptors */
+
+int pass_send(int socket, void *bytes, size_t size, int fd);
+int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut);
+
 /* cache.c: sections by build-id, in files */
 
 /**
@@ -72,8 +77,22 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 
 /* device.c: the kernel's interface */
 
+/* The user whose tasks are all there are. */
+#define ALL_USERS	((uid_t)-1)
+
+/**
+ * struct user - who a section is for
+ * @uid:	the user, ALL_USERS if it is for all
+ * @gid:	the group
+ */
+struct user {
+	uid_t	uid;
+	gid_t	gid;
+};
+
 int device_look(void);
 int device_open(void);
+int device_open_as(const struct user *user);
 bool device_is_for_all(void);
 bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section);
@@ -173,7 +192,41 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned in
 
 const char *owner_doubt(int fd, bool *alone);
 
+/* users.c: sections for the tasks of one user */
+
+#define USERS_MAX	8
+
+/**
+ * struct users - users for whose tasks alone there are sections
+ * @known:	these
+ * @devices:	the device for each, or an error of errno.h, negative
+ * @nr:		how many
+ */
+struct users {
+	struct user	known[USERS_MAX];
+	int		devices[USERS_MAX];
+	unsigned int	nr;
+};
+
+bool user_of_process(pid_t pid, struct user *user);
+bool user_of_mapping(pid_t pid, int fd, struct user *user);
+int users_device(struct users *users, const struct user *user);
+const char *users_why(int error);
+void users_free(struct users *users);
+
 /* mapped.c: files of mappings */
+
+/**
+ * enum believe - which files are good
+ * @BELIEVE_ALL:	all are
+ * @BELIEVE_USERS:	others' are, for those who have mapped them
+ * @BELIEVE_OWN:	others' are not
+ */
+enum believe {
+	BELIEVE_ALL,
+	BELIEVE_USERS,
+	BELIEVE_OWN,
+};
 
 /**
  * struct identity - which file it is, and as of when
@@ -238,6 +291,8 @@ struct mapped {
  * @has_sframe:	it has a section itself
  * @own:	what is made of it may be believed later
  * @alone:	if that is for the user's own tasks
+ * @user:	who it is for
+ * @unclaimed:	there is none as it is for those who have it mapped, and these are not known
  * @again:	there may be one later
  * @stuck:	when one of the processes has ended that do not
  * @patience:	for how long it was waited for, if it hangs, in ms
@@ -253,6 +308,8 @@ struct mapped_file {
 	bool		has_sframe;
 	bool		own;
 	bool		alone;
+	struct user	user;
+	bool		unclaimed;
 	bool		again;
 	bool		stuck;
 	unsigned int	patience;
@@ -263,7 +320,7 @@ struct mapped_file {
 int file_reopen(int fd, int flags);
 unsigned int mapped_patience(const struct mapped *mapped);
 void mapped_spend(struct mapped *mapped, unsigned int ms);
-int mapped_open(struct mapped *mapped, const struct mapping *mapping, bool own,
+int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum believe believe,
 		struct mapped_file *file);
 int mapped_end(struct mapped *mapped);
 
@@ -280,6 +337,7 @@ int mapped_end(struct mapped *mapped);
 /**
  * struct dso - a file that was met
  * @id:		its build-id; of size 0 if there is none
+ * @user:	who it is for
  * @identity:	which file it is
  * @key:	what it is known by if it was refused, NULL if it was not
  * @path:	its name, NULL if it is known by the cache alone
@@ -300,6 +358,7 @@ int mapped_end(struct mapped *mapped);
  */
 struct dso {
 	struct build_id	id;
+	struct user	user;
 	struct identity	identity;
 	char		*key;
 	char		*path;
@@ -326,7 +385,7 @@ struct dso {
  * @oldest:	of these, a list
  * @end:	of the list
  * @places:	how many hung before it was known which file that was
- * @files:	what is known by device and inode
+ * @files:	what was looked at, by device and inode, or by name; some for one user
  * @nr_dsos:	entries in @dsos and @refused
  * @nr_files:	entries in @files
  * @forgot:	some that were refused had to make room
@@ -345,17 +404,20 @@ struct book {
 
 void book_init(struct book *book);
 bool book_is_full(const struct book *book);
-struct dso *book_find(const struct book *book, const struct build_id *id);
+struct dso *book_find(const struct book *book, const struct build_id *id,
+		      const struct user *user);
 struct dso *book_find_refused(const struct book *book, const struct identity *identity);
 struct dso *book_find_place(const struct book *book, const struct mapping *mapping);
 void book_answers(struct book *book, const struct mapping *mapping);
-struct dso *book_add(struct book *book, const struct build_id *id, const char *path);
+struct dso *book_add(struct book *book, const struct build_id *id, const struct user *user,
+		     const char *path);
 struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 			     const struct mapped_file *file);
 bool book_refuse(struct book *book, struct dso *dso);
 void book_found(struct book *book, const struct mapping *mapping);
-void book_see(struct book *book, const char *file);
-bool book_has_seen(const struct book *book, const char *file);
+void book_accept(struct book *book, const struct identity *identity);
+void book_see(struct book *book, const char *file, const struct user *user);
+bool book_has_seen(const struct book *book, const char *file, const struct user *user);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
 
@@ -441,6 +503,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * struct session - see session.c
  * @options:	what it is for
  * @device:	the kernel's, open
+ * @users:	those for whom it is open as well
  * @cache:	the cache, -1 if there is none
  * @watch:	what is watched
  * @book:	files that were met
@@ -465,6 +528,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
 struct session {
 	struct sframe_session_options	options;
 	int				device;
+	struct users			users;
 	int				cache;
 	struct watch			*watch;
 	struct book			book;

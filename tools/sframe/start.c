@@ -21,7 +21,7 @@
 #define CACHED_MAX	3000
 
 /* Descriptors that are neither of conversions nor of what waits for these: more than there are. */
-#define OTHER_FILES	16
+#define OTHER_FILES	(16 + USERS_MAX)
 
 /* Of the cache, whoever needs it. What is damaged is made again when it is needed. */
 static int session_known(void *data, const struct build_id *id, int fd)
@@ -29,7 +29,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	struct session *session = data;
 	int ret;
 
-	if (book_find(&session->book, id))
+	if (book_find(&session->book, id, NULL))
 		return 0;
 	ret = device_add(session->device, id, fd);
 	if (session_may_remove(session, ret))
@@ -37,7 +37,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	if (ret == -EDQUOT)
 		session_say(session,
 			    "the user has too many sections, see kernel.unwind_user_sframe_max");
-	if (!ret && book_add(&session->book, id, NULL)) {
+	if (!ret && book_add(&session->book, id, NULL, NULL)) {
 		session->sections++;
 		session->cached++;
 	}

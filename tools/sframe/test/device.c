@@ -2,7 +2,9 @@
 /*
  * A stand-in for device.c, for tests of sessions on kernels that take no sections: what is
  * handed in is a line of a file, which SFRAME_DEVICE names. With SFRAME_REMOTE, all files are
- * where a server has to be asked for them.
+ * where a server has to be asked for them. For the tasks of one user, it is of another file; and
+ * as long as there is a file SFRAME_SCARCE, too many files are open for that. As long as a file
+ * SFRAME_REFUSE has a build-id, a section for that is refused.
  *
  * Everything but the kernel's answer is as it is with the device.
  */
@@ -31,6 +33,20 @@ int device_open(void)
 	return !device ? -1 : open(device, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
+/* Of the same name, with that of the user behind it. */
+int device_open_as(const struct user *user)
+{
+	const char *scarce = getenv("SFRAME_SCARCE");
+	char name[4096];
+	int device;
+
+	if (scarce && !access(scarce, F_OK))
+		return -EMFILE;
+	snprintf(name, sizeof(name), "%s.%u.%u", getenv("SFRAME_DEVICE"), user->uid, user->gid);
+	device = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	return device < 0 ? -errno : device;
+}
+
 bool device_is_for_all(void)
 {
 	return getenv("SFRAME_FOR_ALL");
@@ -51,6 +67,20 @@ static bool is_memory(int fd)
 	return readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "/memfd:");
 }
 
+static bool is_refused(const char *id)
+{
+	const char *name = getenv("SFRAME_REFUSE");
+	FILE *file = name ? fopen(name, "re") : NULL;
+	char refused[2 * UNWIND_SFRAME_BUILD_ID_MAX + 2] = "";
+
+	if (!file)
+		return false;
+	if (!fgets(refused, sizeof(refused), file))
+		refused[0] = '\0';
+	fclose(file);
+	return !strcmp(refused, id);
+}
+
 int device_add(int device, const struct build_id *id, int section)
 {
 	char line[2 * UNWIND_SFRAME_BUILD_ID_MAX + 32], *at = line;
@@ -63,6 +93,8 @@ int device_add(int device, const struct build_id *id, int section)
 		return -EINVAL;
 	for (u32 i = 0; i < id->size; i++)
 		at += sprintf(at, "%02x", id->bytes[i]);
+	if (is_refused(line))
+		return -EINVAL;
 	sprintf(at, " %lld %s\n", (long long)st.st_size, is_memory(section) ? "memory" : "file");
 	return dprintf(device, "%s", line) < 0 ? -errno : 0;
 }

@@ -93,6 +93,250 @@ owners_user() {
 		[ "$(stat -c %u nosuid/owned)" = 1000 ] && doubted nosuid/owned'
 }
 
+# build_ids: a library with which all processes but this one's are those of a user, IDS, or those
+# of whom the file ids.PID names, by four numbers, and by four behind a / for groups, if these are
+# others; "looked" has a line for each look at mappings
+build_ids() {
+	cat > ids.c <<-'END_IDS'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <unistd.h>
+
+	FILE *fopen(const char *name, const char *mode)
+	{
+		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+		char ids[64] = "", path[32], *gids;
+		int pid = 0, end = 0;
+		FILE *file;
+
+		if (sscanf(name, "/proc/%d/maps%n", &pid, &end) == 1 && end && pid != getpid()) {
+			file = next("looked", "a");
+			fputs("maps\n", file);
+			fclose(file);
+		}
+		if (sscanf(name, "/proc/%d/status%n", &pid, &end) != 1 ||
+		    strcmp(name + end, "") || !strstr(name, "status") || pid == getpid())
+			return next(name, mode);
+		if (getenv("IDS"))
+			sprintf(ids, "%1$s %1$s %1$s %1$s", getenv("IDS"));
+		snprintf(path, sizeof(path), "ids.%d", pid);
+		file = next(path, "r");
+		if (file && fgets(ids, sizeof(ids), file))
+			fclose(file);
+		if (!*ids)
+			return next(name, mode);
+		gids = strchr(ids, '/');
+		if (gids)
+			*gids++ = '\0';
+		file = tmpfile();
+		fprintf(file, "Uid:\t%s\nGid:\t%s\n", ids, gids ?: ids);
+		rewind(file);
+		return file;
+	}
+	END_IDS
+	gcc -O2 -shared -fPIC -o ids.so ids.c -ldl
+}
+
+# maps FILE SENTENCE...: a session for all, of a command that maps files until there is a sentence
+# for each; with UNMAP, while nobody looks
+# shellcheck disable=SC2016	# for the inner shell
+maps() {
+	rm -rf .debug device.* device
+	SFRAME_FOR_ALL=yes ends 0 "" -v python3 -c 'import mmap, os, signal, subprocess, sys, time
+def read(name):
+    with open(name, errors="replace") as file:
+        return file.read()
+server = int(subprocess.check_output(["pgrep", "-P", str(os.getppid()), "-x", "sframe"]))
+for name, sentence in zip(sys.argv[1::2], sys.argv[2::2]):
+    file = os.open(name, os.O_RDONLY)
+    if os.environ.get("UNMAP"):
+        os.kill(server, signal.SIGSTOP)
+    code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+                     prot=mmap.PROT_READ | mmap.PROT_EXEC)
+    if os.environ.get("UNMAP"):
+        code.close()
+        os.kill(server, signal.SIGCONT)
+    while name + ": " + sentence not in read("err"):
+        time.sleep(0.1)' "$@"
+}
+
+# has_section FILE DEVICE: the device has one for this file
+has_section() {
+	grep "$(readelf -n "$1" | sed -n 's/.*Build ID: //p')" "$2"
+}
+
+# What a command of root's has mapped that others may write is for those who have mapped it.
+owners_command() {
+	build_ids && library theirs && chmod o+w theirs || return 1
+	IDS=12345 LD_PRELOAD=$PWD/ids.so maps "$PWD/theirs" converted || return 1
+	! has_section theirs device || fail "all have it" || return 1
+	has_section theirs device.12345.12345 && [ "$(wc -l < device.12345.12345)" = 1 ] &&
+		[ -s device ] || fail "they do not have it" || return 1
+	maps "$PWD/theirs" converted || return 1
+	! has_section theirs device && has_section theirs device.0.0 || return 1
+	! find .debug -path "*/$(readelf -n theirs | sed -n 's/.*Build ID: ..//p')*" | grep .
+}
+
+# Who has it mapped no more may have become somebody else.
+owners_command_gone() {
+	library theirs && chmod o+w theirs &&
+		UNMAP=yes maps "$PWD/theirs" "belongs to somebody else" && ! ls device.*
+}
+
+# Nor does it take the place of what is to be believed, be that of the same build-id.
+owners_command_same_id() {
+	build_ids && library theirs && cp theirs ours && chmod o+w theirs &&
+		IDS=12345 LD_PRELOAD=$PWD/ids.so \
+		maps "$PWD/theirs" converted "$PWD/ours" converted || return 1
+	has_section theirs device.12345.12345 && has_section ours device
+}
+
+# refused ID STEP...: these steps, where the cache has a section for all that the kernel refuses, once
+# "ours" is mapped, and until it is to take it, of "ours" and "theirs"
+refused() {
+	local id=$1 name=${1:0:2}/${1:2}
+	shift
+	printf %s "$id" > refuse && SFRAME_REFUSE=$PWD/refuse steps "put saved $name" "map ours" \
+		"wait /ours: has a section that the kernel does not take" "remove refuse" "$@"
+}
+
+# What is refused of the cache makes nobody's file one that is for all.
+owners_refused() {
+	local id
+	build_ids && library theirs && cp theirs ours && chmod o+w theirs || return 1
+	id=$(readelf -n ours | sed -n 's/.*Build ID: //p')
+	steps "map ours" "section ours device" && cp ".debug/.sframe/2/${id:0:2}/${id:2}" saved &&
+		refused "$id" "be 12345 12345 12345 12345" "map theirs" \
+		"section theirs device.12345.12345" && ! has_section theirs device
+}
+
+# steps STEP...: a session for all, of a command that does this: "map FILE"; "lose", so that the
+# session sees nothing of what is mapped until "go", and looks then; "be IDS", with build_ids; wait
+# for "wait SENTENCE" or "section FILE DEVICE"; "remove FILE"; "put FILE NAME", a copy of it into the
+# cache; "count FILE", how often the session has looked at mappings by now; or "fork", and all else
+# is done by a child
+steps() {
+	rm -rf .debug device.* device ids.[0-9]* looked
+	cat > steps.py <<-'END_STEPS'
+	import mmap, os, shutil, signal, subprocess, sys, time
+
+	def map(name):
+	    file = os.open(name, os.O_RDONLY)
+	    code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE,
+	                     prot=mmap.PROT_READ | mmap.PROT_EXEC)
+	    os.close(file)
+	    return code
+
+	def until(name, text):
+	    while not os.path.exists(name) or text not in open(name, errors="replace").read():
+	        # What was lost is told with what is mapped next.
+	        map("/bin/true").close()
+	        time.sleep(0.1)
+
+	server = int(subprocess.check_output(["pgrep", "-P", str(os.getppid()), "-x", "sframe"]))
+	# Of one CPU there is one buffer.
+	os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+	kept = []
+	for step in sys.argv[1:]:
+	    what, *words = step.split(" ")
+	    if what == "map":
+	        kept.append(map(words[0]))
+	    elif what == "lose":
+	        os.kill(server, signal.SIGSTOP)
+	        for i in range(5000):
+	            map("/bin/true").close()
+	    elif what == "go":
+	        os.kill(server, signal.SIGCONT)
+	    elif what == "be":
+	        open("ids.new", "w").write(" ".join(words))
+	        os.rename("ids.new", "ids.%d" % os.getpid())
+	    elif what == "wait":
+	        until("err", " ".join(words))
+	    elif what == "section":
+	        note = subprocess.check_output(["readelf", "-n", words[0]], text=True)
+	        until(words[1], note.split("Build ID: ")[1].split()[0])
+	    elif what == "remove":
+	        os.unlink(words[0])
+	    elif what == "put":
+	        name = ".debug/.sframe/2/" + words[1]
+	        os.makedirs(os.path.dirname(name), exist_ok=True)
+	        shutil.copy(words[0], name)
+	    elif what == "count":
+	        open(words[0], "w").write(open("looked").read())
+	    elif what == "fork":
+	        child = os.fork()
+	        if child:
+	            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+	END_STEPS
+	LD_PRELOAD=$PWD/ids.so SFRAME_FOR_ALL=yes ends 0 "" -v python3 steps.py "$@"
+}
+
+# Who has a file mapped, and is of several users, as su is for a while, has it refused to nobody.
+owners_unclaimed() {
+	build_ids && library theirs && chmod o+w theirs || return 1
+	steps "be 1 0 1 1" lose "map theirs" go "wait /theirs: belongs to somebody else" \
+		"be 12345 12345 12345 12345" "map theirs" "section theirs device.12345.12345" &&
+		grep 'belongs to somebody else, and nobody known has it mapped' err &&
+		! grep 'through .*/theirs' err
+}
+
+# Each user has a section of a file, be it that no event has told of it.
+owners_each() {
+	build_ids && library theirs && chmod o+w theirs || return 1
+	steps "be 12345 12345 12345 12345" lose "map theirs" go \
+		"section theirs device.12345.12345" \
+		fork "be 23456 23456 23456 23456" lose "map theirs" go \
+		"section theirs device.23456.23456" && ! grep 'through .*/theirs' err
+}
+
+# What is known for a user is known by another name as well.
+owners_names() {
+	build_ids && library theirs && library ours && library last && chmod o+w theirs &&
+		ln -f theirs alias || return 1
+	steps "be 12345 12345 12345 12345" "map theirs" "section theirs device.12345.12345" \
+		"map alias" "map ours" "section ours device" "count before" \
+		"map alias" "map alias" "map last" "section last device" "count after" &&
+		[ -s before ] && cmp before after
+}
+
+# A file that nobody had is not listed if others of the same build-id were somebody's.
+owners_covered() {
+	build_ids && library theirs && chmod o+w theirs && cp -p theirs others || return 1
+	steps "be 1 0 1 1" "map others" "wait /others: belongs to somebody else" \
+		"be 12345 12345 12345 12345" "map theirs" "section theirs device.12345.12345" &&
+		! grep 'through .*/\(theirs\|others\)' err
+}
+
+# There are so many users who have sections of their own, and one of them has not all places by
+# groups. For others nothing is converted.
+owners_many() {
+	local nr step=() too_many="is for one user alone, and there are too many users"
+	build_ids && library theirs && chmod o+w theirs || return 1
+	for nr in {101..105}; do
+		step+=("be 1 1 1 1/$nr $nr $nr $nr" "map theirs")
+		[ "$nr" = 105 ] || step+=("section theirs device.1.$nr")
+	done
+	step+=("wait /theirs: $too_many")
+	for nr in {2..5}; do
+		step+=("be $nr $nr $nr $nr" "map theirs" "section theirs device.$nr.$nr")
+	done
+	step+=("be 6 6 6 6" "map theirs" "map theirs")
+	library last && steps "${step[@]}" "map last" "section last device" || return 1
+	[ "$(grep -c '/theirs: converted' err)" = 8 ] && [ ! -e device.1.105 ] &&
+		[ ! -e device.6.6 ] && [ "$(grep -c "through .*/theirs: it $too_many" err)" = 2 ]
+}
+
+# What is missing for a user at first, as too many files are open, is there once they are not.
+owners_scarce() {
+	build_ids && library theirs && chmod o+w theirs && : > scarce || return 1
+	SFRAME_SCARCE=$PWD/scarce steps "be 1 1 1 1" "map theirs" \
+		"wait /theirs: is for one user alone, who can have none: Too many open files" \
+		"remove scarce" "section theirs device.1.1" && ! grep 'through .*/theirs' err
+}
+
 # kept_alone FILE: a session without privileges keeps what is made of it, and the next one uses
 # that; but one of the same user for all neither uses it nor makes it again, be the cache a copy
 # that has lost modes and attributes

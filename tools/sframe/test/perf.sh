@@ -233,6 +233,11 @@ of_others() {
 		[ "$(made)" != 0 ] && [ ! -e "$sections/${id:0:2}/${id:2}" ] || return 1
 	recorded of-theirs -a ./theirs -e "sub f { $spin } f() for 1..30" 20000 &&
 		shared /theirs 'it belongs to somebody else$' 20 || return 1
+	# Root's command that becomes somebody else has it for that one alone, if not at once.
+	recorded of-user setpriv --reuid 12345 --regid 12345 --clear-groups \
+		./theirs -e "sub f { $spin } f() for 1..30" 20000 && share of-user || return 1
+	cat err
+	[ "$per_mille" -ge 700 ] && ! grep '/theirs: it belongs to somebody else' err || return 1
 	# Of a user without privileges it is used for this user alone.
 	cp theirs others && chown 12346 others && chmod 755 others || return 1
 	setpriv --reuid 12345 --regid 12345 --clear-groups \

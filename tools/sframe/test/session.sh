@@ -486,6 +486,16 @@ check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id
 check "a file that takes too long" spins
+check "a command that maps what others may write" owners_command
+check "a command that has mapped what others may write" owners_command_gone
+check "a file that a process of several users has mapped" owners_unclaimed
+check "a file that several users have mapped" owners_each
+check "a file that a user has mapped by two names" owners_names
+check "a file that was nobody's, and one of the same build-id" owners_covered
+check "a file that too many users have mapped" owners_many
+check "a file of a user for whom too many files are open" owners_scarce
+check "a file that others may write, and one of the same build-id" owners_command_same_id
+check "a file that others may write, and a section that is refused" owners_refused
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
 	check "owners that may be made up" owners
 	check "owners for a user who is not root" owners_user

@@ -597,6 +597,7 @@ fi
 check "install: refused" no_install
 check "sessions: a server and who asks it" "$bin/server"
 check "sessions: who opens files, and does not end" "$bin/mapped"
+check "sessions: who opens the device for a user" "$bin/opener"
 check "sessions: run" "$here/session.sh" "$bin"
 check "fuzz" fuzz
 check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"

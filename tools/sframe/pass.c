@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Messages of one process to another, each with a descriptor or none.
+ *
+ * Their size is known to both, and whoever writes another one is not heard.
+ */
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "session.h"
+
+/* Room for a descriptor. */
+union control {
+	char		space[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr	header;
+};
+
+/**
+ * pass_send - send a message
+ * @socket:	of packets, or of streams where the other side waits for each
+ * @bytes:	the message
+ * @size:	of @bytes
+ * @fd:		a descriptor that goes with it, or -1
+ *
+ * Return: 0, or -1 if it cannot be sent.
+ */
+int pass_send(int socket, void *bytes, size_t size, int fd)
+{
+	struct iovec vec = { .iov_base = bytes, .iov_len = size };
+	struct msghdr message = { .msg_iov = &vec, .msg_iovlen = 1 };
+	union control control = {};
+
+	if (fd >= 0) {
+		message.msg_control = control.space;
+		message.msg_controllen = sizeof(control.space);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
+	}
+	return sendmsg(socket, &message, MSG_NOSIGNAL) == size ? 0 : -1;
+}
+
+/**
+ * pass_receive - receive a message
+ * @socket:	as of pass_send()
+ * @bytes:	gets the message
+ * @size:	of @bytes
+ * @fd:		set to the descriptor that came with it, or -1
+ * @cut:	set: there was one, which cannot be had
+ *
+ * Return: 0, or -1 if there is none of this size.
+ */
+int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut)
+{
+	struct iovec vec = { .iov_base = bytes, .iov_len = size };
+	union control control = {};
+	/* For one: the end of the space might be another one. */
+	struct msghdr message = {
+		.msg_iov = &vec, .msg_iovlen = 1,
+		.msg_control = control.space, .msg_controllen = CMSG_LEN(sizeof(int)),
+	};
+	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+
+	*fd = -1;
+	if (got >= 0 && message.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(&control.header), sizeof(int));
+	if (got != size) {
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		return -1;
+	}
+	*cut = *fd < 0 && message.msg_flags & MSG_CTRUNC;
+	return 0;
+}

@@ -163,7 +163,7 @@ static struct user known_user(const struct user *user)
  * book_find - find a file by its build-id
  * @book:	the book
  * @id:		the build-id
- * @user:	for whom, or NULL for all; what is for all is preferred, unless it may be there later
+ * @user:	for whom, or NULL for all; what is for all is preferred, if that is not tried again
  *
  * Return: its entry; NULL if it was not met, or has no build-id.
  */

@@ -12,6 +12,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -56,6 +57,21 @@ int device_look(void)
 int device_open(void)
 {
 	return open(DEVICE, O_RDWR | O_CLOEXEC);
+}
+
+/**
+ * device_is_off - is the kernel told to use no section?
+ */
+bool device_is_off(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/unwind_user_sframe", "re");
+	int value = 1;
+
+	if (file && fscanf(file, "%d", &value) != 1)
+		value = 1;
+	if (file)
+		fclose(file);
+	return !value;
 }
 
 /**

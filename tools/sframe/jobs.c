@@ -273,6 +273,16 @@ struct dso *jobs_start(struct jobs *jobs, int *error)
 	return NULL;
 }
 
+/* It is killed, and not waited for. Returns what was converted. */
+static struct dso *running_kill(struct jobs *jobs, struct running *running)
+{
+	kill(running->job.pid, SIGKILL);
+	running->killed = true;
+	dso_close(running->dso);
+	jobs->nr_killed++;
+	return running->dso;
+}
+
 /**
  * jobs_kill_blocked - kill what waits for a file system that does not answer, or not soon
  * @jobs:	conversions
@@ -293,11 +303,7 @@ struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs)
 		*hangs = running->blocked.ms >= BLOCKED_MAX;
 		if (!*hangs && running->blocked.waited < WAITED_TIMES * BLOCKED_MAX)
 			continue;
-		kill(running->job.pid, SIGKILL);
-		running->killed = true;
-		dso_close(running->dso);
-		jobs->nr_killed++;
-		return running->dso;
+		return running_kill(jobs, running);
 	}
 	return NULL;
 }
@@ -374,6 +380,36 @@ void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso))
 	for (unsigned int i = 0; i < jobs->nr; i++) {
 		if (!jobs->running[i].killed)
 			fn(jobs->running[i].dso);
+	}
+}
+
+/**
+ * jobs_drop - convert some files no more
+ * @jobs:	conversions
+ * @drops:	called for each that is not converted yet, and may hang: is it one of them?
+ * @data:	for @drops
+ */
+void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, bool hangs),
+	       void *data)
+{
+	struct dso **at = &jobs->queue, *dso;
+
+	while ((dso = *at)) {
+		if (drops(data, dso, false)) {
+			*at = dso->next;
+			jobs->waiting--;
+			dso_close(dso);
+		} else {
+			at = &dso->next;
+		}
+	}
+	jobs->end = at;
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		struct running *running = &jobs->running[i];
+
+		if (!running->killed &&
+		    drops(data, running->dso, running->blocked.row >= OPEN_BLOCKED_MAX))
+			running_kill(jobs, running);
 	}
 }
 

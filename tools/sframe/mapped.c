@@ -240,6 +240,15 @@ static void is_for_later(struct mapped_file *file, int error)
 	file->error = -EAGAIN;
 }
 
+/* There is no file by one of its names: another one may tell why, and that counts. */
+static void say_missing(struct mapped_file *file, int error)
+{
+	if (is_scarce(error))
+		is_for_later(file, error);
+	else if (file->error == -ENOENT && (error == EACCES || error == EPERM))
+		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(error));
+}
+
 /* The place of a file, which is closed: whoever waits for that waits for the answer about it. */
 static int take_place(int fd, struct mapped_file *file)
 {
@@ -273,10 +282,10 @@ static int request_open(int socket, const struct request *request, struct mapped
 			request_goes_on(socket, -1, file);
 		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
 		fd = sframe_open_in(here ? "/" : root, request->path);
-		if (fd < 0 && is_scarce(errno))
-			is_for_later(file, errno);
-		if (fd < 0)
+		if (fd < 0) {
+			say_missing(file, errno);
 			continue;
+		}
 		if (request_goes_on(socket, fd, file)) {
 			file->error = -EACCES;
 			if (request_takes(request, fd, file))

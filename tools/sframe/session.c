@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A session: hand all that is in the cache to the kernel, convert what the tasks map that
- * are watched, and keep book of what cannot be, see book.c.
+ * A session: hand what the cache has to the kernel, convert what the tasks map that are watched,
+ * and keep book of what cannot be, see book.c.
  *
  * One process, which waits for mappings and for conversions. What is handed in ends with
  * it.
@@ -67,6 +67,28 @@ static void session_stuck(struct session *session)
 			    "%u processes hang, and no more files are opened until one has ended",
 			    STUCK_MAX);
 	session->stuck = true;
+}
+
+/* Of what is looked at together, once for each row of a process's files. */
+static void session_apart(struct session *session, pid_t pid)
+{
+	bool same = session->last == pid;
+
+	session->last = pid;
+	if (session->apart || !pid || same || !is_elsewhere(pid))
+		return;
+	session_say(session,
+		    "process %d is in another user namespace, which somebody else has made, or as another user, so sections of ours are not used there: root's are, or those made in there",
+		    pid);
+	session->apart = true;
+}
+
+static void session_unkept(struct session *session, int error)
+{
+	if (!session->unkept)
+		session_say(session, "some sections are not put into the cache: %s",
+			    strerror(error));
+	session->unkept = true;
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -272,6 +294,9 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 	struct dso *known = book_find(&session->book, &mapping->id, NULL);
 	struct user all = { .uid = ALL_USERS }, user = all;
 
+	/* Whose a process is takes a while to find out. */
+	if ((!known || known->again) && book_has_seen(&session->book, mapping->file, &all))
+		return true;
 	if (!known || known->again)
 		known = session_find_users(session, mapping, &user);
 	if (known && !known->again) {
@@ -280,7 +305,6 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 	}
 	known = book_find_place(&session->book, mapping);
 	return (known && !session_may_try(session, known)) ||
-	       book_has_seen(&session->book, mapping->file, &all) ||
 	       (user.uid != ALL_USERS && book_has_seen(&session->book, mapping->file, &user));
 }
 
@@ -360,6 +384,7 @@ void session_found(void *data, const struct mapping *mapping)
 	struct session *session = data;
 	int section;
 
+	session_apart(session, mapping->pid);
 	if (session_knows(session, mapping))
 		return;
 	if (book_is_full(&session->book)) {
@@ -409,26 +434,44 @@ static void session_kill_blocked(struct session *session)
 	}
 }
 
+static bool session_begin_entry(struct session *session, struct cache_entry *entry,
+				const struct dso *dso, int section)
+{
+	int ret = cache_begin(entry, session->cache, &dso->id, section, dso->alone);
+
+	if (ret)
+		session_unkept(session, -ret);
+	return !ret;
+}
+
+static bool session_keeps(const struct session *session, const struct dso *dso)
+{
+	return session->cache >= 0 && dso->own && !session->options.read_only;
+}
+
 /*
  * Into the kernel, and then into the cache: those that run do not wait for the disk. The kernel
  * need not keep in memory what a file has, unless it would have to ask a server for it.
  */
 static void session_keep(struct session *session, struct dso *dso, int section)
 {
-	bool keep = session->cache >= 0 && dso->own && !session->options.read_only;
+	bool keep = session_keeps(session, dso);
 	bool remote = keep && device_needs_copy(session->cache), good;
 	struct cache_entry entry;
+	int ret;
 
 	if (keep && !remote)
-		keep = !cache_begin(&entry, session->cache, &dso->id, section, dso->alone);
+		keep = session_begin_entry(session, &entry, dso, section);
 	if (dso->since && !dso->late)
 		dso->late = now_ms() - dso->since + 1;
 	good = dso_add(session, dso, keep && !remote ? entry.section : section);
 	if (keep && remote)
-		keep = good && !cache_begin(&entry, session->cache, &dso->id, section,
-					    dso->alone);
-	if (keep)
-		cache_end(&entry, good);
+		keep = good && session_begin_entry(session, &entry, dso, section);
+	if (!keep)
+		return;
+	ret = cache_end(&entry, good);
+	if (ret)
+		session_unkept(session, -ret);
 }
 
 static void session_end_job(struct session *session, unsigned int nr)
@@ -488,6 +531,7 @@ static void session_reap(struct session *session)
 static void session_watch(struct session *session)
 {
 	session_reap(session);
+	session->last = 0;
 	if (session->over)
 		return;
 	if (session->runs)
@@ -601,6 +645,18 @@ static void dso_is_late(struct dso *dso)
 	dso->late = LATE_TOO_LATE;
 }
 
+/* What is not kept is of no use any more. */
+static bool session_drops(void *data, struct dso *dso, bool hangs)
+{
+	struct session *session = data;
+
+	if (session_keeps(session, dso))
+		return false;
+	dso_lose(session, dso, hangs ? "is on a file system that does not answer" :
+		 "was not converted in time");
+	return true;
+}
+
 /**
  * session_run - go on until something has happened
  * @session:	the session
@@ -623,6 +679,7 @@ void session_run(struct session *session, int fd)
 	watch_free(session->watch);
 	session->watch = NULL;
 	session->over = true;
+	jobs_drop(&session->jobs, session_drops, session);
 	/* For those that nobody waited for. */
 	jobs_each(&session->jobs, dso_is_late);
 }

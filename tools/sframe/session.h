@@ -93,6 +93,7 @@ struct user {
 int device_look(void);
 int device_open(void);
 int device_open_as(const struct user *user);
+bool device_is_off(void);
 bool device_is_for_all(void);
 bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section);
@@ -209,6 +210,8 @@ struct users {
 };
 
 bool user_of_process(pid_t pid, struct user *user);
+bool is_first_namespace(void);
+bool is_elsewhere(pid_t pid);
 bool user_of_mapping(pid_t pid, int fd, struct user *user);
 int users_device(struct users *users, const struct user *user);
 const char *users_why(int error);
@@ -491,6 +494,8 @@ struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *aga
 unsigned int jobs_going(const struct jobs *jobs);
 bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row);
 void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso));
+void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, bool hangs),
+	       void *data);
 void jobs_free(struct jobs *jobs);
 
 /* server.c: sentences; the rest of it is in server.h */
@@ -512,6 +517,9 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @full:	it was said that others have no section
  * @forgot:	it was said that not all are listed
  * @stuck:	it was said that nothing more is opened
+ * @apart:	it was said that some have no use of sections, or all have
+ * @last:	whose file was looked at last, or 0
+ * @unkept:	it was said that the cache takes nothing
  * @waits:	some files wait for the end of processes that hang
  * @lost:	events were lost, so all has to be looked at
  * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
@@ -537,6 +545,9 @@ struct session {
 	bool				full;
 	bool				forgot;
 	bool				stuck;
+	bool				apart;
+	pid_t				last;
+	bool				unkept;
 	bool				waits;
 	bool				lost;
 	unsigned int			hung;

@@ -79,7 +79,11 @@ static int session_open(struct session *session, char *message)
 			 "/dev/unwind_sframe cannot be opened: %s", strerror(errno));
 		return -1;
 	}
+	if (device_is_off())
+		session_say(session,
+			    "kernel.unwind_user_sframe is 0: until it is 1, the kernel uses no section");
 	session->for_all = device_is_for_all();
+	session->apart = session->for_all && is_first_namespace();
 	/* For headers. */
 	image_limit_memory(0);
 	session_limit_files(session);

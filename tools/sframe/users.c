@@ -11,10 +11,14 @@
  * these: a program that gives others ids to its process has other mappings.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "session.h"
@@ -22,16 +26,54 @@
 /* Of a line of /proc/PID/maps: what says which file it is. */
 #define FILE_SIZE	64
 
+/* The user namespace that the system came up with. */
+#define FIRST_NAMESPACE	"user:[4026531837]"
+
+/**
+ * is_first_namespace - is this the user namespace that the system came up with?
+ *
+ * Root of another one has privileges there, and not with the kernel.
+ */
+bool is_first_namespace(void)
+{
+	char ours[64] = "";
+
+	return readlink("/proc/self/ns/user", ours, sizeof(ours) - 1) > 0 &&
+	       !strcmp(ours, FIRST_NAMESPACE);
+}
+
+/* Sessions stay in theirs. */
+static bool is_our_namespace(const struct stat *ns)
+{
+	static struct stat ours;
+
+	if (!ours.st_ino && stat("/proc/self/ns/user", &ours))
+		return true;
+	return ns->st_dev == ours.st_dev && ns->st_ino == ours.st_ino;
+}
+
+/* Is a process in our namespace? Or is that not known? */
+static bool is_inside(pid_t pid)
+{
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	return stat(path, &st) || is_our_namespace(&st);
+}
+
 /**
  * user_of_process - whose is a process, in every respect?
  * @pid:	the process
  * @user:	set
  *
- * Return: false if that is not known, or if it is of several.
+ * Return: false if that is not known, if it is of several, or if it may do more than who opens the
+ * device for this user.
  */
 bool user_of_process(pid_t pid, struct user *user)
 {
 	char path[32], *line = NULL;
+	unsigned long long caps = 0;
 	unsigned int uid[3], gid[3];
 	bool has_uid = false, has_gid = false;
 	size_t size = 0;
@@ -44,14 +86,89 @@ bool user_of_process(pid_t pid, struct user *user)
 	while (getline(&line, &size, file) > 0) {
 		has_uid |= sscanf(line, "Uid: %u %u %u", &uid[0], &uid[1], &uid[2]) == 3;
 		has_gid |= sscanf(line, "Gid: %u %u %u", &gid[0], &gid[1], &gid[2]) == 3;
+		if (!strncmp(line, "CapPrm:", 7))
+			caps = strtoull(line + 7, NULL, 16);
 	}
 	free(line);
 	fclose(file);
 	if (!has_uid || uid[0] != uid[1] || uid[0] != uid[2] ||
 	    !has_gid || gid[0] != gid[1] || gid[0] != gid[2])
 		return false;
+	/* In another namespace they do not count. */
+	if (caps && uid[0] != getuid() && is_inside(pid))
+		return false;
 	*user = (struct user) { uid[0], gid[0] };
 	return true;
+}
+
+/*
+ * It, or one around it: the next one within ours. Closes what it is given; -1 if there is none,
+ * with EPERM, or if that is not known.
+ */
+static int namespace_below_ours(int ns)
+{
+	int parent, error;
+	struct stat st;
+
+	while ((parent = ioctl(ns, NS_GET_PARENT)) >= 0) {
+		if (!fstat(parent, &st) && is_our_namespace(&st)) {
+			close(parent);
+			return ns;
+		}
+		close(ns);
+		ns = parent;
+	}
+	error = errno;
+	close(ns);
+	errno = error;
+	return -1;
+}
+
+/* Who has made the namespace of a process that is not in ours? Returns an error, negative, or 0. */
+static int namespace_maker(pid_t pid, uid_t *maker)
+{
+	char path[32];
+	int ns, ret;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	ns = open(path, O_RDONLY | O_CLOEXEC);
+	if (ns < 0)
+		return -ENOENT;
+	ns = namespace_below_ours(ns);
+	if (ns < 0)
+		return -errno;
+	ret = ioctl(ns, NS_GET_OWNER_UID, maker) ? -EINVAL : 0;
+	close(ns);
+	return ret;
+}
+
+/**
+ * is_elsewhere - is a process where the kernel does not use our sections?
+ * @pid:	the process
+ *
+ * That is in a user namespace that neither is ours nor was made by us, directly or further out; or
+ * in one of ours, as another user.
+ *
+ * Return: true if so; false if that is not known.
+ */
+bool is_elsewhere(pid_t pid)
+{
+	uid_t maker, uid;
+	int ret;
+
+	if (is_inside(pid))
+		return false;
+	ret = namespace_maker(pid, &maker);
+	uid = process_uid(pid);
+	return ret ? ret == -EPERM : maker != geteuid() || (uid != maker && uid != ALL_USERS);
+}
+
+/* In other namespaces, the kernel uses what is for their makers, for these alone. */
+static bool is_used_for(const struct user *user, pid_t pid)
+{
+	uid_t maker;
+
+	return is_inside(pid) || (!namespace_maker(pid, &maker) && maker == user->uid);
 }
 
 /**
@@ -120,7 +237,8 @@ static bool has_mapped(pid_t pid, int fd)
  * @fd:		the file
  * @user:	set
  *
- * Return: false if that is not known, or if it is not mapped any more.
+ * Return: false if that is not known, if it is not mapped any more, or if the kernel would not use
+ * a section for it.
  */
 bool user_of_mapping(pid_t pid, int fd, struct user *user)
 {
@@ -130,7 +248,7 @@ bool user_of_mapping(pid_t pid, int fd, struct user *user)
 		return user_of_process(getpid(), user);
 	return user_of_process(pid, &before) && has_mapped(pid, fd) &&
 	       user_of_process(pid, user) && before.uid == user->uid &&
-	       before.gid == user->gid;
+	       before.gid == user->gid && is_used_for(user, pid);
 }
 
 /* There are more groups than users, and some have many: nobody has more than half of the places. */

@@ -109,8 +109,9 @@ struct record_sframe *record_sframe__start(struct evlist *evlist, const char *pr
 	free(pids);
 	if (!ret)
 		return sframe;
-	/* A kernel that does not take sections is no reason to complain. */
-	pr_debug("no SFrame sections for files that have none: %s\n", strerror(-ret));
+	pr_warning("WARNING: no SFrame sections for files that have none: %s\n",
+		   ret == -ENOENT ? "this kernel takes none, it has no /dev/unwind_sframe" :
+		   strerror(-ret));
 	free(sframe);
 	return NULL;
 }

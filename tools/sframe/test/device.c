@@ -47,6 +47,11 @@ int device_open_as(const struct user *user)
 	return device < 0 ? -errno : device;
 }
 
+bool device_is_off(void)
+{
+	return getenv("SFRAME_OFF");
+}
+
 bool device_is_for_all(void)
 {
 	return getenv("SFRAME_FOR_ALL");

@@ -95,20 +95,39 @@ owners_user() {
 
 # build_ids: a library with which all processes but this one's are those of a user, IDS, or those
 # of whom the file ids.PID names, by four numbers, and by four behind a / for groups, if these are
-# others; "looked" has a line for each look at mappings
+# others; capabilities may follow, behind another /; "looked" has a line for each look at mappings,
+# and "asked" for each question after ids or namespaces
 build_ids() {
 	cat > ids.c <<-'END_IDS'
 	#define _GNU_SOURCE
 	#include <dlfcn.h>
+	#include <fcntl.h>
 	#include <stdio.h>
 	#include <stdlib.h>
 	#include <string.h>
+	#include <sys/stat.h>
 	#include <unistd.h>
+
+	static void asked(void)
+	{
+		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+		FILE *file = next("asked", "a");
+
+		fputs("asked\n", file);
+		fclose(file);
+	}
+
+	int stat(const char *name, struct stat *st)
+	{
+		if (!strncmp(name, "/proc/", 6) && strstr(name, "/ns/user"))
+			asked();
+		return fstatat(AT_FDCWD, name, st, 0);
+	}
 
 	FILE *fopen(const char *name, const char *mode)
 	{
 		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
-		char ids[64] = "", path[32], *gids;
+		char ids[64] = "", path[32], *gids, *caps;
 		int pid = 0, end = 0;
 		FILE *file;
 
@@ -120,6 +139,7 @@ build_ids() {
 		if (sscanf(name, "/proc/%d/status%n", &pid, &end) != 1 ||
 		    strcmp(name + end, "") || !strstr(name, "status") || pid == getpid())
 			return next(name, mode);
+		asked();
 		if (getenv("IDS"))
 			sprintf(ids, "%1$s %1$s %1$s %1$s", getenv("IDS"));
 		snprintf(path, sizeof(path), "ids.%d", pid);
@@ -131,8 +151,12 @@ build_ids() {
 		gids = strchr(ids, '/');
 		if (gids)
 			*gids++ = '\0';
+		caps = gids ? strchr(gids, '/') : NULL;
+		if (caps)
+			*caps++ = '\0';
 		file = tmpfile();
-		fprintf(file, "Uid:\t%s\nGid:\t%s\n", ids, gids ?: ids);
+		fprintf(file, "Uid:\t%s\nGid:\t%s\nCapPrm:\t%s\n", ids, gids ?: ids,
+			caps ?: "0");
 		rewind(file);
 		return file;
 	}
@@ -194,13 +218,30 @@ owners_command_same_id() {
 	has_section theirs device.12345.12345 && has_section ours device
 }
 
-# refused ID STEP...: these steps, where the cache has a section for all that the kernel refuses, once
-# "ours" is mapped, and until it is to take it, of "ours" and "theirs"
+# refused ID STEP...: these steps, behind one of "ours", for which the cache has a section that the
+# kernel refused then
 refused() {
 	local id=$1 name=${1:0:2}/${1:2}
 	shift
 	printf %s "$id" > refuse && SFRAME_REFUSE=$PWD/refuse steps "put saved $name" "map ours" \
 		"wait /ours: has a section that the kernel does not take" "remove refuse" "$@"
+}
+
+# What is not kept is not waited for at the end, and nothing was made of it.
+# shellcheck disable=SC2016	# for the inner shell
+owners_late() {
+	local pid server jobs first holder status
+	library never && library theirs && chmod o+w theirs && mapping theirs never || return 1
+	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" sh -c 'touch ran
+		until [ -e go ]; do sleep 0.1; done' 2> err & pid=$!
+	soon test -e ran && touch map1 && soon one_held && touch go &&
+		soon eval "! kill -0 $pid"
+	status=$?
+	kill -9 "$pid" 2> /dev/null
+	kill "$holder"
+	cat err
+	[ $status = 0 ] && grep 'through .*/theirs: it was not converted in time' err &&
+		! grep 'for the next time' err
 }
 
 # What is refused of the cache makes nobody's file one that is for all.
@@ -215,13 +256,14 @@ owners_refused() {
 
 # steps STEP...: a session for all, of a command that does this: "map FILE"; "lose", so that the
 # session sees nothing of what is mapped until "go", and looks then; "be IDS", with build_ids; wait
-# for "wait SENTENCE" or "section FILE DEVICE"; "remove FILE"; "put FILE NAME", a copy of it into the
-# cache; "count FILE", how often the session has looked at mappings by now; or "fork", and all else
-# is done by a child
+# for "wait SENTENCE" or "section FILE DEVICE"; "remove FILE"; "put FILE NAME", a copy of it into
+# the cache; "count FILE", how often the session has looked at mappings by now; "forget FILE", to
+# count from now on; "unshare", to be in a user namespace of its own; or "fork", and all else is
+# done by a child
 steps() {
-	rm -rf .debug device.* device ids.[0-9]* looked
+	rm -rf .debug device.* device ids.[0-9]* looked asked
 	cat > steps.py <<-'END_STEPS'
-	import mmap, os, shutil, signal, subprocess, sys, time
+	import ctypes, mmap, os, shutil, signal, subprocess, sys, time
 
 	def map(name):
 	    file = os.open(name, os.O_RDONLY)
@@ -266,12 +308,16 @@ steps() {
 	        shutil.copy(words[0], name)
 	    elif what == "count":
 	        open(words[0], "w").write(open("looked").read())
+	    elif what == "forget":
+	        open(words[0], "w").close()
+	    elif what == "unshare" and ctypes.CDLL(None).unshare(0x10000000):
+	        sys.exit("there is no user namespace")
 	    elif what == "fork":
 	        child = os.fork()
 	        if child:
 	            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 	END_STEPS
-	LD_PRELOAD=$PWD/ids.so SFRAME_FOR_ALL=yes ends 0 "" -v python3 steps.py "$@"
+	LD_PRELOAD=$PWD/ids.so:${LD_PRELOAD-} SFRAME_FOR_ALL=yes ends 0 "" -v python3 steps.py "$@"
 }
 
 # Who has a file mapped, and is of several users, as su is for a while, has it refused to nobody.
@@ -281,6 +327,24 @@ owners_unclaimed() {
 		"be 12345 12345 12345 12345" "map theirs" "section theirs device.12345.12345" &&
 		grep 'belongs to somebody else, and nobody known has it mapped' err &&
 		! grep 'through .*/theirs' err
+}
+
+# In a user namespace, the kernel uses sections for who has made that, and for nobody else there.
+owners_inside() {
+	unshare -Ur true || skipped "no user namespace in this one" || return
+	build_ids && build_maker && library theirs && chmod o+w theirs || return 1
+	LD_PRELOAD=$PWD/maker.so steps unshare "be 100001 100001 100001 100001" "map theirs" \
+		"wait /theirs: belongs to somebody else, and nobody known has it mapped" \
+		"be 12345 12345 12345 12345" "map theirs" "section theirs device.12345.12345" &&
+		[ ! -e device.100001.100001 ]
+}
+
+# Nor does it for tasks that may do more than who opens the device for their user.
+owners_capable() {
+	build_ids && library theirs && chmod o+w theirs || return 1
+	steps "be 1 1 1 1/1 1 1 1/0000000000000400" "map theirs" \
+		"wait /theirs: belongs to somebody else, and nobody known has it mapped" \
+		"be 1 1 1 1/1 1 1 1/0000000000000000" "map theirs" "section theirs device.1.1"
 }
 
 # Each user has a section of a file, be it that no event has told of it.
@@ -300,6 +364,20 @@ owners_names() {
 		"map alias" "map ours" "section ours device" "count before" \
 		"map alias" "map alias" "map last" "section last device" "count after" &&
 		[ -s before ] && cmp before after
+}
+
+# Of what is known, be it told by events or not, nobody asks whose it is each time.
+owners_asked() {
+	local nr step=()
+	build_ids && library theirs && library ours && library last && chmod o+w theirs || return 1
+	for nr in {1..1100}; do
+		step+=("map ours")
+	done
+	steps "be 12345 12345 12345 12345" "map theirs" "section theirs device.12345.12345" \
+		"map ours" "section ours device" lose go "forget asked" \
+		lose "${step[@]}" "map last" go "section last device" || return 1
+	echo "# asked $(wc -l < asked) times"
+	[ -s asked ] && [ "$(wc -l < asked)" -lt 1000 ]
 }
 
 # A file that nobody had is not listed if others of the same build-id were somebody's.

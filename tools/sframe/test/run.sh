@@ -20,6 +20,17 @@ without_device() {
 	[ $? = 125 ] && [ ! -e ran ] && grep -q "has no /dev/unwind_sframe" err
 }
 
+# The kernel is told to use no section.
+switched_off() {
+	local sysctl=/proc/sys/kernel/unwind_user_sframe
+	echo 0 > $sysctl || return 1
+	"$sframe" run true 2> err
+	echo 1 > $sysctl
+	cat err
+	[ "$(grep -c "kernel.unwind_user_sframe is 0" err)" = 1 ] &&
+		"$sframe" run true 2> err && ! grep unwind_user_sframe err
+}
+
 # run OPTION... COMMAND...: as sframe run -v
 run() {
 	"$sframe" run -v "$@" > log 2> err < /dev/null || { cat log err; return 1; }
@@ -235,6 +246,7 @@ killed() {
 
 check "statuses and sentences" statuses
 check "without the device" without_device
+check "the kernel uses none" switched_off
 check "perl" stock perl -e "sub f { $spin } f() for 1..30" 20000
 check "many processes" stock "${processes[@]}"
 if command -v gcc > /dev/null && command -v objcopy > /dev/null; then

@@ -17,6 +17,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hangs.sh"
 # shellcheck source-path=SCRIPTDIR source=owners.sh
 . "$here/owners.sh"
+# shellcheck source-path=SCRIPTDIR source=said.sh
+. "$here/said.sh"
 # shellcheck source-path=SCRIPTDIR source=scarce.sh
 . "$here/scarce.sh"
 # shellcheck source-path=SCRIPTDIR source=signals.sh
@@ -454,6 +456,14 @@ kept() {
 check "statuses and sentences" statuses
 check "without the device" without_device
 check "the kernel and the disk" kept
+check "said: the kernel uses none" switched_off
+check "said: another user namespace" other_namespace
+check "said: a cache that takes nothing" cache_takes_none
+if [ -n "${IN_NAMESPACE-}" ]; then
+	check "said: a file that may not be read" unreadable
+else
+	skip "said: a file that may not be read" "needs a user namespace"
+fi
 check "a section of a file's own that says little" own_section
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
@@ -489,11 +499,15 @@ check "a file that takes too long" spins
 check "a command that maps what others may write" owners_command
 check "a command that has mapped what others may write" owners_command_gone
 check "a file that a process of several users has mapped" owners_unclaimed
+check "a file that others of a user namespace have mapped" owners_inside
+check "a file that a user with capabilities has mapped" owners_capable
 check "a file that several users have mapped" owners_each
 check "a file that a user has mapped by two names" owners_names
+check "files that a user has mapped many times" owners_asked
 check "a file that was nobody's, and one of the same build-id" owners_covered
 check "a file that too many users have mapped" owners_many
 check "a file of a user for whom too many files are open" owners_scarce
+check "a file that others may write, at the end" owners_late
 check "a file that others may write, and one of the same build-id" owners_command_same_id
 check "a file that others may write, and a section that is refused" owners_refused
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then

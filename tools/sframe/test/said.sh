@@ -1,0 +1,93 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# What session.sh tests of sentences: what keeps sections from being used, or from being kept, is
+# said once. To be sourced there.
+# shellcheck disable=SC2154	# sframe is another's
+
+# once REGEX: there is one such line
+once() {
+	[ "$(grep -c "^sframe: .*$1" err)" = 1 ] || fail "not once: $1"
+}
+
+# The kernel is told to use no section.
+switched_off() {
+	SFRAME_OFF=yes ends 0 "" true && once 'kernel.unwind_user_sframe is 0' && ends 0 "" true &&
+		! grep unwind_user_sframe err
+}
+
+# build_maker: a library with which a user namespace was made by somebody else
+build_maker() {
+	cat > maker.c <<-'END_MAKER'
+	#include <linux/nsfs.h>
+	#include <stdarg.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	int ioctl(int fd, unsigned long request, ...)
+	{
+		va_list args;
+		void *arg;
+
+		va_start(args, request);
+		arg = va_arg(args, void *);
+		va_end(args);
+		if (request != NS_GET_OWNER_UID)
+			return syscall(SYS_ioctl, fd, request, arg);
+		*(uid_t *)arg = 12345;
+		return 0;
+	}
+	END_MAKER
+	gcc -O2 -shared -fPIC -o maker.so maker.c
+}
+
+# Tasks of another user namespace are nobody's but who has made it, or one around it, and has the
+# same id.
+# shellcheck disable=SC2016	# for the inner shell
+other_namespace() {
+	local inside=() depth
+	unshare -Ur true || skipped "no user namespace in this one" || return
+	build_maker && library seen || return 1
+	for depth in 1 2; do
+		inside+=(unshare -Ur)
+		LD_PRELOAD=$PWD/maker.so ends 0 "" "${inside[@]}" sh -c \
+			'until grep -q "user namespace" err; do sleep 0.1; done
+			cat /dev/null' && once 'is in another user namespace' || return 1
+		rm -rf .debug
+		ends 0 "" -v "${inside[@]}" sh -c 'LD_PRELOAD=$PWD/seen sh -c "
+			until grep -q /seen:.converted err; do sleep 0.1; done"' &&
+			! grep 'user namespace' err || return 1
+	done
+	ends 0 "" sh -c 'true; cat /dev/null' && ! grep 'user namespace' err && build_ids &&
+		IDS=12345 LD_PRELOAD=$PWD/ids.so ends 0 "" unshare -Ur sh -c \
+			'until grep -q "user namespace" err; do sleep 0.1; done' &&
+		once 'is in another user namespace'
+}
+
+# A cache that is there, but takes nothing.
+cache_takes_none() {
+	local nr
+	rm -rf .debug
+	mkdir -p .debug/.sframe/2 || return 1
+	for nr in {0..255}; do
+		: > ".debug/.sframe/2/$(printf '%02x' "$nr")" || return 1
+	done
+	ends 0 "" -v true && grep ': converted' err &&
+		once 'some sections are not put into the cache: Not a directory' || return 1
+	rm -rf .debug
+	ends 0 "" -v true && ! grep 'the cache' err
+}
+
+# A file that is there, but not for this user.
+unreadable() {
+	library unreadable && rm -rf .debug || return 1
+	export -f mapped soon ends fail
+	# shellcheck disable=SC2016	# for the inner shell
+	sframe=$sframe unshare -U --map-user=1000 bash -c '
+		mapped unreadable && chmod 0 unreadable || exit 1
+		ends 0 "" -v -p "$holder" true
+		status=$?
+		kill "$holder"
+		[ $status = 0 ]' &&
+		grep 'through .*/unreadable: it cannot be opened: Permission denied' err &&
+		! grep 'unreadable: it is not there' err
+}

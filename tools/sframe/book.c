@@ -440,6 +440,21 @@ static bool is_covered(const struct missed *missed, const struct dso *dso)
 	return dso->key && dso->id.size && tfind(dso, &missed->good, compare_only_ids);
 }
 
+/* The C library has some code that the kernel knows without a section, and that is less. */
+#define LOST_MIN	1024
+
+/* Of what was late as well: that was so once. */
+static void missed_code(const struct missed *missed, const struct dso *dso)
+{
+	char why[96];
+
+	if (dso->why || dso->lost < LOST_MIN)
+		return;
+	snprintf(why, sizeof(why), "has %llu bytes " SFRAME_NO_WORDS,
+		 (unsigned long long)dso->lost);
+	missed->fn(missed->data, dso->path, true, why);
+}
+
 static void missed_dso(const void *node, VISIT visit, void *data)
 {
 	const struct dso *dso = *(const struct dso *const *)node;
@@ -458,6 +473,7 @@ static void missed_dso(const void *node, VISIT visit, void *data)
 			 dso->late / 1000, dso->late % 1000);
 		missed->fn(missed->data, dso->path, true, why);
 	}
+	missed_code(missed, dso);
 }
 
 /**

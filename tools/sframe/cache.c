@@ -40,6 +40,9 @@
 #define BOOT		"user.sframe.boot"
 #define BOOT_SIZE	36
 
+/* The attribute that has how many bytes of code a section does not describe. */
+#define LOST		"user.sframe.lost"
+
 /* What a file begins with that is not complete, and when it will not be any more, in s. */
 #define TEMP		".tmp."
 #define STALE		3600
@@ -391,6 +394,34 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 	if (ret)
 		close(entry->dir);
 	return ret;
+}
+
+/**
+ * cache_set_lost - remember what a section does not describe
+ * @entry:	of cache_begin()
+ * @bytes:	of code, which .eh_frame describes
+ *
+ * Where files have no attributes, that is forgotten.
+ */
+void cache_set_lost(const struct cache_entry *entry, u64 bytes)
+{
+	char text[24];
+
+	fsetxattr(entry->fd, LOST, text,
+		  snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes), 0);
+}
+
+/**
+ * cache_lost - what does a section not describe?
+ * @section:	of cache_find()
+ *
+ * Return: the bytes of code; 0 if that is not known.
+ */
+u64 cache_lost(int section)
+{
+	char text[24] = "";
+
+	return fgetxattr(section, LOST, text, sizeof(text) - 1) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
 /**

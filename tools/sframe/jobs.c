@@ -98,6 +98,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	size_t done = 0;
 	struct stat st;
 	ssize_t got;
+	u64 lost = 0;
 	int fd;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -112,6 +113,8 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);
 		_exit(1);
 	}
+	for (unsigned int i = 0; i < SFRAME_LOSS_NR; i++)
+		lost += out.stats.lost[i];
 	for (; done < out.size; done += got) {
 		got = write(job->output, out.bytes + done, out.size - done);
 		if (got < 0) {
@@ -120,6 +123,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 			_exit(1);
 		}
 	}
+	snprintf(job->message, SFRAME_MESSAGE, "%llu", (unsigned long long)lost);
 	_exit(0);
 }
 
@@ -170,7 +174,7 @@ int job_start(struct job *job, int file)
 
 /**
  * job_end - end a conversion
- * @job:	which is waited for; @again is set
+ * @job:	which is waited for; @again and @lost are set
  * @message:	gets what was wrong, of SFRAME_MESSAGE bytes
  *
  * Return: the section, a file; -1 if there is none.
@@ -189,6 +193,8 @@ int job_end(struct job *job, char *message)
 		/* Who wrote it may have been mistaken about its end. */
 		snprintf(message, SFRAME_MESSAGE, "%.*s", SFRAME_MESSAGE - 1, job->message);
 	} else {
+		snprintf(message, SFRAME_MESSAGE, "%.*s", SFRAME_MESSAGE - 1, job->message);
+		job->lost = strtoull(message, NULL, 10);
 		section = job->output;
 		job->output = -1;
 	}
@@ -327,6 +333,8 @@ struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *aga
 	*section = job_end(&running->job, message);
 	*again = *again && dso && running->job.again && ++dso->tried < TURNS_MAX;
 	jobs->nr_killed -= running->killed;
+	if (dso)
+		dso->lost = running->job.lost;
 	*running = jobs->running[--jobs->nr];
 	if (!dso && *section >= 0) {
 		close(*section);

@@ -49,6 +49,9 @@ typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const 
 /* Why a file is late that was never in time. */
 #define SFRAME_NEXT_TIME "has a section for the next time only"
 
+/* What is said of a file of which some code is not in its section, which it had in time. */
+#define SFRAME_NO_WORDS	"of code for which SFrame has no words"
+
 typedef bool (*sframe_stop_fn)(void);
 
 int sframe_server_start(struct sframe_server *server,

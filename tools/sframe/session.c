@@ -223,6 +223,7 @@ static void session_good(struct session *session, const struct mapping *mapping,
 		dso_lose_user(session, dso, device);
 		dso->again = file->again;
 	} else if (section >= 0) {
+		dso->lost = cache_lost(section);
 		dso_add(session, dso, section);
 	} else if (file->has_sframe) {
 		dso_keep(dso);
@@ -269,6 +270,18 @@ static bool session_may_try(struct session *session, const struct dso *dso)
 	return false;
 }
 
+/* What was only known by the cache is needed. */
+static void session_name(struct session *session, struct dso *dso, const char *path)
+{
+	int section = session_cached(session, &dso->id);
+
+	dso->path = strdup(path);
+	if (section < 0)
+		return;
+	dso->lost = cache_lost(section);
+	close(section);
+}
+
 /*
  * A file of this build-id that one user has, by this name: by another name there may be one that
  * is for all. Sets @user, or its uid to ALL_USERS if there is none that counts.
@@ -300,6 +313,8 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 	if (!known || known->again)
 		known = session_find_users(session, mapping, &user);
 	if (known && !known->again) {
+		if (!known->path)
+			session_name(session, known, mapping->path);
 		known->others = true;
 		return true;
 	}
@@ -441,6 +456,8 @@ static bool session_begin_entry(struct session *session, struct cache_entry *ent
 
 	if (ret)
 		session_unkept(session, -ret);
+	else
+		cache_set_lost(entry, dso->lost);
 	return !ret;
 }
 

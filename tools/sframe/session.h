@@ -69,6 +69,8 @@ int cache_open_perf(const char *dir, bool make);
 int cache_find(int cache, const struct build_id *id, bool read_only);
 int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from,
 		bool alone);
+void cache_set_lost(const struct cache_entry *entry, u64 bytes);
+u64 cache_lost(int section);
 int cache_end(struct cache_entry *entry, bool keep);
 int cache_each(int cache, bool read_only,
 	       int (*found)(void *data, const struct build_id *id, int fd), void *data);
@@ -355,6 +357,7 @@ int mapped_end(struct mapped *mapped);
  * @tried:	how many turns it had in which it could not be opened
  * @since:	when it was mapped, if it was not known before, in ms
  * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
+ * @lost:	bytes of code that its section does not describe, and .eh_frame does
  * @file:	its place, until it is converted
  * @next:	in the queue; or the next one that was refused
  * @before:	where the pointer to it is, if it was refused
@@ -376,6 +379,7 @@ struct dso {
 	unsigned int	tried;
 	long		since;
 	long		late;
+	u64		lost;
 	int		file;
 	struct dso	*next;
 	struct dso	**before;
@@ -433,6 +437,7 @@ void book_free(struct book *book);
  * @output:	gets the section
  * @message:	memory that is shared with @pid, of SFRAME_MESSAGE bytes: what is wrong
  * @again:	that may go away, as there were too many files open
+ * @lost:	bytes of code that the section does not describe, and .eh_frame does
  */
 struct job {
 	pid_t	pid;
@@ -440,6 +445,7 @@ struct job {
 	int	output;
 	char	*message;
 	bool	again;
+	u64	lost;
 };
 
 #define JOBS_MAX	64

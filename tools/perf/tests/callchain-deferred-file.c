@@ -26,10 +26,14 @@
 #include "session.h"
 #include "tool.h"
 #ifdef HAVE_SFRAME_SUPPORT
+#include "../../sframe/server.h"
 #include "record-sframe.h"
 #endif
 
 #define EVENT_ID	77
+
+/* A file that is not there. */
+#define MAPPED_FILE	"/a/file"
 
 /* What perf_event_open() appends to a sample, its size of 32 bits before it. */
 static const char raw_data[12] = "raw bytes..";
@@ -41,6 +45,7 @@ static const char raw_data[12] = "raw bytes..";
  * @pipe: attributes are in the data, and records are not known beforehand
  * @nr_comp: how many times the data is compressed
  * @comp_mmap_len: what the reader is told that compressed data may need
+ * @mapped: the first task has all addresses from MAPPED_FILE
  */
 struct format {
 	bool swap;
@@ -48,6 +53,7 @@ struct format {
 	bool pipe;
 	int nr_comp;
 	u32 comp_mmap_len;
+	bool mapped;
 };
 
 struct file {
@@ -130,6 +136,31 @@ static void put_sample(const struct file *file, u32 tid, u64 time, u64 cookie)
 	fwrite(raw_data, sizeof(raw_data), 1, file->fp);
 }
 
+static void put_id(const struct file *file, u32 tid, u64 time)
+{
+	if (!file->fmt->sample_id_all)
+		return;
+	put32(file, tid);
+	put32(file, tid);
+	put64(file, time);
+	put64(file, EVENT_ID);
+}
+
+static void put_mmap(const struct file *file, u32 tid, u64 time)
+{
+	const char name[8] = MAPPED_FILE;
+
+	put_header(file, PERF_RECORD_MMAP, PERF_RECORD_MISC_USER,
+		   8 + 4 * 8 + sizeof(name) + (file->fmt->sample_id_all ? 24 : 0));
+	put32(file, tid);
+	put32(file, tid);
+	put64(file, 0);
+	put64(file, 1 << 12);
+	put64(file, 0);
+	fwrite(name, sizeof(name), 1, file->fp);
+	put_id(file, tid, time);
+}
+
 /* A record whose two lengths may be wrong. */
 static void put_record(const struct file *file, u32 tid, u64 time, u64 cookie, u64 nr, u64 nr_said,
 		       u16 size_said)
@@ -142,12 +173,7 @@ static void put_record(const struct file *file, u32 tid, u64 time, u64 cookie, u
 	put64(file, nr_said);
 	for (i = 0; i < nr; i++)
 		put64(file, cookie * 16 + i);
-	if (file->fmt->sample_id_all) {
-		put32(file, tid);
-		put32(file, tid);
-		put64(file, time);
-		put64(file, EVENT_ID);
-	}
+	put_id(file, tid, time);
 }
 
 /* The file header with its id, attribute and data sections, or that of a pipe. */
@@ -270,6 +296,8 @@ struct file_row {
 
 static void put_events(const struct file *file, const struct file_row *row)
 {
+	if (file->fmt->mapped)
+		put_mmap(file, 1, 80);
 	/* As from two buffers: the second begins with a record of the first. */
 	put_sample(file, 1, 100, 3);
 	put_sample(file, 1, 120, 5);
@@ -571,6 +599,38 @@ static int test__stopped(struct test_suite *test __maybe_unused, int subtest __m
 /* Counting what files without SFrame section have cost, which a signal ends. */
 #ifdef HAVE_SFRAME_SUPPORT
 
+/* What is lost each time is no reason to count, but is counted with the rest. */
+static int check_counted(const char *path)
+{
+	const struct format fmt = { .sample_id_all = true, .mapped = true };
+	const struct perf_data data = { .path = path };
+	struct sframe_missed_list list = {};
+	int i;
+
+	TEST_ASSERT_VAL("write", !write_file(path, &fmt, NULL));
+	TEST_ASSERT_VAL("nothing", !sframe_missed__has_news(&list));
+	TEST_ASSERT_VAL("memory", !sframe_missed__add(&list, MAPPED_FILE, true,
+						      "has 2000 bytes " SFRAME_NO_WORDS));
+	TEST_ASSERT_VAL("no news", !sframe_missed__has_news(&list));
+	TEST_ASSERT_VAL("memory", !sframe_missed__add(&list, MAPPED_FILE, true, "was late"));
+	TEST_ASSERT_VAL("memory", !sframe_missed__add(&list, "/b/file", false, "has none"));
+	TEST_ASSERT_VAL("news", sframe_missed__has_news(&list));
+	TEST_ASSERT_VAL("count", !sframe_missed__count(&list, &data));
+	TEST_EQUAL("samples", list.samples, 3);
+	for (i = 0; i < 2; i++) {
+		TEST_EQUAL("in samples", list.files[i].in, 3);
+		TEST_EQUAL("end there", list.files[i].cut, 3);
+	}
+	TEST_EQUAL("another file", list.files[2].in, 0);
+	sframe_missed__exit(&list);
+	return TEST_OK;
+}
+
+static int test__counted(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return run_on_file(check_counted);
+}
+
 /* CPU time sends the signal to this process again and again. */
 static int send_always(int sig)
 {
@@ -640,6 +700,11 @@ static int test__signals(struct test_suite *test __maybe_unused, int subtest __m
 
 #else /* HAVE_SFRAME_SUPPORT */
 
+static int test__counted(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
 static int test__signals(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	return TEST_SKIP;
@@ -652,6 +717,8 @@ static struct test_case tests__callchain_deferred_file[] = {
 	TEST_CASE_REASON("Deferred callchains in compressed files", compressed,
 			 "no zstd in this perf"),
 	TEST_CASE("Deferred callchains in files, stopped by the user", stopped),
+	TEST_CASE_REASON("Deferred callchains of files without section counted", counted,
+			 "no SFrame in this perf"),
 	TEST_CASE_REASON("Deferred callchains counted until a signal", signals,
 			 "no SFrame in this perf"),
 	{	.name = NULL, }

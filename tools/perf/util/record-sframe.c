@@ -180,7 +180,8 @@ void record_sframe__end(struct record_sframe *sframe, bool failed, const struct 
 	if (ret < 0)
 		pr_warning("WARNING: the process that makes SFrame sections has ended too early\n");
 	if (list.nr && !quiet) {
-		if (data) {
+		/* What is lost each time is not to cost that each time. */
+		if (data && (verbose > 0 || sframe_missed__has_news(&list))) {
 			say_counting();
 			sframe_missed__count(&list, data);
 		}

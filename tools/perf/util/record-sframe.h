@@ -51,10 +51,10 @@ static inline void record_sframe__end(struct record_sframe *sframe __maybe_unuse
 /* What they are missed for: sframe-missed.c */
 
 /**
- * struct sframe_missed - a file that had no section, or not from its start on
+ * struct sframe_missed - a file that had no section, or not from its start on, or for some code
  * @path: as tasks have it mapped
  * @why: what of, as what follows "it"
- * @late: it had one in the end
+ * @late: it had one, if not from its start on, or not for all of its code
  * @entry: where in the file a task starts; 0 if that is not known, -1 if it was not looked for
  * @in: samples with a user stack that has it
  * @cut: samples with a user stack that ends in it, and not where a task starts
@@ -84,6 +84,7 @@ struct sframe_missed_list {
 
 int sframe_missed__add(struct sframe_missed_list *list, const char *path, bool late,
 		       const char *why);
+bool sframe_missed__has_news(const struct sframe_missed_list *list);
 int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data);
 void sframe_missed__print(struct sframe_missed_list *list);
 void sframe_missed__exit(struct sframe_missed_list *list);

@@ -73,6 +73,21 @@ int sframe_missed__add(struct sframe_missed_list *list, const char *path, bool l
 	return 0;
 }
 
+/**
+ * sframe_missed__has_news - is there more than what is lost each time?
+ * @list: what had no section, or none for all of its code
+ *
+ * Of some libraries, that many processes have mapped, few stacks go through such code.
+ */
+bool sframe_missed__has_news(const struct sframe_missed_list *list)
+{
+	for (unsigned int i = 0; i < list->nr; i++) {
+		if (!list->files[i].late || !strstr(list->files[i].why, SFRAME_NO_WORDS))
+			return true;
+	}
+	return false;
+}
+
 void sframe_missed__exit(struct sframe_missed_list *list)
 {
 	for (unsigned int i = 0; i < list->nr; i++) {
@@ -89,11 +104,24 @@ static int cmp_path(const void *a, const void *b)
 		      ((const struct sframe_missed *)b)->path);
 }
 
+/* The first of this name: a file may be there for several reasons. */
 static struct sframe_missed *find(struct sframe_missed_list *list, struct map *map)
 {
-	struct sframe_missed key = { .path = (char *)dso__long_name(map__dso(map)) };
+	struct sframe_missed key = { .path = (char *)dso__long_name(map__dso(map)) }, *file;
 
-	return key.path ? bsearch(&key, list->files, list->nr, sizeof(key), cmp_path) : NULL;
+	file = key.path ? bsearch(&key, list->files, list->nr, sizeof(key), cmp_path) : NULL;
+	while (file && file > list->files && !cmp_path(file - 1, file))
+		file--;
+	return file;
+}
+
+/* The next one of the same name, or NULL. */
+static struct sframe_missed *find_next(struct sframe_missed_list *list,
+				       struct sframe_missed *file)
+{
+	if (file + 1 == list->files + list->nr || cmp_path(file, file + 1))
+		return NULL;
+	return file + 1;
 }
 
 /* Where in a file its entry point is; 0 if it has none. */
@@ -137,22 +165,28 @@ static bool is_start(struct sframe_missed *file, struct map *map, u64 ip)
 		       !strcmp(sym->name, "__clone") || !strcmp(sym->name, "__clone3"));
 }
 
+static void count_file(struct sframe_missed *file, u64 sample, bool cut)
+{
+	if (file->last != sample) {
+		file->last = sample;
+		file->in++;
+	}
+	file->cut += cut;
+}
+
 static void count_frame(struct sframe_missed_list *list, struct thread *thread, u64 ip,
 			bool is_last)
 {
-	struct sframe_missed *file;
+	struct sframe_missed *file = NULL;
 	struct addr_location al;
+	bool cut;
 
 	addr_location__init(&al);
-	if (thread__find_map(thread, PERF_RECORD_MISC_USER, ip, &al)) {
+	if (thread__find_map(thread, PERF_RECORD_MISC_USER, ip, &al))
 		file = find(list, al.map);
-		if (file && file->last != list->samples) {
-			file->last = list->samples;
-			file->in++;
-		}
-		if (file && is_last && !is_start(file, al.map, ip))
-			file->cut++;
-	}
+	cut = file && is_last && !is_start(file, al.map, ip);
+	for (; file; file = find_next(list, file))
+		count_file(file, list->samples, cut);
 	addr_location__exit(&al);
 }
 

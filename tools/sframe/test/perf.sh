@@ -84,6 +84,21 @@ off() {
 	"${record[@]}" off --call-graph fp true > log 2>&1 && [ "$(made)" = 0 ]
 }
 
+# What is recorded is not read again each time for code of which a section says nothing.
+lossy() {
+	cat > words.c <<-'END'
+	__asm__(".text\n.globl lossy\n.type lossy, @function\nlossy:\n.cfi_startproc\nnop\n"
+		".cfi_escape 0x0f, 5, 0x77, 8, 0x76, 0, 0x22\n.skip 1999, 0x90\nret\n"
+		".cfi_endproc\n.size lossy, . - lossy\n");
+	int main(void) { for (volatile long i = 0; i < 100000000; i++); }
+	END
+	gcc -O2 -o lossy words.c && recorded words ./lossy && ! grep 'Counting' err &&
+		recorded words ./lossy && ! grep 'Counting' err || return 1
+	# A cache without attributes does not tell what was lost before.
+	rm -rf "$sections"
+	recorded words -v ./lossy && grep 'Counting' err
+}
+
 # A kernel that takes none, and a cache that cannot be.
 without() {
 	# shellcheck disable=SC2016	# for the inner shell
@@ -303,9 +318,11 @@ if command -v gcc > /dev/null && command -v objcopy > /dev/null; then
 	done > a.c
 	check "the compiler" stock gcc -O2 -c -o a.o a.c
 	check "what is missed is named" named
+	check "code without words" lossy
 else
 	skip "the compiler" "needs gcc and binutils"
 	skip "what is missed is named" "needs gcc and binutils"
+	skip "code without words" "needs gcc and binutils"
 fi
 check "many processes" stock "${processes[@]}"
 check "threads of python3" stock python3 -c 'import threading

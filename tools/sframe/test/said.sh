@@ -91,3 +91,31 @@ unreadable() {
 		grep 'through .*/unreadable: it cannot be opened: Permission denied' err &&
 		! grep 'unreadable: it is not there' err
 }
+
+# Code of which a section says nothing, as there are no words for it: when it was made, and later,
+# be it that nobody knew that it is needed. Of the C library that is no news.
+lossy() {
+	local when
+	cat > code.c <<-'END_LOSSY'
+	__asm__(".text\n.globl lossy\n.type lossy, @function\nlossy:\n.cfi_startproc\nnop\n"
+		".cfi_escape 0x0f, 5, 0x77, 8, 0x76, 0, 0x22\n.skip 1999, 0x90\nret\n"
+		".cfi_endproc\n.size lossy, . - lossy\n");
+	END_LOSSY
+	rm -rf .debug && gcc -shared -o lossy code.c && mapped lossy || return 1
+	for when in now later; do
+		ends 0 "" -v -p "$holder" true && cp err "err-$when" || return 1
+	done
+	kill "$holder"
+	ends 0 "" -v python3 -c 'import mmap, os
+file = os.open("lossy", os.O_RDONLY)
+code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+' && cp err err-mapped || return 1
+	grep '/lossy: converted' err-now &&
+		! grep '/lossy: converted' err-later err-mapped || return 1
+	for when in now later mapped; do
+		[ "$(grep -c 'incomplete stacks through .*/lossy: it has 2000 bytes of code' \
+			"err-$when")" = 1 ] && ! grep 'incomplete .*/libc' "err-$when" || return 1
+		python3 -c 'import os; os.setxattr("lossy", "user.sframe.test", b"")' ||
+			skipped "no attributes here" || return
+	done
+}

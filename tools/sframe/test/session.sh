@@ -457,6 +457,7 @@ check "statuses and sentences" statuses
 check "without the device" without_device
 check "the kernel and the disk" kept
 check "said: the kernel uses none" switched_off
+check "said: code without words" lossy
 check "said: another user namespace" other_namespace
 check "said: a cache that takes nothing" cache_takes_none
 if [ -n "${IN_NAMESPACE-}" ]; then

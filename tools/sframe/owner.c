@@ -11,6 +11,7 @@
  * another file system has made up. So it is believed where we have the same mount, or another
  * one of the same file system, as with root's containers: nobody mounts for us but root.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -20,9 +21,13 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "session.h"
+
+/* The attribute that has an access control list of POSIX. */
+#define ACL	"system.posix_acl_access"
 
 /* The number of the mount that a file was opened by, or -1: what else has it is not known. */
 static int mount_of(int fd)
@@ -124,6 +129,23 @@ static bool is_believed(int fd, const struct stat *st, bool *alone)
 	return *alone;
 }
 
+/* Is there an access control list, by which the mode of the group is that of others as well? */
+static bool has_acl(int fd)
+{
+	return fgetxattr(fd, ACL, NULL, 0) >= 0 || (errno != ENODATA && errno != EOPNOTSUPP);
+}
+
+/*
+ * May others write to it? Root's own group is root alone, as that of a user mostly is this user
+ * alone. Another group to which root gives a file is not.
+ */
+static bool is_shared(int fd, const struct stat *st)
+{
+	if (st->st_mode & 002)
+		return true;
+	return st->st_mode & 020 && ((!st->st_uid && st->st_gid) || has_acl(fd));
+}
+
 /**
  * owner_doubt - is a file not ours, or root's?
  * @fd:		the file
@@ -138,7 +160,8 @@ const char *owner_doubt(int fd, bool *alone)
 	struct stat st;
 
 	*alone = false;
-	if (fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) || st.st_mode & 002)
+	if (fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
+	    is_shared(fd, &st))
 		return "belongs to somebody else";
 	return is_believed(fd, &st, alone) ? NULL : "is on a file system that may make up owners";
 }

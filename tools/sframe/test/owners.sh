@@ -415,6 +415,62 @@ owners_scarce() {
 		"remove scarce" "section theirs device.1.1" && ! grep 'through .*/theirs' err
 }
 
+# A file of root's that a group may write is that group's.
+owners_group() {
+	build_ids && library theirs && chmod g+w theirs || return 1
+	maps "$PWD/theirs" converted || return 1
+	has_section theirs device || fail "root's own group is another" || return 1
+	cat > group.c <<-'END_GROUP'
+	#define _GNU_SOURCE
+	#include <fcntl.h>
+	#include <sys/stat.h>
+
+	int fstat(int fd, struct stat *st)
+	{
+		int ret = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+		st->st_gid = 50;
+		return ret;
+	}
+	END_GROUP
+	gcc -O2 -shared -fPIC -o group.so group.c || return 1
+	LD_PRELOAD=$PWD/group.so maps "$PWD/theirs" converted || return 1
+	! has_section theirs device && has_section theirs device.0.0
+}
+
+# So is one that an access control list lets others write, or might. ACL is the error when somebody
+# asks for one, or 0.
+owners_acl() {
+	local error
+	cat > acl.c <<-'END_ACL'
+	#include <errno.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	ssize_t fgetxattr(int fd, const char *name, void *value, size_t size)
+	{
+		if (strcmp(name, "system.posix_acl_access"))
+			return syscall(SYS_fgetxattr, fd, name, value, size);
+		errno = atoi(getenv("ACL"));
+		return errno ? -1 : 44;
+	}
+	END_ACL
+	gcc -O2 -shared -fPIC -o acl.so acl.c && library theirs && chmod g+w theirs || return 1
+	# There is one; EIO, ENODATA, EOPNOTSUPP.
+	for error in 0 5 61 95; do
+		ACL=$error LD_PRELOAD=$PWD/acl.so maps "$PWD/theirs" converted || return 1
+		if [ "$error" -gt 5 ]; then
+			has_section theirs device
+		else
+			! has_section theirs device && has_section theirs device.0.0
+		fi || fail "error $error" || return 1
+	done
+	chmod g-w theirs && ACL=0 LD_PRELOAD=$PWD/acl.so maps "$PWD/theirs" converted &&
+		has_section theirs device
+}
+
 # kept_alone FILE: a session without privileges keeps what is made of it, and the next one uses
 # that; but one of the same user for all neither uses it nor makes it again, be the cache a copy
 # that has lost modes and attributes

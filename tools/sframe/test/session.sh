@@ -509,6 +509,8 @@ check "a file that was nobody's, and one of the same build-id" owners_covered
 check "a file that too many users have mapped" owners_many
 check "a file of a user for whom too many files are open" owners_scarce
 check "a file that others may write, at the end" owners_late
+check "a file that a group may write" owners_group
+check "a file that a list lets others write" owners_acl
 check "a file that others may write, and one of the same build-id" owners_command_same_id
 check "a file that others may write, and a section that is refused" owners_refused
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then

@@ -33,6 +33,12 @@
 /* Of all segments: real files have some hundred bytes of notes. */
 #define NOTES_MAX	(1 << 16)
 
+/* How old may be what a section says of when it was of use, in s. */
+#define USED_TOLD	86400
+
+/* Sections of which names are read. */
+#define KEPT_MAX	(1 << 16)
+
 /* FDEs of start code, and of PLTs. */
 #define START_FUNCTIONS	3
 
@@ -295,6 +301,16 @@ static int cache_find_named(int cache, const struct build_id *id, bool alone, bo
 	return fd;
 }
 
+/* It is of use: so it is one of the first to be handed in for others, see cache_each(). */
+static void set_used(int fd)
+{
+	struct stat st;
+
+	/* The kernel reads it anew then, so that is not to be often. */
+	if (!fstat(fd, &st) && time(NULL) - st.st_mtime > USED_TOLD)
+		futimens(fd, NULL);
+}
+
 /**
  * cache_find - find the section of a file
  * @cache:	the cache
@@ -307,7 +323,11 @@ int cache_find(int cache, const struct build_id *id, bool read_only)
 {
 	int fd = cache_find_named(cache, id, false, read_only);
 
-	return fd >= 0 || device_is_for_all() ? fd : cache_find_named(cache, id, true, read_only);
+	if (fd < 0 && !device_is_for_all())
+		fd = cache_find_named(cache, id, true, read_only);
+	if (fd >= 0 && !read_only)
+		set_used(fd);
+	return fd;
 }
 
 /**
@@ -460,62 +480,122 @@ static void remove_stale(int dir, const char *name)
 }
 
 /**
+ * struct kept - a section that is in the cache
+ * @id:		the build-id of the file that it is for
+ * @alone:	not where sections are for tasks of others
+ * @used:	when it was of use last, if that counts
+ */
+struct kept {
+	struct build_id	id;
+	bool		alone;
+	time_t		used;
+};
+
+/**
  * struct walk - through the cache
  * @cache:	the cache
  * @read_only:	leave it as it is
  * @remote:	a server has it
- * @found:	called for each section
- * @data:	for @found
+ * @kept:	sections that were found
+ * @nr:		how many
+ * @room:	how many there is room for
  */
 struct walk {
-	int	cache;
-	bool	read_only;
-	bool	remote;
-	int	(*found)(void *data, const struct build_id *id, int fd);
-	void	*data;
+	int		cache;
+	bool		read_only;
+	bool		remote;
+	struct kept	*kept;
+	size_t		nr;
+	size_t		room;
 };
 
-static int walk_file(const struct walk *walk, int at, const char *dir, const char *file)
+static bool walk_has_room(struct walk *walk)
 {
-	struct build_id id;
-	int fd, ret;
-	bool alone;
+	size_t more = walk->room ? 2 * walk->room : 1024;
+	struct kept *grown;
 
-	if (!cache_parse(dir, file, &id, &alone)) {
-		if (!walk->read_only)
-			remove_stale(at, file);
-		return 0;
-	}
-	fd = walk->remote || (alone && device_is_for_all()) ? -1 :
-	     cache_open_whole(at, file, walk->read_only);
-	if (fd < 0)
-		return 0;
-	ret = walk->found(walk->data, &id, fd);
-	close(fd);
-	return ret;
+	if (walk->nr < walk->room)
+		return true;
+	grown = walk->room < KEPT_MAX ? realloc(walk->kept, more * sizeof(*grown)) : NULL;
+	if (!grown)
+		return false;
+	walk->kept = grown;
+	walk->room = more;
+	return true;
 }
 
-static int walk_dir(const struct walk *walk, const char *dir)
+static void walk_file(struct walk *walk, int at, const char *dir, const char *file)
 {
-	int at = openat(walk->cache, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), ret = 0;
+	struct kept kept = {};
+
+	if (!cache_parse(dir, file, &kept.id, &kept.alone)) {
+		if (!walk->read_only)
+			remove_stale(at, file);
+		return;
+	}
+	if (walk->remote || (kept.alone && device_is_for_all()) || !walk_has_room(walk))
+		return;
+	walk->kept[walk->nr++] = kept;
+}
+
+static void walk_dir(struct walk *walk, const char *dir)
+{
+	int at = openat(walk->cache, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *files = at >= 0 && is_ours(at, S_IFDIR) ? fdopendir(at) : NULL;
 	struct dirent *file;
 
 	if (!files) {
 		if (at >= 0)
 			close(at);
-		return 0;
+		return;
 	}
-	while (!ret && (file = readdir(files)))
-		ret = walk_file(walk, at, dir, file->d_name);
+	while ((file = readdir(files)))
+		walk_file(walk, at, dir, file->d_name);
 	closedir(files);
-	return ret;
+}
+
+static void walk_all(struct walk *walk, int at)
+{
+	DIR *dirs = at < 0 ? NULL : fdopendir(at);
+	struct dirent *dir;
+
+	while (dirs && (dir = readdir(dirs))) {
+		if (strlen(dir->d_name) == 2 && dir->d_name[0] != '.')
+			walk_dir(walk, dir->d_name);
+	}
+	if (dirs)
+		closedir(dirs);
+	else if (at >= 0)
+		close(at);
+}
+
+static int compare_kept(const void *a, const void *b)
+{
+	const struct kept *one = a, *two = b;
+
+	return one->used > two->used ? -1 : one->used < two->used;
+}
+
+/* What was of use last comes first. */
+static void walk_sort(const struct walk *walk)
+{
+	char name[CACHE_NAME_SIZE];
+	struct stat st;
+
+	for (size_t i = 0; i < walk->nr; i++) {
+		cache_name(&walk->kept[i].id, walk->kept[i].alone, name);
+		if (!fstatat(walk->cache, name, &st, AT_SYMLINK_NOFOLLOW))
+			walk->kept[i].used = st.st_mtime;
+	}
+	if (walk->nr)
+		qsort(walk->kept, walk->nr, sizeof(*walk->kept), compare_kept);
 }
 
 /**
- * cache_each - go through all sections that nobody has asked for
+ * cache_each - go through sections that nobody has asked for
  * @cache:	the cache
  * @read_only:	leave it as it is; otherwise, what is damaged or left over is removed
+ * @max:	if there are more than these, begin with what was of use last, of the first KEPT_MAX
  * @found:	called for each, which is closed then; ends with what is not 0
  * @data:	for @found
  *
@@ -524,28 +604,30 @@ static int walk_dir(const struct walk *walk, const char *dir)
  *
  * Return: what @found returned last.
  */
-int cache_each(int cache, bool read_only,
+int cache_each(int cache, bool read_only, unsigned int max,
 	       int (*found)(void *data, const struct build_id *id, int fd), void *data)
 {
-	const struct walk walk = {
+	struct walk walk = {
 		.cache = cache, .read_only = read_only, .remote = device_needs_copy(cache),
-		.found = found, .data = data,
 	};
-	struct dirent *dir;
 	int at, ret = 0;
-	DIR *dirs;
 
 	if (walk.remote && read_only)
 		return 0;
 	at = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dirs = at < 0 ? NULL : fdopendir(at);
-	if (!dirs)
-		return 0;
-	while (!ret && (dir = readdir(dirs))) {
-		if (strlen(dir->d_name) == 2 && dir->d_name[0] != '.')
-			ret = walk_dir(&walk, dir->d_name);
+	walk_all(&walk, at);
+	if (walk.nr > max)
+		walk_sort(&walk);
+	for (size_t i = 0; !ret && i < walk.nr; i++) {
+		const struct kept *kept = &walk.kept[i];
+		int fd = cache_find_named(cache, &kept->id, kept->alone, read_only);
+
+		if (fd < 0)
+			continue;
+		ret = found(data, &kept->id, fd);
+		close(fd);
 	}
-	closedir(dirs);
+	free(walk.kept);
 	return ret;
 }
 

@@ -72,7 +72,7 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 void cache_set_lost(const struct cache_entry *entry, u64 bytes);
 u64 cache_lost(int section);
 int cache_end(struct cache_entry *entry, bool keep);
-int cache_each(int cache, bool read_only,
+int cache_each(int cache, bool read_only, unsigned int max,
 	       int (*found)(void *data, const struct build_id *id, int fd), void *data);
 void cache_remove(int cache, const struct build_id *id);
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);

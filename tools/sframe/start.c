@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * How a session begins: with the device and what is watched, what is needed for sure, what runs,
- * and then all that is in the cache.
+ * and then what the cache has that was of use last.
  *
  * No other process knows of it yet, but for who waits for it to begin.
  */
@@ -17,8 +17,13 @@
 #include "internal.h"
 #include "session.h"
 
-/* Of the cache, so that there is room for what a user maps beside it. */
-#define CACHED_MAX	3000
+/*
+ * Of the cache, what was of use last: each takes some 20000 instructions, and another one is found
+ * when it is mapped.
+ */
+#ifndef CACHED_MAX
+#define CACHED_MAX	512
+#endif
 
 /* Descriptors that are neither of conversions nor of what waits for these: more than there are. */
 #define OTHER_FILES	(16 + USERS_MAX)
@@ -110,8 +115,8 @@ static int session_open(struct session *session, char *message)
  * @options:	what it is for
  * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
  *
- * All that is in the cache is handed in, and what is needed beyond is waiting to be
- * converted: see session_convert().
+ * Of the cache, what was of use last is handed in, CACHED_MAX at most, and what is needed
+ * beyond is waiting to be converted: see session_convert().
  *
  * Return: a session, for session_free(); NULL after an error.
  */
@@ -144,6 +149,6 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	    !watch_scan(options->pids, options->nr_pids, session_found, session))
 		session->lost = true;
 	if (session->cache >= 0)
-		cache_each(session->cache, options->read_only, session_known, session);
+		cache_each(session->cache, options->read_only, CACHED_MAX, session_known, session);
 	return session;
 }

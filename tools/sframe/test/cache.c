@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 	if (cache < 0)
 		return say(argv[2], strerror(errno));
 	if (!strcmp(argv[1], "each")) {
-		cache_each(cache, read_only, count, &nr);
+		cache_each(cache, read_only, UINT32_MAX, count, &nr);
 		printf("%u\n", nr);
 		return 0;
 	}

@@ -119,3 +119,29 @@ code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.
 			skipped "no attributes here" || return
 	done
 }
+
+# fill_cache: sections under many names, of which the first 100 were of use long ago
+fill_cache() {
+	local from nr
+	rm -rf .debug
+	ends 0 "" true && from=$(find .debug -type f | head -n 1) && [ -n "$from" ] || return 1
+	for nr in {100..299}; do
+		mkdir -p .debug/.sframe/2/f0 && cp "$from" ".debug/.sframe/2/f0/0$nr" || return 1
+	done
+	touch -d '1 month ago' .debug/.sframe/2/f0/01*
+}
+
+# Of many sections in the cache, those are handed in that were of use last; what is of use again is
+# one of them.
+many_cached() {
+	local id old
+	library many && rm -f device && fill_cache && mapped many || return 1
+	ends 0 "" true && [ "$(grep -c '^f002' device)" -ge 40 ] && ! grep '^f001' device ||
+		fail "not those that were of use last" || return 1
+	ends 0 "" -p "$holder" true || return 1
+	id=$(readelf -n many | sed -n 's/.*Build ID: //p')
+	old=.debug/.sframe/2/${id:0:2}/${id:2}
+	touch -d '1 month ago' "$old" && ends 0 "" -p "$holder" true || return 1
+	kill "$holder"
+	find "$old" -mtime -1 | grep .
+}

@@ -458,6 +458,7 @@ check "without the device" without_device
 check "the kernel and the disk" kept
 check "said: the kernel uses none" switched_off
 check "said: code without words" lossy
+check "many sections in the cache" many_cached
 check "said: another user namespace" other_namespace
 check "said: a cache that takes nothing" cache_takes_none
 if [ -n "${IN_NAMESPACE-}" ]; then

@@ -39,7 +39,7 @@ bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr);
 void bpf_user_read_build_ids(const struct bpf_map *map, u64 flags);
 bool bpf_user_unwind_may_sleep(void);
 
-/* For programs: to call, and to attach to. */
+/* For programs to call and to attach to. */
 int bpf_user_unwind_request(u64 *cookie);
 int bpf_user_unwind_deliver(u64 cookie, const struct unwind_stacktrace *trace);
 
@@ -85,7 +85,7 @@ static inline bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr)
 	return false;
 }
 
-/* The same without the walk. */
+/* The plain helper, without the walk. */
 #define bpf_get_stackid_sleepable_proto bpf_get_stackid_proto
 
 static inline const struct bpf_func_proto *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Deferred user stack unwinding: interface for tracers, and the hooks of fork,
- * exec, exit and of the return to user space.
+ * Deferred user stack unwinding: interface for tracers, and hooks for fork, exec,
+ * exit and the return to user space.
  */
 #ifndef _LINUX_UNWIND_DEFERRED_H
 #define _LINUX_UNWIND_DEFERRED_H
@@ -30,7 +30,7 @@ void *unwind_deferred_copy_stack(struct unwind_user_stack *stack);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
 bool unwind_user_walked(struct unwind_stacktrace *trace);
 
-/* For those who end, replace or move what a pending request asked for. */
+/* For code that ends, replaces or moves the user context of a pending request. */
 void unwind_task_init(struct task_struct *task);
 void unwind_deferred_task_exit(void);
 void unwind_deferred_flush(void);
@@ -40,7 +40,7 @@ void unwind_deferred_regs_moved(void);
 void unwind_deferred_reset(void);
 
 /**
- * unwind_deferred_pending - did anybody ask about this kernel entry?
+ * unwind_deferred_pending - was this kernel entry asked about?
  *
  * Return: false when unwind_deferred_flush() has nothing to do.
  */
@@ -50,7 +50,7 @@ static inline bool unwind_deferred_pending(void)
 }
 
 /**
- * unwind_regs_change_end - user registers are all there again
+ * unwind_regs_change_end - user registers are complete again
  *
  * Context: task context of current.
  */
@@ -65,7 +65,7 @@ static inline void unwind_regs_change_end(void)
  * unwind_regs_changing - is task_pt_regs(current) being replaced?
  *
  * Context: any.
- * Return: true if so: some of it is what user mode left, some what it will get.
+ * Return: true if some registers are those that user mode left, and some those it will get.
  */
 static inline bool unwind_regs_changing(void)
 {
@@ -74,13 +74,13 @@ static inline bool unwind_regs_changing(void)
 }
 
 /**
- * unwind_regs_change_try - replace user registers, if nobody asked about this kernel entry
+ * unwind_regs_change_try - begin to replace user registers, unless there is a request
  *
- * For where unwind_regs_change_begin() must not wait: with true it is not needed, and
- * unwind_regs_change_end() is next.
+ * For places where unwind_regs_change_begin() must not wait: if this returns true, that
+ * call is not needed, and unwind_regs_change_end() comes next.
  *
  * Context: task context of current.
- * Return: false if somebody asked, and nothing has begun.
+ * Return: false if the entry was asked about; the change has not begun then.
  */
 static inline bool unwind_regs_change_try(void)
 {
@@ -95,10 +95,10 @@ static inline bool unwind_regs_change_try(void)
 }
 
 /**
- * unwind_deferred_note_cpu - this CPU wants to know of the delivery, wherever that is
+ * unwind_deferred_note_cpu - note that this CPU wants the delivery, wherever the task is then
  *
  * Context: after a request that was granted, with preemption disabled.
- * Return: false when another CPU has said so before in this kernel entry.
+ * Return: false when another CPU was noted before in this kernel entry.
  */
 static inline bool unwind_deferred_note_cpu(void)
 {
@@ -126,8 +126,8 @@ static inline int unwind_deferred_noted_cpu(void)
 /**
  * unwind_deferred_note_stack - this CPU wants to know of registers and stack, too
  *
- * Context: after unwind_deferred_note_cpu(), with preemption disabled. If that named
- * another CPU, it is for nobody.
+ * Context: after unwind_deferred_note_cpu(), with preemption disabled. Does nothing if
+ * another CPU is noted.
  */
 static inline void unwind_deferred_note_stack(void)
 {
@@ -140,7 +140,7 @@ static inline void unwind_deferred_note_stack(void)
  * unwind_deferred_noted_stack - which CPU wants to know of registers and stack?
  *
  * Context: a callback.
- * Return: that of unwind_deferred_noted_cpu(), or -1.
+ * Return: the CPU of unwind_deferred_noted_cpu(), or -1.
  */
 static inline int unwind_deferred_noted_stack(void)
 {
@@ -151,8 +151,8 @@ static inline int unwind_deferred_noted_stack(void)
 /**
  * unwind_reset_info - forget the kernel entry that ends now
  *
- * Context: last instrumentable step to user mode, interrupts off. This load and
- * test is all that a task pays which nobody asked about.
+ * Context: last instrumentable step to user mode, interrupts off. A task without
+ * requests pays only this load and test.
  */
 static __always_inline void unwind_reset_info(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What happened in user stack unwinding since boot: counters for the core and for
- * its users, shown by kernel/unwind/stats.c. May be counted up in any context.
+ * Counters of user stack unwinding since boot, for the core and for its users, shown
+ * by kernel/unwind/stats.c. May be incremented in any context.
  */
 #ifndef _LINUX_UNWIND_STATS_H
 #define _LINUX_UNWIND_STATS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The user stack walker: public interface, and what an architecture provides.
+ * The user stack walker: public interface, and the part that an architecture provides.
  */
 #ifndef _LINUX_UNWIND_USER_H
 #define _LINUX_UNWIND_USER_H
@@ -25,11 +25,12 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
 
 /**
- * unwind_dying - shall current wait for user memory no more?
+ * unwind_dying - is current no longer allowed to wait for user memory?
  *
- * Nothing could end its wait any more, or somebody wants to. A task that took its SIGKILL,
- * or called exit_group(), gets no other one, and can run task work before it is PF_EXITING:
- * io_uring does so. If these two are seen late, that signal is still to come.
+ * Either nothing can end such a wait any more, or a fatal signal is to end it. A task that
+ * took its SIGKILL, or called exit_group(), gets no other one, and can run task work before
+ * it is PF_EXITING: io_uring does so. If signal->flags and group_exec_task are seen late,
+ * that signal is still to come.
  *
  * Context: task context of current.
  */

@@ -13,10 +13,10 @@ struct return_instance;
 struct unwind_object;
 
 /**
- * struct unwind_file - where an address of a trace is in a file
- * @offset:	offset in the file, in bytes; the address itself where there is no file
- * @inode:	inode number, 0 where there is no file
- * @dev:	device of the file system, 0 where there is no file
+ * struct unwind_file - position of an address of a trace in a file
+ * @offset:	offset in the file, in bytes; the address itself without a file
+ * @inode:	inode number, 0 without a file
+ * @dev:	device of the file system, 0 without a file
  * @file:	the file, at the first address that is in it; NULL at the others
  */
 struct unwind_file {
@@ -26,7 +26,7 @@ struct unwind_file {
 	struct file	*file;
 };
 
-/* The event user_unwind_stack has so many addresses, which fit a page of ftrace's buffer. */
+/* Addresses in a user_unwind_stack event: they fit in a page of ftrace's buffer. */
 #define UNWIND_EVENT_ENTRIES	128U
 
 /**
@@ -34,9 +34,9 @@ struct unwind_file {
  * @nr:		number of valid entries
  * @entries:	the addresses, innermost first: the user instruction pointer,
  *		then return addresses
- * @files:	where the first UNWIND_EVENT_ENTRIES of them are in files, or NULL when
- *		nobody wanted to know or it could not be found out
- * @nr_files:	how many @files there are
+ * @files:	positions in files of the first UNWIND_EVENT_ENTRIES addresses, or NULL when
+ *		no tracer wanted them or they could not be found out
+ * @nr_files:	number of @files
  *
  * The owner of @entries defines how long they live.
  */
@@ -48,8 +48,8 @@ struct unwind_stacktrace {
 };
 
 /*
- * What a value is computed from: a register, by its number in DWARF, or one of these. It
- * is the value, or with the last one the address where it is saved.
+ * The base of a value: a register, by its DWARF number, the CFA, or the previous value.
+ * Base plus offset is the value, or with UNWIND_BASE_LOAD the address where it is saved.
  */
 #define UNWIND_BASE_CFA		0x20
 #define UNWIND_BASE_SAME	0x40	/* the value of the frame before */
@@ -63,11 +63,11 @@ struct unwind_stacktrace {
  * @cfa:	base of the CFA, UNWIND_BASE_*
  * @ra:		base of the return address
  * @fp:		base of the caller's frame pointer
- * @outermost:	there is no caller, and nothing of the rest means anything
+ * @outermost:	there is no caller; ignore the other fields
  * @signal:	the caller was interrupted, and may be at any instruction
- * @last:	the address is the last one of what the table has a function for
- * @unknown:	no table says anything, and nothing of the rest means anything
- * @restorer:	this is where a signal handler returns to, likewise
+ * @last:	the address is the last one of its function in the table
+ * @unknown:	no table covers the address; ignore the other fields
+ * @restorer:	a signal handler returns to this address; ignore the other fields
  */
 struct unwind_user_frame {
 	s32	cfa_off;
@@ -86,16 +86,16 @@ struct unwind_user_frame {
 /**
  * enum unwind_user_says - where the code at an exact ip says the return address is
  * @UNWIND_SAYS_NOTHING: not known
- * @UNWIND_SAYS_FP:	in the frame that the frame pointer points to, or not known, however
- *			far the code is followed
+ * @UNWIND_SAYS_FP:	in the frame that the frame pointer points to, or not known even
+ *			after the code was followed
  * @UNWIND_SAYS_TOP:	on top of the stack
- * @UNWIND_SAYS_NO_CODE: likewise, if there is none: a call of nothing
- * @UNWIND_SAYS_JUMP:	likewise, if the jump that comes leaves the function: the word
+ * @UNWIND_SAYS_NO_CODE: likewise, if no code is at the ip: a call to a bad address
+ * @UNWIND_SAYS_JUMP:	likewise, if the next jump leaves the function: then the word
  *			below is the frame pointer, which was restored from there
  * @UNWIND_SAYS_PUSHED:	above the caller's frame pointer, which is on top of the stack
  * @UNWIND_SAYS_PUSHED_3: likewise, with two words in between
  * @UNWIND_SAYS_DRAP:	below the CFA, which is in a register
- * @UNWIND_SAYS_SFRAME:	where a table says
+ * @UNWIND_SAYS_SFRAME:	where an SFrame table says
  * @UNWIND_SAYS_SIGNAL:	nowhere: this is the end of a signal handler
  */
 enum unwind_user_says {
@@ -115,10 +115,10 @@ enum unwind_user_says {
  * enum unwind_user_step - what a walk does next
  * @UNWIND_STEP_DONE:	nothing: there is no caller, or none that can be found
  * @UNWIND_STEP_CODE:	look at the code at the ip, which is exact: the next
- *			instruction to run. So it is in the innermost frame, and in
- *			one that a signal interrupted
+ *			instruction to run. The ip is exact in the innermost frame, and
+ *			in one that a signal interrupted
  * @UNWIND_STEP_FP:	follow frame pointers
- * @UNWIND_STEP_SFRAME:	ask the table of the mapping that the ip is in
+ * @UNWIND_STEP_SFRAME:	ask the table of the ip's mapping
  * @UNWIND_STEP_SIGNAL:	see whether the ip is the return address of a signal
  *			handler
  */
@@ -130,13 +130,13 @@ enum unwind_user_step {
 	UNWIND_STEP_SIGNAL,
 };
 
-/* Signal handlers of one stack that were interrupted by the next one. */
+/* Signal frames that a walk passes. */
 #define UNWIND_USER_SIGNALS	32
 
 /* Switches to a lower stack, other than by a signal, that a walk follows. */
 #define UNWIND_USER_SWITCHES	8
 
-/* Mappings, pairs of places in the code, and frames that are remembered. */
+/* Cache sizes: executable mappings, other ranges, pairs of looks at code, pairs of frames. */
 #define UNWIND_TEXT_CODES	4
 #define UNWIND_TEXT_RANGES	4
 #define UNWIND_TEXT_LOOKS	32
@@ -155,8 +155,8 @@ struct unwind_text_range {
 /**
  * struct unwind_object_ref - the object of a mapping, see kernel/unwind/object.c
  * @object:	the object, to be used by unwind_object_of(); NULL if there is none
- * @bias:	from addresses that the file names to those of the mapping, in bytes
- * @epoch:	how many objects had been dropped then
+ * @bias:	from addresses in the file to those of the mapping, in bytes
+ * @epoch:	how many objects had been dropped at the lookup
  */
 struct unwind_object_ref {
 	struct unwind_object	*object;
@@ -167,9 +167,9 @@ struct unwind_object_ref {
 /**
  * struct unwind_text_code - an executable mapping
  * @range:	where it is
- * @ref:	what has the table of its frames
- * @hits:	how often that was used, and was not counted yet
- * @rewritable:	the code may change and the mapping stay: nothing is remembered of it
+ * @ref:	the object with the table of its frames
+ * @hits:	uses of that object which were not counted yet
+ * @rewritable:	the code may change while the mapping stays: answers about it are not cached
  */
 struct unwind_text_code {
 	struct unwind_text_range	range;
@@ -179,11 +179,11 @@ struct unwind_text_code {
 };
 
 /**
- * enum unwind_text_kind - what is remembered of a frame
+ * enum unwind_text_kind - kind of a cached frame
  * @UNWIND_TEXT_CALLER:	where the CFA is, and the caller's frame pointer
  * @UNWIND_TEXT_OUTERMOST: there is no caller
- * @UNWIND_TEXT_UNKNOWN: no table says anything
- * @UNWIND_TEXT_RESTORER: this is where a signal handler returns to
+ * @UNWIND_TEXT_UNKNOWN: no table covers the address
+ * @UNWIND_TEXT_RESTORER: a signal handler returns to this address
  */
 enum unwind_text_kind {
 	UNWIND_TEXT_CALLER,
@@ -193,10 +193,10 @@ enum unwind_text_kind {
 };
 
 /**
- * struct unwind_text_frame - what a table said, if it is what most say
+ * struct unwind_text_frame - cached answer of a table, if it is of the most common form
  * @key:	the address, and whether it is exact; 0 for none
  * @cfa_off:	from the base to the CFA, in bytes
- * @fp_off:	from the CFA to the caller's frame pointer; 0 if that is the same
+ * @fp_off:	from the CFA to the caller's frame pointer; 0 if that is unchanged
  * @cfa:	base of the CFA: stack or frame pointer
  * @kind:	&enum unwind_text_kind
  */
@@ -209,22 +209,22 @@ struct unwind_text_frame {
 };
 
 /**
- * struct unwind_text - what walks of a task found out about its code
- * @seq:	state of the address space, and when objects were looked up, that the rest
- *		belongs to
- * @next_code:	counts what was replaced in @code
- * @next_data:	likewise
+ * struct unwind_text - cache of what walks of a task found out about its code
+ * @seq:	state of the address space, and tick of the object lookups, to which the rest
+ *		belongs
+ * @next_code:	counts replacements in @code
+ * @next_data:	likewise in @data
  * @code:	executable mappings, but not that of the trampoline of return probes
- * @data:	others that words on the stack point to, and gaps between mappings
- * @look:	what the code at an ip said: unwind_text_key(), and in the last digits &enum
- *		unwind_user_says; the latest of each pair is the first
- * @caller:	a return address at the top of a stack, where a call ends
+ * @data:	other mappings that words on the stack point to, and gaps between mappings
+ * @look:	what the code at an ip said: unwind_text_key(), with &enum unwind_user_says
+ *		in the low bits; the latest of each pair comes first
+ * @caller:	a return address on top of a stack, where a call ends
  * @no_caller:	code that a frame down the stack returns to, where no call ends
- * @again_ticks: when objects were looked up, that @again belongs to
- * @again:	walks since then after which all was to be looked up once more, as a file
+ * @again_ticks: tick of the object lookups to which @again belongs
+ * @again:	walks in that tick after which all had to be looked up again, because a file
  *		could not be read just then
  * @frames_used: which of @frames have a key
- * @frames:	what tables said; the latest of each pair is the first
+ * @frames:	cached answers of tables; the latest of each pair comes first
  */
 struct unwind_text {
 	u64				seq;
@@ -257,19 +257,19 @@ struct unwind_text {
  * @syscall:	number of the system call that the current frame is in, if it may be
  *		sigreturn, or -1
  * @ws:		user word size in bytes: 8, or 4 for 32-bit code
- * @signals:	signal frames that were passed
- * @switches:	switches to a lower stack that were followed
+ * @signals:	number of signal frames passed
+ * @switches:	number of switches to a lower stack that were followed
  * @step:	what to do next
  * @code:	an executable mapping: that of the latest caller, or where the first one
  *		is expected; in @text, or @own, or one of size 0
- * @own:	where there is no @text
- * @text:	what is known about the code, or NULL
+ * @own:	the executable mapping of a walk without @text
+ * @text:	cache of the task's code, or NULL
  * @regs:	the registers that the walk started with, while @ip is theirs
- * @signal_regs: where a signal frame has those of @ip, or 0
- * @no_load:	read no more files for this walk: it has waited for one already
+ * @signal_regs: where a signal frame holds the registers of @ip, or 0
+ * @no_load:	read no more files for this walk: it has already waited for one
  * @uretprobe:	the task's return probes, or NULL
  *
- * All addresses are linear: a segment's base is in them.
+ * All addresses are linear: they include the segment's base.
  */
 struct unwind_user_state {
 	unsigned long		ip;

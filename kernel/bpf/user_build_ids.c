@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Build-ids of user addresses, for sleepable programs.
+ * Build-ids of user addresses for sleepable programs.
  *
- * Contexts: task context of current, may sleep, as long as the file system wants.
+ * Contexts: task context of current; may sleep for as long as the file system takes.
  *
- * Invariant: files are read with a reference and none of the locks of the address
- * space. Who reads a file takes these inside of the file system's locks, to copy to user
- * memory. The program may hold some of both already, from where it is attached: locks of
- * the address space are only tried, and an inode that is locked is not waited for.
+ * Invariant: files are read with a reference and without the locks of the address space
+ * (the mmap lock and VMA locks): code that reads a file takes these inside of the file
+ * system's locks, to copy to user memory. The program may be attached to a function whose
+ * callers hold some of both. So only try the locks of the address space, and do not wait
+ * for a locked inode.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_user_unwind.h>
@@ -24,12 +25,12 @@
 #include <linux/unwind_user.h>
 
 /**
- * struct bpf_user_mapping - what is known of a mapping
+ * struct bpf_user_mapping - cached data of one mapping
  * @start:	its first address
- * @end:	the address behind it; 0 if nothing is known
- * @offset:	of @start in the file, in bytes
+ * @end:	first address after it; 0 if the mapping is unknown
+ * @offset:	offset of @start in the file, in bytes
  * @valid:	whether @build_id is set
- * @build_id:	of the file
+ * @build_id:	build-id of the file
  */
 struct bpf_user_mapping {
 	unsigned long	start;
@@ -40,9 +41,10 @@ struct bpf_user_mapping {
 };
 
 /**
- * struct bpf_user_mappings - those that were looked at last
- * @map:	the mappings; the frames of a stack are in a program and its libraries in turn
- * @next:	the next one to be replaced
+ * struct bpf_user_mappings - the mappings that were looked up last
+ * @map:	several mappings, because the frames of a stack alternate between a program and
+ *		its libraries
+ * @next:	index of the mapping to replace next
  */
 struct bpf_user_mappings {
 	struct bpf_user_mapping	map[4];
@@ -51,11 +53,11 @@ struct bpf_user_mappings {
 
 static bool bpf_user_has_file(const struct vm_area_struct *vma)
 {
-	/* A device has no build-id, and might make who reads it wait for ever. */
+	/* A device has no build-id, and reading it might block forever. */
 	return vma->vm_file && S_ISREG(file_inode(vma->vm_file)->i_mode);
 }
 
-/* What there is to know of a mapping without waiting. Returns a file to be read. */
+/* Fill in the data of a mapping without waiting. Returns a file that the caller must read. */
 static struct file *bpf_user_look_at(struct bpf_user_mapping *map,
 				     struct vm_area_struct *vma)
 {
@@ -65,7 +67,7 @@ static struct file *bpf_user_look_at(struct bpf_user_mapping *map,
 	if (!bpf_user_has_file(vma))
 		return NULL;
 
-	/* Perhaps by who called the program. */
+	/* The caller of the program may be holding the lock. */
 	if (rwsem_is_locked(&file_inode(vma->vm_file)->i_rwsem)) {
 		map->valid = !build_id_parse_nofault(vma, map->build_id, NULL);
 		return NULL;
@@ -73,7 +75,7 @@ static struct file *bpf_user_look_at(struct bpf_user_mapping *map,
 	return get_file(vma->vm_file);
 }
 
-/* Look at the mapping of @ip, as far as that can be done without waiting. */
+/* Look up the mapping of @ip without waiting for locks. */
 static struct file *bpf_user_find_vma(struct bpf_user_mapping *map, unsigned long ip)
 {
 	struct mm_struct *mm = current->mm;
@@ -96,7 +98,7 @@ static struct file *bpf_user_find_vma(struct bpf_user_mapping *map, unsigned lon
 	return file;
 }
 
-/* The mapping of @ip, if its file has a build-id. */
+/* Get the mapping of @ip if its file has a build-id. */
 static const struct bpf_user_mapping *
 bpf_user_find(struct bpf_user_mappings *maps, unsigned long ip)
 {
@@ -117,19 +119,19 @@ bpf_user_find(struct bpf_user_mappings *maps, unsigned long ip)
 	return map->valid ? map : NULL;
 }
 
-/* A task that is dying must not wait for a server of files. */
+/* A dying task must not wait for a file server. */
 static bool bpf_user_may_read_files(void)
 {
 	return current->mm && bpf_user_unwind_may_sleep() && !unwind_dying();
 }
 
 /**
- * bpf_user_build_ids - make build-ids and file offsets of user addresses of current
- * @ids:	the addresses; gets what stack_map_get_build_id_offset() describes
- * @nr:		of them
+ * bpf_user_build_ids - find build-ids and file offsets of user addresses of current
+ * @ids:	the addresses; set to the result that stack_map_get_build_id_offset() describes
+ * @nr:		number of addresses
  *
  * Context: any; reads files only where it may sleep.
- * Return: false, and nothing done, where files cannot be read.
+ * Return: false, with nothing done, if files cannot be read here.
  */
 bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr)
 {
@@ -156,12 +158,12 @@ bool bpf_user_build_ids(struct bpf_stack_build_id *ids, u32 nr)
 }
 
 /**
- * bpf_user_read_build_ids - have in memory what a stack map will look for there
- * @map:	the map, of build-ids
- * @flags:	of bpf_get_stackid()
+ * bpf_user_read_build_ids - read build-ids into the page cache for a stack map
+ * @map:	the stack map, which holds build-ids
+ * @flags:	flags of bpf_get_stackid()
  *
- * A stack map has its entries from a list that must not be held asleep, and so takes
- * build-ids only from the page cache.
+ * A stack map takes its entries from a freelist, must not sleep while it holds one, and so
+ * reads build-ids only from the page cache.
  *
  * Context: any; reads files only where it may sleep.
  */

@@ -2,20 +2,20 @@
 /*
  * Deferred user stacks for BPF programs.
  *
- * A program asks for the user stack of current from wherever it runs, NMI included, by
- * a kfunc or by a flag of bpf_get_stack(), and gets the cookie of the kernel entry. On
- * the way out of that entry bpf_user_unwind_deliver() is called, for programs to attach
- * to, and there bpf_get_stack() and bpf_get_stackid() have the trace.
+ * A program requests the user stack of current from any context, NMI included, by a
+ * kfunc or by a flag of bpf_get_stack(), and gets the cookie of the kernel entry. Before
+ * the task leaves that entry, the callback calls bpf_user_unwind_deliver(), which programs
+ * can attach to. There, bpf_get_stack() and bpf_get_stackid() return the trace.
  *
- * BPF as a whole is one tracer of the unwinding core: programs share requests and
- * deliveries as they share cookies, and maps tell them apart.
+ * BPF as a whole is one tracer of the unwinding core: programs share requests, cookies and
+ * deliveries, and use maps to tell them apart.
  *
- * Contexts: what programs call runs in any context; the verifier and the end of a
- * program are in task context and may sleep; the delivery is in task context, may
- * fault, and may so wait for as long as the user likes.
+ * Contexts: functions that programs call run in any context. The verifier and the release
+ * of a program run in task context and may sleep. The delivery runs in task context and
+ * may fault, so userspace can make it wait indefinitely.
  *
- * Invariant: the tracer is registered if and only if there is a program whose
- * has_user_unwind is set, which those have that can ask.
+ * Invariant: the tracer is registered if and only if there is a program with
+ * has_user_unwind, which is set in all programs that can make requests.
  */
 #include <linux/atomic.h>
 #include <linux/bpf.h>
@@ -35,44 +35,45 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 
-/* Programs that can ask, under bpf_user_unwind_mutex. */
+/* Number of programs that can make requests, under bpf_user_unwind_mutex. */
 static unsigned int bpf_user_unwind_progs;
-/* Counts the times that one more program could ask, or get what was asked for. */
+/* Incremented whenever another program can make requests or gets deliveries. */
 static atomic_t bpf_user_unwind_arrivals;
 static DEFINE_MUTEX(bpf_user_unwind_mutex);
 
 static void bpf_user_unwind_callback(struct unwind_work *work,
 				     struct unwind_stacktrace *trace, u64 cookie);
 
-/* Sleepable programs may wait for user memory; it is never freed. */
+/* Sleepable programs may wait for user memory. Never freed, as .may_wait requires. */
 static struct unwind_work bpf_user_unwind_work = { .may_wait = true };
 
-/* The programs that are there now get what is to be delivered of this kernel entry. */
+/* Record the arrivals so far: those programs get this kernel entry's delivery. */
 static void bpf_user_unwind_note_arrivals(void)
 {
-	/* Pairs with bpf_user_unwind_again() on top of this. */
+	/* Pairs with bpf_user_unwind_again() in an interrupt or NMI on top of this. */
 	WRITE_ONCE(current->unwind_info.delivered_to, atomic_read(&bpf_user_unwind_arrivals));
 }
 
 /*
- * Programs asked before in this kernel entry. If they have the stack already, and another
- * one came since, it is delivered again: to all of them.
+ * Handle a repeated request in this kernel entry. If the stack was delivered and another
+ * program arrived since then, deliver it again, to all programs.
  */
 static void bpf_user_unwind_again(void)
 {
-	/* Pairs with bpf_user_unwind_note_arrivals() below this. */
+	/* Pairs with bpf_user_unwind_note_arrivals() in the context below this one. */
 	if (READ_ONCE(current->unwind_info.delivered_to) != atomic_read(&bpf_user_unwind_arrivals))
 		unwind_deferred_again(&bpf_user_unwind_work);
 }
 
-/* As unwind_deferred_request_regs(). */
+/* Same arguments and return values as unwind_deferred_request_regs(). */
 static int bpf_user_unwind_ask(bool complete, u64 *cookie)
 {
 	int ret = unwind_deferred_request_regs(&bpf_user_unwind_work, complete, cookie);
 
 	/*
-	 * What asks when the delivery has just begun must not find what an older one noted. If
-	 * a program came since this, it may be that all have the stack twice.
+	 * A request made when the delivery has just begun must not find the count that an
+	 * older delivery noted. If a program arrives after this, all programs may get the
+	 * stack twice.
 	 */
 	if (!ret)
 		bpf_user_unwind_note_arrivals();
@@ -84,20 +85,21 @@ static int bpf_user_unwind_ask(bool complete, u64 *cookie)
 __bpf_kfunc_start_defs();
 
 /**
- * bpf_user_unwind_request - ask for the user stack of current
+ * bpf_user_unwind_request - request the user stack of current
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * bpf_user_unwind_deliver() is called once for each kernel entry in which programs
- * asked, when current returns to user mode or exits, also when the stack could not be
- * walked. All requests of an entry get the same cookie, also those of perf and ftrace.
- * In a long entry, in a wait of io_uring or a virtual machine, it may be called before
- * that; if a program that can ask was loaded or attached since, or one attached to it, the
- * next request makes it be called again, with the same cookie and trace.
+ * bpf_user_unwind_deliver() is called once for each kernel entry with requests, when
+ * current returns to user mode or exits, even if the stack could not be walked. All
+ * requests of an entry get the same cookie, including those of perf and ftrace. In a long
+ * entry (a wait of io_uring or a virtual machine) it may be called earlier. If, since
+ * then, a program that can make requests was loaded or attached, or a program attached to
+ * bpf_user_unwind_deliver(), the next request triggers another call with the same cookie
+ * and trace.
  *
  * Context: any, NMI included.
  * Return:
  * * 0		- the stack will be delivered
- * * 1		- likewise, or it was delivered in this entry already
+ * * 1		- likewise, or it was already delivered in this entry
  * * -EINVAL	- current is not a user task
  * * -ESRCH	- current is exiting
  * * -ESTALE	- current is in exec: its user stack of this entry is gone
@@ -113,15 +115,15 @@ __bpf_kfunc_end_defs();
 __bpf_hook_start();
 
 /**
- * bpf_user_unwind_deliver - the user stack of a kernel entry in which programs asked
- * @cookie:	what they got
+ * bpf_user_unwind_deliver - deliver the user stack of a kernel entry with requests
+ * @cookie:	the cookie that the requests returned
  * @trace:	the stack, innermost address first; empty if there is none
  *
- * Does nothing: fentry and fmod_ret programs attach to it, sleepable ones too.
+ * Does nothing itself: fentry and fmod_ret programs attach to it, sleepable ones too.
  *
- * Context: task context of the task that was asked about. Page faults are allowed, but
- * in a task that exits or is being killed.
- * Return: of no meaning.
+ * Context: task context of the traced task. Page faults are allowed unless the task exits
+ * or is being killed.
+ * Return: ignored.
  */
 __weak noinline int bpf_user_unwind_deliver(u64 cookie, const struct unwind_stacktrace *trace)
 {
@@ -135,7 +137,7 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 {
 	const bool dying = unwind_dying();
 
-	/* Before, so that a program is not missed. */
+	/* Before the call, to not miss a program that arrives during it. */
 	bpf_user_unwind_note_arrivals();
 	if (dying)
 		pagefault_disable();
@@ -144,7 +146,7 @@ static void bpf_user_unwind_callback(struct unwind_work *work,
 		pagefault_enable();
 }
 
-/* From now on @prog can ask. */
+/* Let @prog make requests: register the tracer for the first such program. */
 static int bpf_user_unwind_get(struct bpf_prog *prog)
 {
 	int ret;
@@ -166,25 +168,26 @@ static int bpf_user_unwind_get(struct bpf_prog *prog)
 }
 
 /**
- * bpf_user_unwind_attached - a program was attached to something
+ * bpf_user_unwind_attached - note that a program was attached
  * @prog:	the program, or NULL
  *
- * What was delivered of long kernel entries before is delivered again when one asks.
+ * Stacks of long kernel entries that were already delivered are delivered again upon the
+ * next request.
  *
  * Context: task context.
  */
 void bpf_user_unwind_attached(const struct bpf_prog *prog)
 {
-	/* Does it ask, or does a delivery call it? */
+	/* Only programs that make requests or get deliveries. */
 	if (prog && (prog->has_user_unwind || bpf_user_unwind_overlaps(prog)))
 		atomic_inc(&bpf_user_unwind_arrivals);
 }
 
 /**
- * bpf_user_unwind_enabled - an event was enabled, and with it its program
+ * bpf_user_unwind_enabled - note that an event and its program were enabled
  * @event:	the event
  *
- * Context: task context; the caller keeps the program.
+ * Context: task context; the caller keeps the program alive.
  */
 void bpf_user_unwind_enabled(const struct perf_event *event)
 {
@@ -192,10 +195,10 @@ void bpf_user_unwind_enabled(const struct perf_event *event)
 }
 
 /**
- * bpf_user_unwind_put - a program is gone
- * @prog:	the program, which may be one that never could ask
+ * bpf_user_unwind_put - release the tracer when a program is freed
+ * @prog:	the program, whether or not it could make requests
  *
- * Requests that were not delivered yet are dropped with the last one.
+ * The last program drops the requests that were not delivered yet.
  *
  * Context: task context, may sleep.
  */
@@ -222,11 +225,11 @@ static int bpf_user_unwind_check_get(struct bpf_verifier_env *env)
 }
 
 /**
- * bpf_user_unwind_check_flags - can a call of bpf_get_stack() ask?
+ * bpf_user_unwind_check_flags - check the flags of a bpf_get_stack() call
  * @env:	the verifier, whose program then holds the tracer
- * @flags:	the flags of the call, of which every value was made precise
+ * @flags:	the flags of the call, already marked precise
  *
- * Flags that are not known before the program runs can have the bit, too.
+ * Flags that are only known at run time may contain BPF_F_USER_DEFERRED, too.
  *
  * Context: task context, may sleep.
  * Return: 0, or why the program cannot be loaded.
@@ -250,7 +253,7 @@ int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
 					       "BPF_F_USER_DEFERRED goes with BPF_F_USER_STACK and nothing else\n");
 			return -EINVAL;
 		}
-		/* Fails when it runs. */
+		/* The call fails at run time. */
 		return 0;
 	}
 	return bpf_user_unwind_check_get(env);
@@ -259,10 +262,10 @@ int bpf_user_unwind_check_flags(struct bpf_verifier_env *env,
 BTF_ID_LIST_SINGLE(bpf_user_unwind_request_id, func, bpf_user_unwind_request)
 
 /**
- * bpf_user_unwind_check_kfunc - does a call of a kfunc ask?
+ * bpf_user_unwind_check_kfunc - check a call of a kfunc
  * @env:	the verifier, whose program then holds the tracer
- * @btf:	of the kfunc
- * @func_id:	the kfunc
+ * @btf:	BTF of the kfunc
+ * @func_id:	BTF id of the kfunc
  *
  * Context: task context, may sleep.
  * Return: 0, or why the program cannot be loaded.
@@ -277,13 +280,13 @@ int bpf_user_unwind_check_kfunc(struct bpf_verifier_env *env, const struct btf *
 }
 
 /**
- * bpf_user_unwind_may_sleep - can a sleepable program sleep where it is?
+ * bpf_user_unwind_may_sleep - check whether a sleepable program can sleep here
  *
- * They run what does not sleep, too: callbacks of timers, and what is inside RCU's
- * sections, where that can be seen.
+ * Sleepable programs also run code that must not sleep: timer callbacks and RCU read-side
+ * sections, the latter only where the kernel can detect them.
  *
  * Context: any.
- * Return: true if so, and if page faults are allowed.
+ * Return: true if it can sleep and page faults are allowed.
  */
 bool bpf_user_unwind_may_sleep(void)
 {
@@ -296,20 +299,20 @@ static bool bpf_user_unwind_may_walk(u64 flags)
 	if (!(flags & BPF_F_USER_STACK) || !bpf_user_unwind_may_sleep())
 		return false;
 
-	/* In exec, and in workers of io_uring, the registers are nobody's. */
+	/* In exec and in io_uring workers, the registers belong to no user context. */
 	return is_user_task(current) && user_mode(task_pt_regs(current)) &&
 	       !unwind_regs_changing();
 }
 
-/* Where it cannot, helpers must not sleep in sleepable programs either. */
+/* Without PREEMPT_COUNT, atomic sections cannot be detected: leave that to the verifier. */
 #define BPF_USER_UNWIND_MIGHT_SLEEP	!IS_ENABLED(CONFIG_PREEMPT_COUNT)
 
 /**
- * bpf_user_unwind_walk - have the trace that a helper is about to take
- * @flags:	of the helper
+ * bpf_user_unwind_walk - walk the user stack for a helper
+ * @flags:	flags of the helper
  *
- * For sleepable programs, which need not wait for a delivery. Where they cannot sleep
- * after all, the helper takes what it can get in place.
+ * For sleepable programs, which need not wait for a delivery. If they cannot sleep here,
+ * the helper takes the part of the stack that is accessible in place.
  *
  * Context: a sleepable program.
  */
@@ -322,18 +325,18 @@ void bpf_user_unwind_walk(u64 flags)
 }
 
 /**
- * bpf_user_unwind_get_stack - bpf_get_stack() with flags that it does not know itself
- * @regs:	where the program runs
- * @task:	whose stack it is, or NULL for that of current
- * @buf:	gets PERF_CONTEXT_USER_DEFERRED and the cookie
+ * bpf_user_unwind_get_stack - handle the flags that bpf_get_stack() does not know
+ * @regs:	registers of the context that the program runs in
+ * @task:	the task to walk, or NULL for current
+ * @buf:	set to PERF_CONTEXT_USER_DEFERRED and the cookie
  * @size:	of @buf, in bytes
- * @flags:	of the helper
+ * @flags:	flags of the helper
  *
- * Asks for the user stack with BPF_F_USER_DEFERRED.
+ * Requests the user stack if BPF_F_USER_DEFERRED is set.
  *
  * Context: any, NMI included.
- * Return: the bytes of @buf that are set, -EINVAL for other flags, for another task and
- * where there is no room, or as bpf_user_unwind_request().
+ * Return: the number of bytes of @buf that are set; -EINVAL for other flags, for another
+ * task and if @buf is too small; otherwise as bpf_user_unwind_request().
  */
 long bpf_user_unwind_get_stack(struct pt_regs *regs, struct task_struct *task, void *buf,
 			       u32 size, u64 flags)
@@ -375,14 +378,14 @@ const struct bpf_func_proto bpf_get_stackid_sleepable_proto = {
 	.arg3_type	= ARG_ANYTHING,
 };
 
-/* The kernel's part has nothing to wait for, nor has what cannot wait. */
+/* Walk in place for the kernel part, and if the program cannot sleep here. */
 BPF_CALL_4(bpf_get_stack_sleepable_tracing, void *, ctx, void *, buf, u32, size, u64, flags)
 {
 	if (bpf_user_unwind_may_walk(flags))
 		return bpf_get_stack_sleepable((unsigned long)task_pt_regs(current),
 					       (unsigned long)buf, size, flags, 0);
 
-	/* For perf's callchain, as in all that does not sleep. */
+	/* For perf's callchain, as in programs that do not sleep. */
 	guard(rcu)();
 	return bpf_get_stack_raw_tp((unsigned long)ctx, (unsigned long)buf, size, flags, 0);
 }
@@ -419,12 +422,12 @@ static const struct bpf_func_proto bpf_get_stackid_sleepable_tracing_proto = {
 };
 
 /**
- * bpf_user_unwind_func_proto - helpers that wait for the user stack
- * @func_id:	a helper
+ * bpf_user_unwind_func_proto - get a helper that waits for the user stack
+ * @func_id:	id of the helper
  *
- * For sleepable programs that have no registers for a context.
+ * For sleepable programs whose context is not a pt_regs.
  *
- * Return: what is called, or NULL if it is what other programs call.
+ * Return: the helper, or NULL if sleepable programs use the same one as others.
  */
 const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id)
 {
@@ -441,16 +444,16 @@ const struct bpf_func_proto *bpf_user_unwind_func_proto(enum bpf_func_id func_id
 BTF_ID_LIST_SINGLE(bpf_user_unwind_deliver_id, func, bpf_user_unwind_deliver)
 
 /**
- * bpf_user_unwind_overlaps - may a program run in several tasks at once on one CPU?
- * @prog:	a program that is attached to a function, or is to be
+ * bpf_user_unwind_overlaps - check whether a program may overlap on one CPU
+ * @prog:	a program that is attached, or about to be, to a function
  *
- * Tracing programs that run already on a CPU are skipped there, against recursion. One
- * that is at bpf_user_unwind_deliver() may be preempted or wait for the user, while
- * other tasks on its CPU are due; and there is no recursion, as one task delivers one
- * trace at a time.
+ * To prevent recursion, a tracing program that is already running on a CPU is skipped
+ * there. A program at bpf_user_unwind_deliver() may be preempted or wait for userspace
+ * while other tasks on its CPU get their delivery, and it cannot recurse, because a task
+ * delivers one trace at a time.
  *
  * Context: any.
- * Return: true if it is not to be skipped.
+ * Return: true if the program must not be skipped.
  */
 bool bpf_user_unwind_overlaps(const struct bpf_prog *prog)
 {
@@ -461,7 +464,7 @@ bool bpf_user_unwind_overlaps(const struct bpf_prog *prog)
 }
 
 BTF_KFUNCS_START(bpf_user_unwind_kfuncs)
-/* A cookie that is NULL is refused, or there would be a check in each request. */
+/* The verifier rejects a NULL cookie, which saves a check in each request. */
 BTF_ID_FLAGS(func, bpf_user_unwind_request, KF_TRUSTED_ARGS)
 BTF_KFUNCS_END(bpf_user_unwind_kfuncs)
 
@@ -481,7 +484,7 @@ static const struct btf_kfunc_id_set bpf_user_unwind_hook_set = {
 
 static int __init bpf_user_unwind_init(void)
 {
-	/* Tracepoints, perf events and LSM hooks share the first one. */
+	/* Tracepoints, perf events and LSM hooks share the first set. */
 	return register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &bpf_user_unwind_kfunc_set) ?:
 	       register_btf_kfunc_id_set(BPF_PROG_TYPE_KPROBE, &bpf_user_unwind_kfunc_set) ?:
 	       register_btf_fmodret_id_set(&bpf_user_unwind_hook_set);

@@ -2,20 +2,20 @@
 /*
  * Deferred user callchains of perf events.
  *
- * This is one of perf's two tracers of the unwinding core, for all events together;
- * the other one is in user_state_deferred.c. A sample of an event with
- * attr.defer_callchain asks for the user stack and ends in a marker and the cookie
- * of the kernel entry. On the way out of that entry the callback writes
- * PERF_RECORD_CALLCHAIN_DEFERRED with the same cookie and the addresses to every
- * event with attr.defer_output that side-band delivery reaches: those of the task, of
- * the CPU that it is on, and of the CPU that it was on when an event of that CPU asked.
+ * This is one of perf's two tracers of the unwinding core and serves all events; the
+ * other one is in user_state_deferred.c. A sample of an event with attr.defer_callchain
+ * requests the user stack and ends in a marker and the cookie of the kernel entry. Before
+ * the task leaves that entry, the callback writes PERF_RECORD_CALLCHAIN_DEFERRED with the
+ * same cookie and the addresses to every event with attr.defer_output that side-band
+ * delivery reaches: the events of the task, of its current CPU, and of the CPU that it
+ * was on when an event of that CPU made a request.
  *
  * Contexts: samples are taken in any context, NMI included, with preemption
- * disabled; the callback runs in task context, and what it writes to a CPU that the
- * task has left is written in an interrupt there.
+ * disabled. The callback runs in task context. Records for a CPU that the task has left
+ * are written in an interrupt on that CPU.
  *
- * Invariant: a chain holds marker and cookie, both and last, only if the core
- * granted the request, so a cookie in a sample always has its callback.
+ * Invariant: a chain ends in marker and cookie, always both, only if the core granted
+ * the request. Every cookie in a sample therefore has its callback.
  */
 #include <linux/init.h>
 #include <linux/perf_event.h>
@@ -49,8 +49,8 @@ struct perf_deferred_record {
  * struct perf_deferred_trace - what the callback delivers to each event
  * @trace:	the addresses
  * @cookie:	names the kernel entry
- * @task:	whose entry it is: current, but on a CPU that it has left
- * @pass:	what may still be copied
+ * @task:	task of the kernel entry: current, except on a CPU that it has left
+ * @pass:	bytes that may still be copied
  */
 struct perf_deferred_trace {
 	const struct unwind_stacktrace	*trace;
@@ -63,8 +63,8 @@ struct perf_deferred_trace {
  * perf_deferred_attr_check - validate the deferral bits of an attr
  * @attr:	from user space
  *
- * Return: 0, -EINVAL on a kernel without support, as if the bits were unknown,
- * -EOPNOTSUPP when the core had no room for perf.
+ * Return: 0, -EINVAL on a kernel without support (as for unknown bits), -EOPNOTSUPP if
+ * the core had no free tracer slot for perf.
  */
 int perf_deferred_attr_check(const struct perf_event_attr *attr)
 {
@@ -77,8 +77,8 @@ int perf_deferred_attr_check(const struct perf_event_attr *attr)
 }
 
 /*
- * A BPF program, or one that it calls, may read the chain in place, where there
- * is nothing to wait for.
+ * A BPF program, or a program that it calls, may read the chain in place. A deferred
+ * part would not be there yet.
  */
 static bool perf_event_has_bpf(const struct perf_event *event)
 {
@@ -90,22 +90,22 @@ static bool perf_event_has_bpf(const struct perf_event *event)
 }
 
 /**
- * perf_may_defer - can a sample end in marker and cookie?
+ * perf_may_defer - check whether a sample can end in marker and cookie
  * @event:	the event that samples
- * @contexts:	markers that its callchain has before them
+ * @contexts:	context markers that precede them in the callchain
  *
  * Context: as the sample, NMI included.
- * Return: true if so.
+ * Return: true if it can.
  */
 bool perf_may_defer(const struct perf_event *event, int contexts)
 {
 	if (contexts + 2 > sysctl_perf_event_max_contexts_per_stack)
 		return false;
-	/* The user stack is the virtual machine monitor's, not the guest's. */
+	/* The user stack belongs to the virtual machine monitor, not to the guest. */
 	return !perf_guest_state() && !perf_event_has_bpf(event);
 }
 
-/* An interrupt cannot come before the user registers are complete, an NMI can. */
+/* An NMI, unlike an interrupt, may hit before the user registers are complete. */
 static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_regs *regs)
 {
 	if (user_mode(regs) || !in_nmi())
@@ -116,21 +116,20 @@ static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_reg
 }
 
 /**
- * perf_deferred_again - a sample asked after others in the same kernel entry
- * @work:	whom it asked
- * @cookies:	of its buffer
- * @cookie:	of the entry
+ * perf_deferred_again - handle a repeated request in one kernel entry
+ * @work:	the tracer that was asked
+ * @cookies:	cookies of the event's buffer
+ * @cookie:	cookie of the kernel entry
  *
- * The record may have been written already, when this buffer was of no session that
- * wanted it. Then it is written again, once for each buffer, but not to those that have
- * it.
+ * If the record was written before this buffer had an event that wants it, it is written
+ * again: once for each such buffer, and not to buffers that have it.
  *
  * Context: as the sample, NMI included.
  */
 void perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies *cookies,
 			 u64 cookie)
 {
-	/* Pairs with perf_deferred_output(), and with this on another CPU. */
+	/* Pairs with perf_deferred_output(), and with this function on another CPU. */
 	if (READ_ONCE(cookies->record) == cookie || READ_ONCE(cookies->again) == cookie)
 		return;
 	if (unwind_deferred_again(work))
@@ -138,10 +137,10 @@ void perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies 
 }
 
 /**
- * perf_deferred_buffer - the buffer that an event writes to
+ * perf_deferred_buffer - get the buffer that an event writes to
  * @event:	the event
  *
- * Context: preemption disabled, which keeps it.
+ * Context: preemption disabled, which keeps the buffer alive.
  * Return: the buffer, or NULL.
  */
 struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
@@ -151,10 +150,10 @@ struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
 }
 
 /**
- * perf_deferred_note_cpu - the buffers of this CPU want what was asked for
- * @event:	the event that asked, and was granted it
+ * perf_deferred_note_cpu - note that this CPU's buffers want the record
+ * @event:	the event whose request was granted
  *
- * Those of a CPU, that is; the task takes its own ones along.
+ * Only for events of a CPU: events of a task move with the task.
  *
  * Context: as the sample, NMI included.
  */
@@ -172,7 +171,7 @@ static noinline void callchain_again(const struct perf_event *event, u64 cookie)
 		perf_deferred_again(&perf_unwind_work, &rb->deferred_callchains, cookie);
 }
 
-/* As perf_callchain_defer(); inline, as each deferred sample comes here. */
+/* perf_callchain_defer(), inline because every deferred sample calls it. */
 static __always_inline u64
 callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 		struct pt_regs *regs, bool kernel, bool *user)
@@ -198,13 +197,13 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 }
 
 /**
- * perf_callchain_defer - ask for the user part of a sample's callchain
+ * perf_callchain_defer - request the user part of a sample's callchain
  * @data:	the sample
  * @event:	the event that samples, with attr.defer_callchain
  * @regs:	registers of the sample
  * @kernel:	the chain gets a kernel part if the sample hit the kernel
- * @user:	the chain shall have a user part; cleared when it must not be taken
- *		in place, because it is deferred or because there is none
+ * @user:	the event wants a user part; cleared if it must not be walked in place,
+ *		because it is deferred or does not exist
  *
  * Context: as the sample, NMI included.
  * Return: the cookie, or 0 when nothing was deferred.
@@ -215,7 +214,7 @@ u64 perf_callchain_defer(struct perf_sample_data *data, struct perf_event *event
 	return callchain_defer(data, event, regs, kernel, user);
 }
 
-/* As perf_callchain_with_cookie(); inline, as each deferred sample comes here. */
+/* perf_callchain_with_cookie(), inline because every deferred sample calls it. */
 static __always_inline struct perf_callchain_entry *
 callchain_with_cookie(struct perf_sample_data *data, struct perf_event *event,
 		      struct pt_regs *regs, bool kernel, bool user, u64 cookie)
@@ -234,14 +233,14 @@ callchain_with_cookie(struct perf_sample_data *data, struct perf_event *event,
 }
 
 /**
- * perf_callchain_with_cookie - the callchain of a sample, in place as far as it is
+ * perf_callchain_with_cookie - take the parts of a callchain that are not deferred
  * @data:	the sample
  * @event:	the event that samples
  * @regs:	registers of the sample
  * @kernel:	take the kernel part
  * @user:	take the user part
- * @cookie:	if not 0, marker and cookie come last; perf_may_defer() made sure that
- *		there is room
+ * @cookie:	if not 0, the chain ends in marker and cookie; perf_may_defer() checked
+ *		that there is room
  *
  * Context: as the sample, NMI included.
  * Return: the chain, or NULL if none can be taken.
@@ -254,7 +253,7 @@ perf_callchain_with_cookie(struct perf_sample_data *data, struct perf_event *eve
 }
 
 /**
- * perf_callchain_deferred - the callchain of a sample whose user part is deferred
+ * perf_callchain_deferred - take a callchain whose user part is deferred
  * @data:	the sample
  * @event:	the event that samples, with attr.defer_callchain
  * @regs:	registers of the sample
@@ -290,10 +289,10 @@ static void perf_deferred_output_ips(struct perf_output_handle *handle,
 }
 
 /**
- * perf_deferred_sample_id - whom a record is about, on whatever CPU it is written
- * @sample:	what its sample_id is made of
+ * perf_deferred_sample_id - correct pid and tid of a record if current is not @task
+ * @sample:	source of the record's sample_id
  * @event:	the event that gets it
- * @task:	whose kernel entry it is
+ * @task:	task of the kernel entry, which may be on another CPU
  */
 void perf_deferred_sample_id(struct perf_sample_data *sample,
 			     const struct perf_event *event, struct task_struct *task)
@@ -311,7 +310,7 @@ void perf_deferred_sample_id(struct perf_sample_data *sample,
 static void perf_deferred_output(struct perf_event *event, void *data)
 {
 	struct perf_deferred_trace *deferred = data;
-	/* Hundreds of bytes that some kernels would clear, and that are written below. */
+	/* Some configs would clear these hundreds of bytes; whatever is read is set below. */
 	struct perf_output_handle handle __uninitialized;
 	struct perf_sample_data sample __uninitialized;
 	struct perf_deferred_record record __uninitialized;
@@ -322,9 +321,9 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 		return;
 
 	/*
-	 * Events that share a buffer get one record together, cut to the depth
-	 * of the first. All that write to one buffer do so on the same CPU or for
-	 * the same task.
+	 * Events that share a buffer share one record, cut to the depth of the first
+	 * event. All events that write to one buffer do so on the same CPU or for the
+	 * same task.
 	 */
 	rb = perf_deferred_buffer(event);
 	if (!rb || READ_ONCE(rb->deferred_callchains.record) == deferred->cookie)
@@ -346,8 +345,9 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 		return;
 
 	/*
-	 * It has its place: what an interrupt writes from here on comes after it, and so does
-	 * its name. Pairs with this function and perf_deferred_again().
+	 * Mark the buffer only now that the record has its place: samples with this cookie
+	 * that an interrupt writes from here on come after the record. Pairs with this
+	 * function and perf_deferred_again().
 	 */
 	WRITE_ONCE(rb->deferred_callchains.record, deferred->cookie);
 	__output_copy(&handle, &record, sizeof(record));
@@ -358,7 +358,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	perf_deferred_wrote(&deferred->pass, record.header.size);
 }
 
-/* The passes after the first one. The task stays on its CPU; @ctx is its context, pinned. */
+/* Run the passes after the first. The task stays on its CPU; @ctx, its context, is pinned. */
 static noinline void deferred_iterate_on(perf_iterate_f output, void *data,
 					 struct perf_deferred_pass *pass,
 					 struct perf_event_context *ctx)
@@ -373,7 +373,7 @@ static noinline void deferred_iterate_on(perf_iterate_f output, void *data,
 	migrate_enable();
 }
 
-/* As perf_deferred_iterate(); inline, as each delivery comes here. */
+/* perf_deferred_iterate(), inline because every delivery calls it. */
 static __always_inline bool deferred_iterate(perf_iterate_f output, void *data,
 					     struct perf_deferred_pass *pass, int cpu)
 {
@@ -393,19 +393,20 @@ static __always_inline bool deferred_iterate(perf_iterate_f output, void *data,
 }
 
 /**
- * perf_deferred_iterate - write a record to whom side-band delivery reaches
- * @output:	writes it to an event, unless the buffer has it; asks perf_deferred_turn()
- *		and perf_deferred_fits(), and takes from @pass what it has written
+ * perf_deferred_iterate - write a record to all events that side-band delivery reaches
+ * @output:	writes it to an event whose buffer lacks it; calls perf_deferred_turn() and
+ *		perf_deferred_fits() first and perf_deferred_wrote() after it
  * @data:	for @output
- * @pass:	part of @data, which the caller has set to PERF_DEFERRED_PASS
+ * @pass:	part of @data, set to PERF_DEFERRED_PASS by the caller
  * @cpu:	a CPU
  *
- * A long stack goes to any number of buffers: in passes, between which others may run, and
- * write records of their own to the same buffers. Each pass goes on where the one before
- * has ended, so there are no more passes than events. For that the task stays on its CPU
- * and keeps its context, which it would swap with a clone. If the event of that place is
- * closed or disabled in between, they begin anew, PERF_DEFERRED_ANEW times at most. Then,
- * or where events share a buffer, a buffer may get the record twice.
+ * A long stack may go to many buffers, so the events are visited in passes. Other tasks
+ * may run between two passes and write records to the same buffers. Each pass continues
+ * where the previous one ended, so there are no more passes than events. For that, the
+ * task stays on its CPU and keeps its context, which it would otherwise swap with a
+ * clone. If the event to continue at is closed or disabled in between, the passes start
+ * over, at most PERF_DEFERRED_ANEW times. After a restart, or if events share a buffer, a
+ * buffer may get the record twice.
  *
  * Context: task context.
  * Return: true if events of @cpu were reached.
@@ -416,7 +417,7 @@ bool perf_deferred_iterate(perf_iterate_f output, void *data,
 	return deferred_iterate(output, data, pass, cpu);
 }
 
-/* What an interrupt on another CPU does. */
+/* Arguments of the interrupt on another CPU. */
 struct perf_deferred_remote {
 	perf_iterate_f	*output;
 	void		*data;
@@ -431,11 +432,11 @@ static void perf_deferred_remote(void *data)
 
 /**
  * perf_deferred_iterate_cpu - write a record to the events of a CPU that the task has left
- * @output:	as for perf_deferred_iterate(), but runs there in an interrupt, while the
- *		task waits: current is somebody else, whose user memory it is
+ * @output:	as for perf_deferred_iterate(), but runs in an interrupt on @cpu while the
+ *		task waits: there, current is another task, with its own user memory
  * @data:	for @output
  * @pass:	part of @data
- * @cpu:	the CPU; if it is offline, nobody records it
+ * @cpu:	the CPU; an offline CPU gets no record
  *
  * Context: task context.
  */
@@ -461,7 +462,7 @@ static void perf_unwind_callback(struct unwind_work *work,
 	};
 	int asked = unwind_deferred_noted_cpu();
 
-	/* Who records that CPU need not record this one. */
+	/* A session that records the CPU that asked need not record this CPU. */
 	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
 		   asked < 0))
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Records of any length go to any number of events: in passes over the events, each of
- * which copies no more than one long record with preemption disabled, or, in an interrupt,
- * some short ones or one long one.
+ * Passes over perf events that write one record to each of them, whatever its length and
+ * their number. With preemption disabled, a pass copies no more than one long record; in
+ * an interrupt, some short records or one long one.
  */
 #ifndef _KERNEL_EVENTS_DEFERRED_PASS_H
 #define _KERNEL_EVENTS_DEFERRED_PASS_H
@@ -18,13 +18,13 @@ struct perf_event;
 
 /**
  * struct perf_deferred_pass - one pass over the events
- * @from:	where it begins, and then where the next one goes on, or NULL: an event
- *		that may be gone by then, so it is compared and never followed
- * @room:	how many bytes each pass may copy; a record that is longer has one for itself
- * @left:	how many of these this one may still copy
- * @anew:	how many of the passes to come may begin with the first event again, as
- *		the one at @from is gone
- * @more:	it has ended early, and the next one goes on at @from, which is set then
+ * @from:	where this pass begins, and later where the next one continues, or NULL. The
+ *		event may be gone by then, so it is compared and never dereferenced
+ * @room:	bytes that each pass may copy; a longer record gets a pass of its own
+ * @left:	bytes that this pass may still copy
+ * @anew:	how many more passes may restart at the first event because the event at
+ *		@from is gone
+ * @more:	this pass ended early, and the next one continues at @from
  */
 struct perf_deferred_pass {
 	const struct perf_event		*from;
@@ -34,25 +34,25 @@ struct perf_deferred_pass {
 	bool				more;
 };
 
-/* Whoever closes events, or disables them, does not keep a task busy for longer. */
+/* Limit the restarts, so that closing or disabling events does not keep a task busy. */
 #define PERF_DEFERRED_ANEW	16
 
 #define PERF_DEFERRED_FIRST(bytes)	((struct perf_deferred_pass) {	\
 	.room = (bytes), .left = (bytes), .anew = PERF_DEFERRED_ANEW,	\
 })
 
-/* The first one in task context; the longest record fits. */
+/* The first pass in task context. The longest record fits. */
 #define PERF_DEFERRED_PASS		PERF_DEFERRED_FIRST(U16_MAX)
 
-/* The first one in an interrupt, which copies what a sample with 8 KiB of the stack does. */
+/* The first pass in an interrupt: copies as much as a sample with 8 KiB of user stack. */
 #define PERF_DEFERRED_IRQ_PASS		PERF_DEFERRED_FIRST(SZ_8K)
 
 /**
- * perf_deferred_turn - is it the turn of an event?
+ * perf_deferred_turn - check whether a pass has to handle an event
  * @pass:	the pass
  * @event:	the event
  *
- * Return: false if it had its turn in a pass before, or has it in a later one.
+ * Return: false if an earlier pass handled the event, or a later one will.
  */
 static inline bool perf_deferred_turn(struct perf_deferred_pass *pass,
 				      const struct perf_event *event)
@@ -66,12 +66,13 @@ static inline bool perf_deferred_turn(struct perf_deferred_pass *pass,
 }
 
 /**
- * perf_deferred_fits - may this pass copy a record?
- * @pass:	the pass; it ends here if not
- * @event:	the event, whose turn it is
+ * perf_deferred_fits - check whether a pass may copy a record
+ * @pass:	the pass; ends here if the record does not fit
+ * @event:	the event that the pass handles
  * @size:	of the record
  *
- * Return: true if so; who has written it says so with perf_deferred_wrote().
+ * Return: true if the pass may. The caller then writes the record and calls
+ * perf_deferred_wrote().
  */
 static inline bool perf_deferred_fits(struct perf_deferred_pass *pass,
 				      const struct perf_event *event, unsigned int size)
@@ -84,7 +85,7 @@ static inline bool perf_deferred_fits(struct perf_deferred_pass *pass,
 }
 
 /**
- * perf_deferred_wrote - this pass copied a record
+ * perf_deferred_wrote - account a record that a pass copied
  * @pass:	the pass
  * @size:	of the record
  */
@@ -94,14 +95,15 @@ static inline void perf_deferred_wrote(struct perf_deferred_pass *pass, unsigned
 }
 
 /**
- * perf_deferred_more - is there another pass?
- * @pass:	the one that is over; becomes the next one
+ * perf_deferred_more - set up the next pass, if one is needed
+ * @pass:	the pass that ended; becomes the next one
  *
- * If the event that it was to begin with is gone, the next one begins with the first event
- * again, and the buffers know what they have. That happens PERF_DEFERRED_ANEW times at
- * most. After that the buffers that have no record get none, which is counted.
+ * If the event that the next pass was to begin with is gone, the next pass begins with
+ * the first event, and the buffers' cookies tell which have the record. This happens at
+ * most PERF_DEFERRED_ANEW times. After that, the remaining buffers get no record, which is
+ * counted.
  *
- * Return: true if so.
+ * Return: true if another pass is needed.
  */
 static inline bool perf_deferred_more(struct perf_deferred_pass *pass)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of the passes in which records go to many events.
+ * KUnit tests of the passes that write records to many events.
  *
- * The events here are numbers, as a pass compares them and never follows them.
+ * The events here are fakes, because a pass compares events and never dereferences them.
  */
 #include <kunit/test.h>
 #include <linux/percpu.h>
@@ -10,15 +10,15 @@
 #include "deferred_pass.h"
 
 #define MAX_EVENTS	64
-/* Two of them fit a pass, three do not. */
+/* A pass holds two records of this size, but not three. */
 #define THIRD		(U16_MAX / 3 + 1)
 
 /**
- * struct event - one of those that side-band delivery reaches
- * @size:	of its record
- * @gone:	closed, or disabled
- * @marked:	its buffer knows that it has the record
- * @written:	how often it got it
+ * struct event - an event that side-band delivery reaches
+ * @size:	size of its record
+ * @gone:	the event is closed or disabled
+ * @marked:	its buffer is marked as having the record
+ * @written:	how often it got the record
  */
 struct event {
 	unsigned int	size;
@@ -28,12 +28,12 @@ struct event {
 };
 
 /**
- * struct delivery - of one record
+ * struct delivery - delivery of one record
  * @first:	the first pass
- * @events:	to whom
- * @nr:		how many of them
- * @passes:	how many it took
- * @after:	what others do after a pass, or NULL
+ * @events:	the events that get it
+ * @nr:		number of events
+ * @passes:	number of passes so far
+ * @after:	simulates what other tasks do after a pass, or NULL
  */
 struct delivery {
 	struct perf_deferred_pass first;
@@ -141,7 +141,7 @@ static void longest_test(struct kunit *test)
 	expect_written(test, d, 1);
 }
 
-/* A short one after a long one that does not fit waits for its turn, too. */
+/* A short record waits its turn after a long one that does not fit. */
 static void in_order_test(struct kunit *test)
 {
 	struct delivery *d = new_delivery(test, 3, THIRD);
@@ -152,7 +152,7 @@ static void in_order_test(struct kunit *test)
 	expect_written(test, d, 1);
 }
 
-/* In an interrupt: no more than there is room for in one. */
+/* One interrupt writes no more short records than fit in SZ_8K. */
 static void short_in_interrupts_test(struct kunit *test)
 {
 	struct delivery *d = new_delivery(test, 12, SZ_8K / 4 + 1);
@@ -163,7 +163,7 @@ static void short_in_interrupts_test(struct kunit *test)
 	expect_written(test, d, 1);
 }
 
-/* But for one that is longer, which has an interrupt for itself. */
+/* A record that is longer than SZ_8K gets an interrupt of its own. */
 static void long_in_interrupts_test(struct kunit *test)
 {
 	struct delivery *d = new_delivery(test, 5, SZ_1K);
@@ -176,7 +176,7 @@ static void long_in_interrupts_test(struct kunit *test)
 	expect_written(test, d, 1);
 }
 
-/* Another task's record takes the place of the mark. */
+/* Another task's record overwrites the marks. */
 static void overwrite(struct delivery *d, const struct perf_deferred_pass *pass)
 {
 	for (unsigned int i = 0; i < d->nr; i++)
@@ -199,7 +199,7 @@ static void close_next(struct delivery *d, const struct perf_deferred_pass *pass
 		next_one(pass)->gone = true;
 }
 
-/* The others get it all the same, and no more than once. */
+/* The other events still get the record, and only once. */
 static void next_is_closed_test(struct kunit *test)
 {
 	struct delivery *d = new_delivery(test, MAX_EVENTS, THIRD);
@@ -228,7 +228,7 @@ static void last_is_closed_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buffers_missed(), missed);
 }
 
-/* An event that is enabled again when its turn is over, with a mark that does not last. */
+/* An event is enabled again once its turn is over, and the marks are overwritten. */
 static void blink(struct delivery *d, const struct perf_deferred_pass *pass)
 {
 	overwrite(d, pass);
@@ -245,7 +245,7 @@ static void endless_test(struct kunit *test)
 
 	d->after = blink;
 	deliver(test, d);
-	/* Each begins anew, and finds the place at which it was to go on gone. */
+	/* Each restart finds the event at which it was to continue gone. */
 	KUNIT_EXPECT_LE(test, d->passes, 2 * PERF_DEFERRED_ANEW + 2);
 	KUNIT_EXPECT_EQ(test, buffers_missed(), missed + 1);
 }

@@ -5,10 +5,10 @@
  * Contexts: any that a sample is taken in, NMI included, with preemption disabled.
  *
  * Invariant: perf_sample_data::regs_user is set together with the flag
- * PERF_SAMPLE_FETCHED_REGS_USER. Whoever needs user registers of a sample, be it
- * for the sample itself, for a copy of the stack, for a callchain or for a deferred
- * request, gets the same ones, or all of them get none. But for PEBS: if registers go
- * into the sample, they, and the copy of the stack, are of the sampled instruction.
+ * PERF_SAMPLE_FETCHED_REGS_USER. All users of a sample's user registers (the sample
+ * itself, a copy of the stack, a callchain, a deferred request) get the same ones, or
+ * all of them get none. PEBS is the exception: registers that go into the sample, and the
+ * copy of the stack, are those of the sampled instruction.
  */
 #include <linux/bitops.h>
 #include <linux/perf_event.h>
@@ -23,7 +23,7 @@ static_assert(PERF_SAMPLE_FETCHED_REGS_USER >= PERF_SAMPLE_MAX);
 static __always_inline void
 perf_get_user_regs(struct perf_regs *regs_user, struct pt_regs *regs)
 {
-	/* Kernel threads have none, user workers none that mean anything. */
+	/* Kernel threads have no user registers, and those of user workers mean nothing. */
 	if (!is_user_task(current))
 		goto none;
 
@@ -40,14 +40,14 @@ none:
 }
 
 /**
- * perf_user_regs - the user registers below an interruption
+ * perf_user_regs - get the user registers below an interruption
  * @regs:	registers of the interruption
  *
- * For those who have no perf_sample_data.
+ * For callers without a perf_sample_data.
  *
  * Context: any, NMI included.
- * Return: @regs if these are user registers, those that current saved at kernel
- * entry, or NULL if there are none or if they are not complete.
+ * Return: @regs if these are user registers; else the registers that current saved at
+ * kernel entry, or NULL if there are none or they are incomplete.
  */
 struct pt_regs *perf_user_regs(struct pt_regs *regs)
 {
@@ -62,8 +62,8 @@ struct pt_regs *perf_user_regs(struct pt_regs *regs)
 
 /**
  * __perf_fetch_regs_user - find the user registers of a sample
- * @data:	the sample; gets &perf_sample_data.regs_user, which perf_fetch_regs_user()
- *		for the same sample finds
+ * @data:	the sample; sets &perf_sample_data.regs_user, which later calls of
+ *		perf_fetch_regs_user() for the same sample use
  * @regs:	registers of the sample
  *
  * Context: any, NMI included.
@@ -86,11 +86,11 @@ void __perf_fetch_regs_user(struct perf_sample_data *data, struct pt_regs *regs)
  * @data:	the sample
  * @event:	the event that samples
  * @iregs:	registers of the interrupt that reads the record
- * @record:	registers of the record, if it has all that PERF_SAMPLE_REGS_USER can
- *		name when that is sampled, else NULL
+ * @record:	registers of the record, or NULL if PERF_SAMPLE_REGS_USER is sampled and
+ *		can name registers that the record lacks
  *
- * For those who give perf_prepare_sample() other registers than @iregs, of which not
- * all are right together.
+ * For callers that pass perf_prepare_sample() other registers than @iregs, not all of
+ * which belong together.
  *
  * Context: any, NMI included.
  */
@@ -105,11 +105,11 @@ void perf_fetch_record_regs(struct perf_sample_data *data, struct perf_event *ev
 		perf_fetch_regs_user(data, iregs);
 }
 
-/* The user's part, which somebody has walked in this kernel entry. */
+/* Append the user part, which was already walked in this kernel entry. */
 static void perf_callchain_walked(struct perf_callchain_entry *entry,
 				  const struct unwind_stacktrace *trace, u32 max_stack)
 {
-	/* What is before it takes no more than it would in place. */
+	/* Limit the whole chain to max_stack entries, as in a walk in place. */
 	unsigned int nr = min(trace->nr, max_stack - min_t(u32, entry->nr, max_stack));
 
 	for (unsigned int i = 0; i < nr; i++)
@@ -117,16 +117,16 @@ static void perf_callchain_walked(struct perf_callchain_entry *entry,
 }
 
 /**
- * get_perf_callchain - a callchain for those who have no perf_sample_data
- * @regs:	where it begins
- * @kernel:	with the kernel's part
- * @user:	with the user's part
+ * get_perf_callchain - take a callchain without a perf_sample_data
+ * @regs:	registers to start from
+ * @kernel:	include the kernel part
+ * @user:	include the user part
  * @max_stack:	frames at most
- * @crosstask:	of another task, whose user stack cannot be had
- * @add_mark:	with PERF_CONTEXT_KERNEL and PERF_CONTEXT_USER
+ * @crosstask:	the chain is of another task, whose user stack is not accessible
+ * @add_mark:	include PERF_CONTEXT_KERNEL and PERF_CONTEXT_USER
  *
- * If the user stack of this kernel entry was walked already, where it may fault, the
- * user's part is that.
+ * If the user stack of this kernel entry was already walked in a context that may fault,
+ * that trace becomes the user part.
  *
  * Context: any, NMI included, with preemption disabled.
  * Return: the chain, to be used before preemption is enabled, or NULL.
@@ -141,7 +141,7 @@ get_perf_callchain(struct pt_regs *regs, bool kernel, bool user,
 
 	if (crosstask && user && !kernel)
 		return NULL;
-	/* Nobody wants markers who takes the chain from here. */
+	/* The walked trace has no context markers: callers that need them walk in place. */
 	if (add_mark || !user_regs || user_regs != task_pt_regs(current) ||
 	    !unwind_user_walked(&trace))
 		return __get_perf_callchain(regs, kernel, user_regs, max_stack, crosstask,
@@ -153,14 +153,14 @@ get_perf_callchain(struct pt_regs *regs, bool kernel, bool user,
 	return entry;
 }
 
-/* So many registers at a time: in NMI there is not much stack. */
+/* Batch size of perf_output_sample_regs(). Small, because NMIs have little stack. */
 #define PERF_OUTPUT_REGS	8
 
 /**
  * perf_output_sample_regs - write registers into the buffer, lowest number first
- * @handle:	of the record, with room for them
- * @regs:	where they are
- * @mask:	which
+ * @handle:	handle of the record, which has room for them
+ * @regs:	the registers
+ * @mask:	bit mask of the registers to write
  *
  * Context: any, NMI included.
  */

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user state of perf events: user registers and user stack once for each
- * kernel entry, and not in each sample of it.
+ * Deferred user state of perf events: user registers and user stack are recorded once for
+ * each kernel entry, not in each sample of it.
  *
- * A sample of an event with attr.defer_user_state asks for both on top of what
- * callchain_deferred.c may ask for, and has neither; its callchain ends in marker
- * and cookie. On the way out of the kernel entry the callback writes
- * PERF_RECORD_USER_STATE_DEFERRED with the same cookie to every event with
- * attr.defer_user_state and attr.defer_output that callchains are delivered to as well:
+ * A sample of an event with attr.defer_user_state requests both, in addition to what
+ * callchain_deferred.c may request, and contains neither; its callchain ends in marker
+ * and cookie. Before the task leaves the kernel entry, the callback writes
+ * PERF_RECORD_USER_STATE_DEFERRED with the same cookie to every event that has
+ * attr.defer_user_state and attr.defer_output and that callchains are delivered to as well:
  * the registers and as much of the stack as the attr of that event names.
  *
  * Contexts: as callchain_deferred.c.
  *
- * Invariant: a sample without user registers and stack, of an event that asks for
- * them, has the cookie of a request that was granted, or there were none to have.
+ * Invariant: if a sample of an event that asks for user registers and stack lacks them,
+ * either it has the cookie of a granted request, or they did not exist.
  *
- * The stack goes from user memory into the buffer, where nothing may fault. The core
- * has had it in memory just before; what is gone again is missing at the end. To a CPU
- * that the task has left goes a copy, as it is another task's memory that there is.
+ * The stack is copied from user memory into the buffer with page faults disabled. The
+ * core has faulted it in just before; pages that are gone again are missing at the end. A
+ * CPU that the task has left gets a copy, because the user memory that is mapped there
+ * belongs to another task.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -38,9 +39,9 @@ static bool perf_user_state_registered __ro_after_init;
  * struct perf_user_state_record - fixed part of PERF_RECORD_USER_STATE_DEFERRED
  * @header:	type, misc and size
  * @cookie:	names the kernel entry
- * @ip:		where user mode was left
- * @sp:		its stack pointer there
- * @abi:	PERF_SAMPLE_REGS_ABI_*, of the registers that follow
+ * @ip:		user instruction pointer at the kernel entry
+ * @sp:		user stack pointer at the kernel entry
+ * @abi:	PERF_SAMPLE_REGS_ABI_* of the registers that follow
  */
 struct perf_user_state_record {
 	struct perf_event_header	header;
@@ -54,11 +55,11 @@ struct perf_user_state_record {
  * struct perf_user_state - what the callback delivers to each event
  * @regs:	user registers
  * @stack:	user stack
- * @copy:	of it, for a CPU that the task has left, or NULL
+ * @copy:	copy of the stack, for a CPU that the task has left, or NULL
  * @cookie:	names the kernel entry
- * @task:	whose entry it is: current, but on a CPU that it has left
- * @heard:	an event took it, or had it already
- * @pass:	what may still be copied
+ * @task:	task of the kernel entry: current, except on a CPU that it has left
+ * @heard:	an event got the state now or earlier
+ * @pass:	bytes that may still be copied
  */
 struct perf_user_state {
 	struct perf_regs		regs;
@@ -74,8 +75,8 @@ struct perf_user_state {
  * perf_user_state_attr_check - validate attr.defer_user_state
  * @attr:	from user space
  *
- * Return: 0, -EINVAL without callchains or without a state to defer, and on a kernel
- * without support, -EOPNOTSUPP when the core had no room.
+ * Return: 0, -EINVAL without callchains, without a state to defer, or on a kernel without
+ * support, -EOPNOTSUPP if the core had no free tracer slot.
  */
 int perf_user_state_attr_check(const struct perf_event_attr *attr)
 {
@@ -100,8 +101,8 @@ static noinline void perf_user_state_again(const struct perf_event *event, u64 c
 }
 
 /*
- * Ask for the user state of a sample. If that is granted it is marked, and the cookie
- * of its chain, if that is not deferred as well, is that of the state.
+ * Request the user state of a sample. If the request is granted, mark the sample and set
+ * the cookie of its chain, which is also the cookie of a deferred chain.
  */
 static void perf_user_state_defer(struct perf_sample_data *data, struct perf_event *event,
 				  unsigned int contexts, u64 *cookie)
@@ -119,7 +120,7 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 	ret = unwind_deferred_request_stack(&perf_user_state_work, data->regs_user.regs,
 					    size, &id);
 	if (ret >= 0) {
-		/* With a callchain it was noted, and a third CPU counted, already. */
+		/* A deferred callchain has noted the CPU, and counted a third one, already. */
 		if (!*cookie)
 			perf_deferred_note_cpu(event);
 		if (!(event->attach_state & PERF_ATTACH_TASK))
@@ -128,14 +129,14 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 	}
 	if (ret > 0)
 		perf_user_state_again(event, id);
-	/* In exec there is none that belongs to this kernel entry. */
+	/* In exec, no user state belongs to this kernel entry any more. */
 	if (ret >= 0 || ret == -ESTALE)
 		data->sample_flags |= PERF_SAMPLE_USER_STATE_DEFERRED;
 }
 
 /**
- * perf_callchain_user_state - the callchain of a sample whose user state is deferred
- * @data:	the sample; marked when it shall not have user registers and stack
+ * perf_callchain_user_state - take the callchain of a sample with deferred user state
+ * @data:	the sample; marked if it must not contain user registers and stack
  * @event:	the event that samples, with attr.defer_user_state
  * @regs:	registers of the sample
  * @kernel:	the event wants the kernel part
@@ -158,13 +159,13 @@ perf_callchain_user_state(struct perf_sample_data *data, struct perf_event *even
 					   (user && data->regs_user.regs), &cookie);
 
 	entry = perf_callchain_with_cookie(data, event, regs, kernel, user, cookie);
-	/* Nobody could tell that there is a record for it. */
+	/* Without a chain, no cookie would link the sample to its record. */
 	if (!entry && cookie)
 		data->sample_flags &= ~PERF_SAMPLE_USER_STATE_DEFERRED;
 	return entry;
 }
 
-/* How much of the stack fits into a record of which @used bytes are taken. */
+/* Bytes of the stack that fit into a record of which @used bytes are taken. */
 static u16 perf_user_state_stack_size(const struct perf_event *event,
 				      const struct unwind_user_stack *stack, size_t used)
 {
@@ -173,7 +174,7 @@ static u16 perf_user_state_stack_size(const struct perf_event *event,
 	if (!(event->attr.sample_type & PERF_SAMPLE_STACK_USER))
 		return 0;
 
-	/* The number of bytes that are there comes last. */
+	/* The last u64 is the number of bytes that were copied. */
 	return round_down(min(size, U16_MAX - used - sizeof(u64)), sizeof(u64));
 }
 
@@ -209,7 +210,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	    !perf_deferred_turn(&state->pass, event))
 		return;
 
-	/* As for callchains, see perf_deferred_output(). */
+	/* Skip buffers that have the record, as perf_deferred_output() does. */
 	rb = perf_deferred_buffer(event);
 	if (!rb)
 		return;
@@ -239,7 +240,10 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
 		return;
 
-	/* Now, as for callchains. Pairs with this function and perf_deferred_again(). */
+	/*
+	 * Set here for the reason given in perf_deferred_output(). Pairs with this function and
+	 * perf_deferred_again().
+	 */
 	WRITE_ONCE(rb->deferred_user_states.record, state->cookie);
 	perf_output_put(&handle, record);
 	if (record.abi)
@@ -251,10 +255,10 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	perf_deferred_wrote(&state->pass, record.header.size);
 }
 
-/* To the buffers of a CPU that asked, and that the task has left since. */
+/* Write to the buffers of a CPU that asked and that the task has left since. */
 static noinline void perf_user_state_output_cpu(struct perf_user_state *state, int cpu)
 {
-	/* Without memory for it, the record has registers and no stack. */
+	/* If the copy cannot be allocated, the record has registers and no stack. */
 	state->copy = unwind_deferred_copy_stack(&state->stack);
 	perf_deferred_iterate_cpu(perf_user_state_output, state, &state->pass, cpu);
 	kvfree(state->copy);
@@ -268,7 +272,7 @@ static void perf_user_state_callback(struct unwind_work *work,
 		.task	= current,
 		.pass	= PERF_DEFERRED_PASS,
 	};
-	/* If callchains alone are wanted there, there is nobody to copy for. */
+	/* -1 if that CPU wants only callchains, which need no copy of the stack. */
 	int asked = unwind_deferred_noted_stack();
 
 	unwind_deferred_stack(&state.stack);

@@ -2,21 +2,22 @@
 /*
  * User stacks of the events of an instance, taken on return to user space.
  *
- * Each instance is a tracer of its own of the unwinding core, while its option
- * userstacktrace_delay is on or an event of it has a user_unwind trigger. An event that
- * asks is followed by user_unwind_cookie, which names the kernel entry, and all that ask
- * in one kernel entry by one user_unwind_stack with the same cookie. user_unwind_file names
- * the files that the stacks lead through.
+ * Each instance is its own tracer of the unwinding core while its option
+ * userstacktrace_delay is on or one of its events has a user_unwind trigger. An event that
+ * makes a request is followed by user_unwind_cookie, which names the kernel entry. All
+ * requests in one kernel entry are followed by one user_unwind_stack with the same cookie.
+ * user_unwind_file names the files that the stacks lead through.
  *
  * Contexts:
- *  - trace_user_unwind_ask(): those of events, so any, NMI included.
+ *  - trace_user_unwind_ask(): the contexts of events: any, NMI included.
  *  - user_unwind_callback(): task context, inside the core's SRCU section.
  *  - everything else: task context, under event_mutex.
  *
  * Invariants: the callback takes no lock, as unwind_deferred_cancel() waits for it
  * under event_mutex and trace_types_lock. An instance's tracer is gone before its event
- * files and buffers are. Nothing here asks on its own behalf: the three events never do,
- * and what a context of a CPU records while it asks is not asked about by that context.
+ * files and buffers are. This code never triggers requests by itself: its three events
+ * make none, and events that a context of a CPU records during a request make none in
+ * that context.
  */
 #include <linux/bits.h>
 #include <linux/cleanup.h>
@@ -45,11 +46,11 @@
  * @stack_file:	its event user_unwind_stack; constant
  * @name_file:	its event user_unwind_file; constant
  * @names:	the files that have been named
- * @users:	triggers that need the tracer, and the option; under event_mutex
+ * @users:	number of triggers, plus one for the option; under event_mutex
  *
- * Lives from the first user to the last one, or to the end of the instance. Found by
- * &trace_array.user_unwind, which changes under event_mutex and is read with preemption
- * disabled.
+ * Lives from the first user to the last one, or to the end of the instance. It is found
+ * through &trace_array.user_unwind, which is written under event_mutex and read with
+ * preemption disabled.
  */
 struct trace_user_unwind {
 	struct unwind_work	work;
@@ -61,12 +62,12 @@ struct trace_user_unwind {
 };
 
 /*
- * The contexts of each CPU, as bits, that ask right now. One on top of another is done
- * before that goes on.
+ * Bit mask of each CPU's contexts that are making a request now. A context on top of
+ * another one finishes before the other continues.
  */
 static DEFINE_PER_CPU(unsigned int, user_unwind_contexts);
 
-/* The bit to give to user_unwind_leave(), or 0 when this context asks already. */
+/* Returns the bit for user_unwind_leave(), or 0 if this context is already in a request. */
 static unsigned int user_unwind_enter(void)
 {
 	const unsigned int bit = BIT(interrupt_context_level());
@@ -84,8 +85,8 @@ static void user_unwind_leave(unsigned int bit)
 }
 
 /*
- * Is the event on in this instance? Then it comes from the tracepoint, for the requests
- * of all tracers, and not once more from here.
+ * Is the event enabled in this instance? Then its tracepoint records it for the requests
+ * of all tracers, and it must not be written here a second time.
  */
 static bool user_unwind_is_on(const struct trace_event_file *file)
 {
@@ -122,7 +123,7 @@ static void user_unwind_callback(struct unwind_work *work,
 	if (user_unwind_is_on(unwind->stack_file))
 		return;
 
-	/* As in a tracepoint. */
+	/* Preemption is disabled as in a tracepoint. */
 	guard(preempt_notrace)();
 	user_unwind_write_stack(unwind->stack_file, cookie, trace);
 }
@@ -140,17 +141,17 @@ static void user_unwind_request(struct trace_user_unwind *unwind)
 	int ret;
 
 	ret = unwind_deferred_request(&unwind->work, &cookie);
-	/* The first request of a tracer in an entry hits the tracepoint. */
+	/* The first request of a tracer in a kernel entry hits the tracepoint. */
 	if (ret > 0 || (!ret && !user_unwind_is_on(unwind->cookie_file)))
 		user_unwind_write_cookie(unwind->cookie_file, cookie);
 }
 
 /**
- * trace_user_unwind_ask - ask for the user stack of current on behalf of an event
+ * trace_user_unwind_ask - request the user stack of current on behalf of an event
  * @tr:		the instance that the event is in
  * @type:	the type of the event, as in its record
  *
- * Does nothing where there is no user stack, or where nothing is recorded.
+ * Does nothing if there is no user stack or if tracing is off.
  *
  * Context: any, NMI included.
  */
@@ -159,7 +160,7 @@ void trace_user_unwind_ask(struct trace_array *tr, int type)
 	struct trace_user_unwind *unwind;
 	unsigned int context;
 
-	/* The core would refuse, and count what it refused. */
+	/* The core would refuse the request and count the refusal. */
 	if (!is_user_task(current) || (current->flags & PF_EXITING))
 		return;
 
@@ -191,7 +192,7 @@ static struct trace_user_unwind *user_unwind_new(struct trace_array *tr)
 	if (!unwind || !names)
 		return ERR_PTR(-ENOMEM);
 
-	/* Instances can be limited to events of some systems. */
+	/* Instances can be limited to the events of some systems. */
 	unwind->cookie_file = find_event_file(tr, "unwind", "user_unwind_cookie");
 	unwind->stack_file = find_event_file(tr, "unwind", "user_unwind_stack");
 	unwind->name_file = find_event_file(tr, "unwind", "user_unwind_file");
@@ -211,13 +212,13 @@ static void user_unwind_free(struct trace_array *tr, struct trace_user_unwind *u
 {
 	/* Pairs with trace_user_unwind_ask(). */
 	rcu_assign_pointer(tr->user_unwind, NULL);
-	/* Waits for RCU, and so for those who found it there, and for callbacks. */
+	/* Waits for RCU, so for readers of tr->user_unwind, and for callbacks. */
 	unwind_deferred_cancel(&unwind->work);
 	kfree(unwind->names);
 	kfree(unwind);
 }
 
-/* One user more. */
+/* Add a user. */
 static int user_unwind_get(struct trace_array *tr)
 {
 	struct trace_user_unwind *unwind = user_unwind_of(tr);
@@ -233,7 +234,7 @@ static int user_unwind_get(struct trace_array *tr)
 	return 0;
 }
 
-/* One user less. After trace_user_unwind_remove() there is none. */
+/* Drop a user. After trace_user_unwind_remove() the tracer is gone. */
 static void user_unwind_put(struct trace_array *tr)
 {
 	struct trace_user_unwind *unwind = user_unwind_of(tr);
@@ -243,13 +244,13 @@ static void user_unwind_put(struct trace_array *tr)
 }
 
 /**
- * trace_user_unwind_option - the option userstacktrace_delay is about to change
+ * trace_user_unwind_option - handle a change of the option userstacktrace_delay
  * @tr:		the instance
- * @enabled:	its new state, which is not that of now
+ * @enabled:	the new state, which differs from the current one
  *
  * Context: task context, under event_mutex; may sleep.
- * Return: 0, -EBUSY when all tracers of the unwinding core are taken, -ENODEV when the
- * instance does not have the events, -ENOMEM.
+ * Return: 0, -EBUSY if all tracer slots of the unwinding core are taken, -ENODEV if the
+ * instance lacks the events, -ENOMEM.
  */
 int trace_user_unwind_option(struct trace_array *tr, bool enabled)
 {
@@ -262,7 +263,7 @@ int trace_user_unwind_option(struct trace_array *tr, bool enabled)
 	return 0;
 }
 
-/* The triggers of an instance that goes are freed, and not unregistered. */
+/* The triggers of an instance that is removed are freed, but not unregistered. */
 static void user_unwind_put_events(struct trace_array *tr)
 {
 	struct event_trigger_data *data;
@@ -277,10 +278,11 @@ static void user_unwind_put_events(struct trace_array *tr)
 }
 
 /**
- * trace_user_unwind_remove - an instance is about to lose its events and buffers
+ * trace_user_unwind_remove - free the tracer of an instance that is being removed
  * @tr:		the instance
  *
- * Context: task context, under event_mutex until it has lost them; may sleep.
+ * Context: task context, under event_mutex until the instance has lost its events and
+ * buffers; may sleep.
  */
 void trace_user_unwind_remove(struct trace_array *tr)
 {
@@ -295,11 +297,11 @@ void trace_user_unwind_remove(struct trace_array *tr)
 }
 
 /**
- * trace_user_unwind_triggered - a trigger that stacktrace's functions serve was hit
- * @data:	the trigger
+ * trace_user_unwind_triggered - handle a hit of a user_unwind trigger
+ * @data:	a trigger that shares the functions of stacktrace triggers
  *
  * Context: any, NMI included.
- * Return: true if it is a user_unwind trigger, which has asked now.
+ * Return: true if it is a user_unwind trigger, whose request was made.
  */
 bool trace_user_unwind_triggered(const struct event_trigger_data *data)
 {
@@ -313,8 +315,8 @@ bool trace_user_unwind_triggered(const struct event_trigger_data *data)
 }
 
 /*
- * With a reference to the event: one of a module, or a dynamic one, would go with its
- * triggers without a word to anybody.
+ * Hold a reference to the event. Otherwise an event of a module, or a dynamic event, could
+ * go away together with its triggers without notice.
  */
 static int user_unwind_register_trigger(char *glob, struct event_trigger_data *data,
 					struct trace_event_file *file)
@@ -349,8 +351,8 @@ static void user_unwind_unregister_trigger(char *glob, struct event_trigger_data
 }
 
 /**
- * trace_user_unwind_command - add the triggers user_unwind
- * @stacktrace:	the triggers that share their syntax, count and filter
+ * trace_user_unwind_command - register the trigger command user_unwind
+ * @stacktrace:	the command that it shares syntax, count and filter with
  *
  * Return: 0 or an error.
  */

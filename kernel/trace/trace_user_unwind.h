@@ -12,7 +12,7 @@ struct user_unwind_names;
 
 #ifdef CONFIG_UNWIND_USER
 
-/* Of trace_user_unwind_names.c, for trace_user_unwind.c. */
+/* Defined in trace_user_unwind_names.c and used by trace_user_unwind.c. */
 struct user_unwind_names *user_unwind_names_new(void);
 void user_unwind_name_files(struct user_unwind_names *names, struct trace_event_file *event,
 			    const struct unwind_stacktrace *trace);
@@ -24,11 +24,11 @@ bool trace_user_unwind_triggered(const struct event_trigger_data *data);
 int trace_user_unwind_command(const struct event_command *stacktrace);
 
 /**
- * trace_user_unwind_type - shall the user stack of this event be asked for?
+ * trace_user_unwind_type - check whether an event has to request the user stack
  * @tr:		the instance that it is recorded in
  * @event:	the event, not committed yet
  *
- * Return: what trace_user_unwind_ask() wants to know about it, 0 for no.
+ * Return: the type to pass to trace_user_unwind_ask(), 0 for no request.
  */
 static inline int trace_user_unwind_type(const struct trace_array *tr,
 					 struct ring_buffer_event *event)

@@ -2,15 +2,15 @@
 /*
  * Names of the files that user stacks of an instance lead through.
  *
- * A stack has of each address the file's inode and device. The event user_unwind_file
- * says once what these are: path and build-id. Readers may come late, and buffers are
- * cleared and overwritten, so the files of a stack are named again if that was not done
- * in the last second, or not since the buffer was cleared.
+ * A stack has the inode and device of each address's file. The event user_unwind_file maps
+ * these to path and build-id. Readers may come late, and buffers are cleared and
+ * overwritten. So a file of a stack is named again if it was not named in the last second,
+ * or not since the buffer was cleared.
  *
  * Contexts: user_unwind_name_files() is in task context, inside the core's SRCU section,
- * and does not wait for the disk: build-ids come from the page cache.
+ * and does not wait for the disk: build-ids are read from the page cache.
  *
- * Invariant: what is remembered of an instance is of fixed size. Where that is too small
+ * Invariant: an instance's table of named files has a fixed size. If that is too small,
  * files are named more often, never less.
  */
 #include <linux/bitops.h>
@@ -38,10 +38,10 @@
 #define USER_UNWIND_SETS	128
 #define USER_UNWIND_WAYS	4
 
-/* Room for a path. A longer one is "//toolong", as perf has it. */
+/* Size of a path buffer. A longer path becomes "//toolong", as in perf. */
 #define USER_UNWIND_PATH	512
 
-/* What would be another line, or could do something to a terminal. */
+/* Characters that would start a new line or control a terminal. */
 #define USER_UNWIND_ESCAPED					\
 	"\001\002\003\004\005\006\007\010\011\012\013\014\015\016\017\020" \
 	"\021\022\023\024\025\026\027\030\031\032\033\034\035\036\037\177\\"
@@ -49,10 +49,10 @@
 /**
  * struct user_unwind_named - a file that has been named
  * @inode:	as in &struct unwind_file; 0 for none
- * @start:	when the buffer was cleared before that
+ * @start:	when the buffer was last cleared before that
  * @when:	when it was named, in jiffies
  * @dev:	as in &struct unwind_file
- * @generation:	of the inode, whose number may be used again
+ * @generation:	generation of the inode, whose number may be reused
  */
 struct user_unwind_named {
 	u64		inode;
@@ -63,9 +63,9 @@ struct user_unwind_named {
 };
 
 /**
- * struct user_unwind_names - what an instance has named
- * @lock:	of the rest; taken for a look at one set
- * @named:	the files, in sets by inode; the oldest of a set is replaced
+ * struct user_unwind_names - files that an instance has named
+ * @lock:	protects @named; held while one set is searched
+ * @named:	the files, in sets by inode and device; the oldest of a set is replaced
  */
 struct user_unwind_names {
 	raw_spinlock_t			lock;
@@ -73,10 +73,10 @@ struct user_unwind_names {
 };
 
 /**
- * user_unwind_names_new - nothing was named yet
+ * user_unwind_names_new - allocate an empty table of named files
  *
  * Context: task context, may sleep.
- * Return: to be freed by kfree(), or NULL.
+ * Return: the table, to be freed with kfree(), or NULL.
  */
 struct user_unwind_names *user_unwind_names_new(void)
 {
@@ -94,7 +94,7 @@ static bool user_unwind_is_same(const struct user_unwind_named *a,
 	       a->generation == b->generation && a->start == b->start;
 }
 
-/* The place of a file in its set: its own, or else that of the oldest. */
+/* Find the slot of a file in its set, or else the slot to replace. */
 static struct user_unwind_named *user_unwind_place(struct user_unwind_named *set,
 						   const struct user_unwind_named *file)
 {
@@ -109,7 +109,7 @@ static struct user_unwind_named *user_unwind_place(struct user_unwind_named *set
 	return oldest;
 }
 
-/* Shall a file be named now? Then it counts as named. */
+/* Must a file be named now? If so, mark it as named. */
 static bool user_unwind_is_news(struct user_unwind_names *names,
 				const struct user_unwind_named *file)
 {
@@ -117,7 +117,7 @@ static bool user_unwind_is_news(struct user_unwind_names *names,
 	struct user_unwind_named *named;
 	bool news = false;
 
-	/* Sparse does not see where a guard of the whole function ends. */
+	/* Sparse does not see where a guard in function scope ends. */
 	scoped_guard(raw_spinlock, &names->lock) {
 		named = user_unwind_place(names->named[set], file);
 		news = !user_unwind_is_same(named, file) ||
@@ -128,7 +128,7 @@ static bool user_unwind_is_news(struct user_unwind_names *names,
 	return news;
 }
 
-/* In @buf, of USER_UNWIND_PATH. */
+/* Get the escaped path of a file in @buf, which has USER_UNWIND_PATH bytes. */
 static const char *user_unwind_path(const struct file *file, char *buf)
 {
 	char *path = d_path(file_user_path(file), buf, USER_UNWIND_PATH);
@@ -141,10 +141,10 @@ static const char *user_unwind_path(const struct file *file, char *buf)
 	return buf;
 }
 
-/* Its size, or 0 if there is none to be had without waiting. */
+/* Returns the size of the build-id, or 0 if it cannot be read without waiting. */
 static u32 user_unwind_build_id(struct file *file, unsigned char *build_id)
 {
-	/* All that is looked at: the mapping itself may be gone. */
+	/* The parser uses only this field; the mapping itself may be gone. */
 	struct vm_area_struct vma = { .vm_file = file };
 	u32 size;
 
@@ -167,14 +167,14 @@ static noinline_for_stack void user_unwind_write_name(struct trace_event_file *e
 	const char *path = user_unwind_path(file->file, buf);
 
 	check_trace_callback_type_user_unwind_file(probe);
-	/* As in a tracepoint. */
+	/* Preemption is disabled as in a tracepoint. */
 	guard(preempt_notrace)();
 	probe(event, file, path, build_id, size);
 }
 
 /**
- * user_unwind_name_files - name the files of a stack, as far as that is news
- * @names:	what the instance has named
+ * user_unwind_name_files - name the files of a stack that have to be named again
+ * @names:	files that the instance has named
  * @event:	its event user_unwind_file
  * @trace:	the stack
  *

@@ -2,39 +2,40 @@
 /*
  * Deferred user stack unwinding.
  *
- * A tracer asks for the user stack of current from wherever it is, NMI included.
- * The stack is walked once for that kernel entry, by the task itself and where it
- * may fault, while the user registers are still those of the request. Then every
- * tracer that asked gets the trace, with the cookie that names the entry.
+ * A tracer requests the user stack of current from any context, NMI included.
+ * The task itself walks the stack, once for that kernel entry, where it may fault
+ * and while the user registers are still those of the request. Then each tracer
+ * that asked gets the trace, with the cookie that names the entry.
  *
  * Contexts:
- *  - unwind_deferred_request(): any; constant time, no lock, no allocation.
+ *  - unwind_deferred_request() and unwind_deferred_again(): any; constant time, no
+ *    lock, no allocation.
  *  - unwind_deferred_reset(): interrupts off, last step to user mode.
  *  - everything else: task context, may sleep.
  *
- * All state of an entry is in current->unwind_info and only current touches it,
- * so what can interleave is one task and the interrupts and NMIs on top of it,
- * which come and go in between two of its instructions. The one exception is
- * unwind_deferred_cancel(), which takes a tracer's bit out of other tasks' masks.
+ * All state of an entry is in current->unwind_info, which only current touches. So
+ * only interrupts and NMIs on top of the task interleave with it, and each of them
+ * runs to its end between two instructions of the task. The one exception is
+ * unwind_deferred_cancel(), which clears a tracer's bit in the masks of other tasks.
  *
  * The life of an entry:
  *  1. The first request claims a cookie, sets its bit and UNWIND_PENDING, and
- *     queues the task work. UNWIND_USED stays until the entry ends, whoever
- *     cancels meanwhile. Later requests only set their bit. A tracer whose bit is
- *     set already has its callback coming, or had it.
+ *     queues the task work. UNWIND_USED stays set until the entry ends, even if a
+ *     tracer is cancelled. Later requests only set their bit. A tracer whose bit is
+ *     already set has its callback coming, or has had it.
  *  2. The task work clears UNWIND_PENDING, walks, and calls each tracer whose bit
- *     is set in unwind_mask and not in unwind_completed. Where the user registers
- *     are about to change for good (exec, sigreturn, exit, a probed instruction)
- *     the same is done ahead of time and leaves the task work queued, to find
- *     nothing left. Task work may run long before the entry ends: a tracer that
- *     serves many can ask for its callback once more.
- *  3. unwind_deferred_reset() forgets the entry. With UNWIND_PENDING set an NMI
+ *     is set in unwind_mask and not in unwind_completed. Before the user registers
+ *     are lost (exec, sigreturn, exit, a probed instruction), the kernel does the
+ *     same ahead of time. The task work stays queued and then finds nothing due.
+ *     Task work may run long before the entry ends: a tracer with several consumers
+ *     can request its callback again.
+ *  3. unwind_deferred_reset() forgets the entry. If UNWIND_PENDING is set then, an NMI
  *     came too late for this exit: its callback runs from the next entry, which
- *     the task work forces. UNWIND_LATE is set till then, and no other tracer gets
- *     that cookie. The task work forgets it, and the rest of the entry gets its own.
+ *     the task work forces. UNWIND_LATE is set until then, and no other tracer gets
+ *     that cookie. The task work forgets the cookie; the rest of the entry gets a new one.
  *
- * UNWIND_PENDING is set if and only if the task work is on the task's list: it is
- * what keeps a callback_head from being queued twice.
+ * UNWIND_PENDING is set if and only if the task work is on the task's list: this
+ * keeps the callback_head from being queued twice.
  */
 #include <kunit/static_stub.h>
 #include <linux/cpumask.h>
@@ -58,15 +59,15 @@
 #include "tracers.h"
 #include "unwind.h"
 
-/* How often callbacks of a task may come once more at once. */
+/* Callbacks that a task may repeat in one burst, see unwind_may_again(). */
 #define UNWIND_AGAIN	8
 
-/* Entries named so far on this CPU; kept odd, so that no cookie is ever 0. */
+/* Counts the named entries of this CPU in steps of 2: odd in each cookie, so none is 0. */
 static DEFINE_PER_CPU(u32, unwind_entry_count);
 
 /*
  * Name the current kernel entry. An NMI between any two of these steps gets the
- * same name: it finds @id complete, or it finds the count claimed and fills in
+ * same cookie: it finds @id complete, or it finds the count claimed and fills in
  * the same CPU, or it claims the count itself and the interrupted claim fails.
  */
 static u64 unwind_entry_cookie(struct unwind_task_info *info)
@@ -87,7 +88,7 @@ static u64 unwind_entry_cookie(struct unwind_task_info *info)
 	return READ_ONCE(info->id.id);
 }
 
-/* Inline for the first request of an entry; see unwind_queue_again() for all others. */
+/* Inline for the first request of an entry; all others use unwind_queue_again(). */
 static __always_inline int unwind_queue_work(struct unwind_task_info *info, bool irqs_off)
 {
 	int ret;
@@ -98,16 +99,16 @@ static __always_inline int unwind_queue_work(struct unwind_task_info *info, bool
 	KUNIT_STATIC_STUB_REDIRECT(unwind_queue_work, info, irqs_off);
 
 	/*
-	 * An interrupt looks at the task's flags again on its way out, and so
-	 * does a task with interrupts enabled. What runs with interrupts off
-	 * may be past the last look: force another one, as from NMI.
+	 * An interrupt checks the task's flags again on its way out, and so does a
+	 * task with interrupts enabled. Code that runs with interrupts off may be
+	 * past the last check: force another one, as from NMI.
 	 */
 	if (in_nmi() || (irqs_off && !in_hardirq()))
 		return task_work_add(current, &info->work, TWA_NMI_CURRENT);
 
-	/* May be below locks: no memory for KASAN's records. */
+	/* The caller may hold locks: do not allocate memory for KASAN's records. */
 	ret = task_work_add(current, &info->work, TWA_NONE | TWAF_NO_ALLOC);
-	/* As TWA_RESUME, but current need not be kicked: it is here. */
+	/* Like TWA_RESUME, but without the kick: current is running here. */
 	if (!ret)
 		set_thread_flag(TIF_NOTIFY_RESUME);
 	return ret;
@@ -125,8 +126,8 @@ static int unwind_refuse(enum unwind_stat why, int err)
 }
 
 /*
- * The request of one tracer bit. Interrupts are off now; @irqs_off tells whether
- * they were before.
+ * Request the stack for one tracer bit. Interrupts are off; @irqs_off tells whether
+ * they were already off when the tracer called.
  */
 static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 			      bool irqs_off, bool complete, u64 *cookie)
@@ -141,8 +142,8 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 		return unwind_refuse(UNWIND_STAT_REFUSED_BETWEEN, -EAGAIN);
 
 	/*
-	 * The cookie is still that of the entry before, see reset; and those that had its
-	 * callback have no other one.
+	 * The cookie is still that of the previous entry, see unwind_reset_entry(): refuse
+	 * all tracers but those whose callback is still due.
 	 */
 	if ((mask & UNWIND_LATE) &&
 	    (!(mask & bit) || (atomic_long_read(&info->unwind_completed) & bit)))
@@ -165,9 +166,9 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 		ret = unwind_queue_work(info, irqs_off);
 		if (ret) {
 			/*
-			 * Take back what this call set, but for the mark that
-			 * the entry has a name. Nobody relies on PENDING: tasks
-			 * whose work cannot be queued are exiting, and refused.
+			 * Undo what this call set, but keep UNWIND_USED, because the
+			 * entry has a name. No other request relies on PENDING: a task
+			 * whose work cannot be queued is exiting, and is refused.
 			 */
 			atomic_long_andnot(bit | UNWIND_PENDING, &info->unwind_mask);
 			return unwind_refuse(UNWIND_STAT_REFUSED_NO_WORK, ret);
@@ -180,14 +181,14 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 }
 
 /**
- * unwind_deferred_request_regs - ask for current's user stack, with registers
- * @work:	the tracer that asks
- * @complete:	task_pt_regs(current) is what user mode left, see perf_user_regs();
- *		makes a difference in NMI only
+ * unwind_deferred_request_regs - request current's user stack, with registers
+ * @work:	the tracer
+ * @complete:	task_pt_regs(current) holds the registers that user mode left, see
+ *		perf_user_regs(); makes a difference in NMI only
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * If the user registers are complete already, a change of them until the walk is
- * noticed.
+ * If the user registers are already complete, the walk detects whether they were
+ * changed after the request.
  *
  * Context: any, NMI included.
  * Return: as unwind_deferred_request().
@@ -206,9 +207,9 @@ int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *c
 		return unwind_refuse(UNWIND_STAT_REFUSED_EXITING, -ESRCH);
 
 	/*
-	 * Holds off unwind_deferred_cancel() too, whose synchronize_rcu() waits
-	 * for sections with interrupts disabled: a bit read here is still this
-	 * tracer's when it is set below.
+	 * Also holds off unwind_deferred_cancel(), whose synchronize_rcu() waits
+	 * for sections with interrupts disabled: a bit read here still belongs to
+	 * this tracer when it is set below.
 	 */
 	CLASS(irqsave, irqs)();
 
@@ -225,18 +226,18 @@ int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *c
 }
 
 /**
- * unwind_deferred_request - ask for current's user stack
- * @work:	the tracer that asks
+ * unwind_deferred_request - request current's user stack
+ * @work:	the tracer
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * All requests of all tracers in one kernel entry get the same cookie, and one
- * callback for each tracer. The callback comes also when the stack cannot be
- * walked, with an empty trace, unless the tracer is cancelled before.
+ * All requests of all tracers in one kernel entry get the same cookie, and each
+ * tracer gets one callback. If the stack cannot be walked, the callback comes with
+ * an empty trace. It does not come if the tracer is cancelled first.
  *
  * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
  * Return:
  * * 0		- the callback will come
- * * 1		- the callback is coming already, or was called in this entry, see
+ * * 1		- the callback is already due, or was called in this entry, see
  *		  unwind_deferred_again()
  * * -EINVAL	- the tracer is not registered, or current is not a user task
  * * -ESRCH	- current is exiting
@@ -249,13 +250,13 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 }
 
 /**
- * unwind_deferred_request_stack - ask for a callback that copies the user stack
- * @work:	the tracer that asks
+ * unwind_deferred_request_stack - request a callback that copies the user stack
+ * @work:	the tracer
  * @complete:	as for unwind_deferred_request_regs()
- * @size:	how many bytes of the stack shall be in memory then
+ * @size:	bytes of the stack that should be in memory at the callback
  * @cookie:	set to the name of the kernel entry, or to 0 on error
  *
- * In the callback, unwind_deferred_stack() says what there is to copy.
+ * In the callback, unwind_deferred_stack() tells what can be copied.
  *
  * Context: any, NMI included.
  * Return: as unwind_deferred_request().
@@ -275,29 +276,29 @@ int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 }
 
 /*
- * May a tracer of current have its callback once more? UNWIND_AGAIN times at once, and once
- * a second in the long run: each is a turn of the task work, and perhaps another walk.
+ * May a tracer of current have its callback again? A task gets UNWIND_AGAIN repeats at once,
+ * and one a second in the long run: each is a run of the task work, and perhaps another walk.
  */
 static bool unwind_may_again(struct unwind_task_info *info, u32 now)
 {
 	u32 at = READ_ONCE(info->again_at);
 
-	/* What is further away is of a time before the counter of jiffies began anew. */
+	/* A larger distance means that again_at is past, or that jiffies have wrapped. */
 	if (at - now > UNWIND_AGAIN * HZ)
 		at = now;
 	if (at - now > (UNWIND_AGAIN - 1) * HZ)
 		return false;
-	/* No partner: one of an interrupt or NMI in between does not count. */
+	/* No partner: the update of an interrupt or NMI in between may be lost. */
 	WRITE_ONCE(info->again_at, at + HZ);
 	return true;
 }
 
-/* The callback of this bit once more. Interrupts are off, and so may be those of the caller. */
+/* Repeat the callback of this bit. Interrupts are off; @irqs_off: they already were before. */
 static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, bool irqs_off)
 {
 	long mask = atomic_long_read(&info->unwind_mask);
 
-	/* Another one asked meanwhile, or there is nothing to repeat any more. */
+	/* The callback is already due again, or cannot be repeated any more. */
 	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET | UNWIND_LATE)) ||
 	    !(atomic_long_read(&info->unwind_completed) & bit))
 		return false;
@@ -306,7 +307,7 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
 		return false;
 	}
 
-	/* Due before it is pending: whoever runs the work in between finds it. */
+	/* Make the bit due before PENDING is set: a run of the work in between finds it. */
 	atomic_long_andnot(bit, &info->unwind_completed);
 	mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
 	if (!(mask & UNWIND_PENDING) && unwind_queue_again(info, irqs_off)) {
@@ -318,19 +319,19 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
 }
 
 /**
- * unwind_deferred_again - ask for a callback that was called once more
+ * unwind_deferred_again - repeat a callback that was already called
  * @work:	the tracer, whose request in this kernel entry returned 1
  *
- * Where task work runs inside a long entry, in a wait of io_uring or a virtual machine, a
- * tracer that serves many may get to know somebody who asks for the first time after the
- * callback. If it was called, it comes again with the same cookie and trace; if it is
- * still to come, that is left as it is.
+ * Task work may run inside a long entry, in a wait of io_uring or in a virtual machine. A
+ * tracer with several consumers may then meet a consumer that asks for the first time after
+ * the callback. A callback that was called comes again with the same cookie and trace; one
+ * that is still due is left as it is.
  *
- * A task has a share of this, for all tracers: what asked again each time that the task
- * work runs would keep it in the kernel. What is refused for that is counted.
+ * All tracers of a task share a limit: otherwise a consumer that asks again each time the
+ * task work runs would keep the task in the kernel. Refusals for this reason are counted.
  *
  * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
- * Return: true if it comes again.
+ * Return: true if the callback comes again.
  */
 bool unwind_deferred_again(struct unwind_work *work)
 {
@@ -346,24 +347,24 @@ bool unwind_deferred_again(struct unwind_work *work)
 				irqs_disabled_flags(irqs.flags));
 }
 
-/* Memory for a long trace is not kept until the next one. */
+/* Does the trace take more than a page? Such memory is not kept for the next one. */
 static bool unwind_cache_is_large(const struct unwind_task_info *info)
 {
 	return info->cache && info->cache->max > UNWIND_PAGE_ENTRIES;
 }
 
 /**
- * unwind_user_faultable - take current's user stack trace here and now
+ * unwind_user_faultable - get current's user stack trace now
  * @trace:	set to the trace, which is empty on error
  *
- * The trace is that of deferred requests in this kernel entry, walked by whoever
- * comes first. The entries stay valid until the task runs its task work or exits.
+ * Deferred requests in this kernel entry get the same trace: the first caller walks,
+ * the others reuse it. The entries stay valid until the task runs its task work or exits.
  *
  * Context: task context, page faults allowed. May sleep.
  * Return:
- * * 0		- @trace holds what was found; empty if the registers were changed
+ * * 0		- @trace is filled in; empty if the registers were changed
  * * -EINVAL	- current is not a user task
- * * -ESRCH	- current is exiting, and had its last chance
+ * * -ESRCH	- current is exiting, and gets no trace any more
  * * -ESTALE	- current is in exec
  * * -EBUSY	- current is in a page fault of its own walk
  * * -ENOMEM	- no memory for the trace
@@ -391,7 +392,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	if (!info->cache)
 		return current->flags & PF_EXITING ? -ESRCH : -ENOMEM;
 
-	/* It is given back on the way out. */
+	/* The task work frees the memory on the way out. */
 	if (unwind_cache_is_large(info)) {
 		mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
 		if (!(mask & UNWIND_PENDING) && unwind_queue_again(info, false))
@@ -400,14 +401,14 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	return 0;
 }
 
-/* Is there an event to come of this entry? */
+/* Claim the user_unwind_stack event of this entry. False if it is off or was hit. */
 static bool unwind_wants_event(struct unwind_task_info *info)
 {
 	return trace_user_unwind_stack_enabled() &&
 	       !(atomic_long_fetch_or(UNWIND_EVENT, &info->unwind_mask) & UNWIND_EVENT);
 }
 
-/* What the tracers of @due want to know, and events. */
+/* Get the trace, files and stack that the tracers of @due and the event need. */
 static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
 			   struct unwind_stacktrace *trace, bool event)
 {
@@ -423,10 +424,10 @@ static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
 }
 
 /*
- * Call the tracers that are due. The walk comes first and outside of the SRCU
- * section, and so does whatever else may wait for user memory, for as long as the
- * user likes: it must not make every unwind_deferred_cancel() wait with it. So who
- * asks meanwhile comes next. Returns the bits that were due for nobody.
+ * Call the tracers that are due. The walk and everything else that may wait for user
+ * memory come first, outside of the SRCU section: they may take as long as the user
+ * likes, and would make every unwind_deferred_cancel() wait. Tracers that ask meanwhile
+ * are called in the next round. Returns the due bits for which no tracer was called.
  */
 static unsigned long unwind_deliver(struct unwind_task_info *info)
 {
@@ -434,11 +435,11 @@ static unsigned long unwind_deliver(struct unwind_task_info *info)
 	struct unwind_stacktrace trace = {};
 	u64 cookie;
 
-	/* A bit may stay due for nobody, while its tracer is cancelled. */
+	/* A bit may stay due without being called while its tracer is cancelled. */
 	while ((due = unwind_bits_due(info) & ~done)) {
 		bool event = unwind_wants_event(info);
 
-		/* Whoever is due has named the entry, and it keeps that name. */
+		/* The request of a due tracer has named the entry, and it keeps that name. */
 		cookie = READ_ONCE(info->id.id);
 
 		unwind_prepare(info, due, &trace, event);
@@ -452,7 +453,7 @@ static unsigned long unwind_deliver(struct unwind_task_info *info)
 	return left;
 }
 
-/* The end of an entry; interrupts are off, NMIs still come. */
+/* End an entry. Interrupts are off, NMIs still come. */
 static void unwind_reset_entry(struct unwind_task_info *info)
 {
 	long completed, mask;
@@ -465,19 +466,19 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 	do {
 		if (mask & UNWIND_PENDING) {
 			/*
-			 * The cookie has to last until its callback, but the
-			 * cache is of this entry, and nobody else must name the
-			 * next entry by this cookie: not who had the callback,
-			 * nor who asks there for the first time.
+			 * The cookie has to last until its callback, but the cached
+			 * trace belongs to this entry. No other tracer may name the
+			 * next entry by this cookie: neither one that had the callback,
+			 * nor one that asks in the next entry for the first time.
 			 */
 			atomic_long_or(UNWIND_LATE, &info->unwind_mask);
-			/* From here on no callback is asked for again by an NMI. */
+			/* From here on unwind_deferred_again() fails in NMIs. */
 			completed = atomic_long_read(&info->unwind_completed);
 			atomic_long_andnot(completed, &info->unwind_mask);
 			info->walked = false;
 			return;
 		}
-		/* An NMI from here on is refused until all is forgotten. */
+		/* From here on NMIs are refused until the entry is forgotten. */
 	} while (!atomic_long_try_cmpxchg(&info->unwind_mask, &mask, UNWIND_RESET));
 
 	info->id.id = 0;
@@ -494,8 +495,8 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 }
 
 /*
- * What a late NMI asked for has been delivered: the entry that this is gets a name of its
- * own. In exec it has none to get, and its end forgets the late one's.
+ * The requests of a late NMI are delivered: the current entry gets a name of its own. In
+ * exec it cannot get one, and the end of the entry forgets the late cookie.
  */
 static void unwind_end_late(struct unwind_task_info *info)
 {
@@ -527,8 +528,8 @@ static void unwind_deferred_work(struct callback_head *head)
 /**
  * unwind_deferred_flush - run due callbacks now
  *
- * For a place where current's user registers are soon to change and what changes them
- * may sleep: at a uprobe, before the probed instruction is emulated or stepped.
+ * For places where code that may sleep is about to change current's user registers: at
+ * a uprobe, before the probed instruction is emulated or stepped.
  *
  * Context: task context of current, may sleep and fault.
  */
@@ -541,16 +542,16 @@ void unwind_deferred_flush(void)
 }
 
 /**
- * unwind_regs_change_begin - run due callbacks, then user registers are replaced
+ * unwind_regs_change_begin - run due callbacks before user registers are replaced
  *
- * For the last moment before current's user registers change for good while user
- * space is not yet to be resumed: in sigreturn after the frame was read, in signal
- * delivery, where the kernel carries out an instruction or prepares its single step, and
- * where a return probe puts them back. unwind_regs_change_end() says that they are all
- * there again. Samples in between would have some of each context:
- * they have none.
+ * For the last moment before current's user registers are lost, if more kernel code runs
+ * before the return to user mode: in sigreturn after the frame was read, in signal
+ * delivery, where the kernel emulates an instruction or prepares its single step, and
+ * where a return probe restores the registers. unwind_regs_change_end() marks them as
+ * complete again.
+ * Samples in between would mix both contexts, so they get no user registers.
  *
- * Context: task context of current, may sleep and fault; what comes in between does not.
+ * Context: task context of current, may sleep and fault; the change itself must not.
  */
 void unwind_regs_change_begin(void)
 {
@@ -562,7 +563,7 @@ void unwind_regs_change_begin(void)
 		/* Pairs with unwind_regs_changing() in interrupts and NMIs on top of this. */
 		WRITE_ONCE(info->regs_changing, true);
 		barrier();
-		/* A request before the mark is for the old registers: deliver it with these. */
+		/* A request before the mark is for the old registers: deliver it with them. */
 		if (likely(!(unwind_bits_due(info) & ~left)))
 			return;
 
@@ -574,7 +575,7 @@ void unwind_regs_change_begin(void)
 /**
  * unwind_deferred_exec - run due callbacks, then refuse requests until user mode
  *
- * For exec, past the point of no return and before the old mm goes: from here on
+ * For exec, past the point of no return and before the old mm is dropped: from here on
  * current has no user stack that belongs to this kernel entry.
  *
  * Context: task context of current, may sleep and fault.
@@ -583,14 +584,14 @@ void unwind_deferred_exec(void)
 {
 	struct unwind_task_info *info = &current->unwind_info;
 
-	/* Refuse first: what asked before is delivered, nothing can ask after. */
+	/* Refuse first: earlier requests are delivered, and none can follow. */
 	atomic_long_or(UNWIND_EXEC, &info->unwind_mask);
 	unwind_deliver(info);
-	/* Until the entry ends, or a signal sets the registers of the new program. */
+	/* Lasts until the entry ends, or a signal sets the registers of the new program. */
 	unwind_regs_change_begin();
 	if (unwind_cache_is_large(info))
 		unwind_trim_cache(info);
-	/* Another address space comes. */
+	/* The address space is about to be replaced. */
 	if (info->cache)
 		unwind_text_forget(&info->cache->text);
 }
@@ -598,10 +599,10 @@ void unwind_deferred_exec(void)
 /**
  * unwind_deferred_regs_moved - the kernel corrected the user registers
  *
- * Uprobes move the instruction pointer back onto the probe, out of the slot that
- * a probed instruction was stepped in, or off the return trampoline. The stack is
- * the same and the new registers are the true ones: a pending request shall take
- * them for its own.
+ * Uprobes move the instruction pointer back onto the probe, out of the slot in which
+ * a probed instruction was stepped, or off the return trampoline. The stack is
+ * unchanged and the new registers are the true ones: a pending request takes them
+ * as its own.
  *
  * Context: task context of current.
  */
@@ -621,9 +622,8 @@ void unwind_deferred_regs_moved(void)
 /**
  * unwind_deferred_task_exit - run due callbacks for the last time
  *
- * For do_exit(), after PF_EXITING stopped new requests and while mm and perf
- * events of current are still there. Waits for nothing: the walk reads resident
- * pages only.
+ * For do_exit(), after PF_EXITING has stopped new requests and while mm and perf
+ * events of current still exist. Does not wait: the walk reads resident pages only.
  */
 void unwind_deferred_task_exit(void)
 {
@@ -635,19 +635,19 @@ void unwind_deferred_task_exit(void)
 		unwind_deliver(info);
 
 	/*
-	 * What is left was asked by tracers that are being cancelled. Work that is still
-	 * queued runs when there is no address space, and has to find nothing due.
+	 * The remaining bits belong to tracers that are being cancelled. Work that is still
+	 * queued runs without an address space, and must find nothing due.
 	 */
 	atomic_long_or(~UNWIND_RESERVED_BITS, &info->unwind_completed);
 	info->stack_want = 0;
 
 	unwind_free_cache(info);
-	/* Whoever asks for a trace now gets an empty one. */
+	/* From here on unwind_get_trace() returns an empty trace. */
 	info->walked = true;
 }
 
 /**
- * unwind_task_init - a new task starts with nothing
+ * unwind_task_init - start a new task without unwind state
  * @task:	the child in fork, not running yet; a byte copy of its parent
  */
 void unwind_task_init(struct task_struct *task)
@@ -659,9 +659,9 @@ void unwind_task_init(struct task_struct *task)
 }
 
 /**
- * unwind_deferred_reset - end a kernel entry that was asked about
+ * unwind_deferred_reset - end a kernel entry that has unwind state
  *
- * The part of unwind_reset_info() that only concerned tasks see.
+ * The part of unwind_reset_info() for tasks whose unwind_mask is not 0.
  *
  * Context: last step to user mode, interrupts off.
  */

@@ -2,9 +2,9 @@
 /*
  * KUnit tests of the deferred core's bookkeeping, included by deferred.c.
  *
- * The test thread is no user task, so these drive the steps below the public
- * functions, on a task info of their own. What needs a real kernel entry is in
- * tools/testing/selftests/unwind.
+ * The test thread is not a user task, so the tests call the steps below the public
+ * functions, on a task info of their own. tools/testing/selftests/unwind tests whatever
+ * needs a real kernel entry.
  */
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
@@ -23,13 +23,13 @@ struct core_tracer {
 };
 
 /**
- * struct core_test - one test's world
+ * struct core_test - state of one test
  * @info:	the task info under test
  * @a:		a tracer
  * @b:		another one
- * @queued:	times that the task work was queued
- * @queue_ret:	what queueing returns
- * @nested:	if set, a request of this tracer comes in while the work is queued
+ * @queued:	how often the task work was queued
+ * @queue_ret:	return value of queueing
+ * @nested:	if set, this tracer makes a request while the work is queued
  */
 struct core_test {
 	struct unwind_task_info	info;
@@ -106,7 +106,7 @@ static void exactly_once_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
 	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
 
-	/* Had its callback in this entry: no second one, the same cookie. */
+	/* It had its callback in this entry: no second one, and the same cookie. */
 	KUNIT_EXPECT_EQ(test, 1, core_request(t, &t->a, &c2));
 	KUNIT_EXPECT_EQ(test, c1, c2);
 	core_run_work(t);
@@ -142,7 +142,7 @@ static void cookie_test(struct kunit *test)
 	}
 }
 
-/* An NMI in between the steps of a claim must get, and leave, the same name. */
+/* An NMI between the steps of a claim must get and leave the same name. */
 static void cookie_nmi_test(struct kunit *test)
 {
 	struct unwind_task_info *info = &((struct core_test *)test->priv)->info;
@@ -158,7 +158,7 @@ static void cookie_nmi_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nmi, task);
 }
 
-/* A tracer that asks after another one's callback does not make that run again. */
+/* A tracer that asks after another tracer's callback does not repeat that callback. */
 static void late_tracer_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -174,7 +174,7 @@ static void late_tracer_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, c1, c2);
 }
 
-/* Failure to queue takes back one tracer's request and nothing else. */
+/* If queueing fails, only the request of that tracer is undone. */
 static void queue_fails_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -194,7 +194,7 @@ static void queue_fails_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, c1, c2);
 }
 
-/* A request on top of another one's queueing relies on it and does not queue. */
+/* A request that interrupts another one's queueing relies on it and does not queue. */
 static void nested_request_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -208,7 +208,7 @@ static void nested_request_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
 }
 
-/* An NMI after the last look at the task's work: delivered from the next entry. */
+/* An NMI after the last check for task work: delivered from the next entry. */
 static void late_nmi_test(struct kunit *test)
 {
 	struct core_tracer *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
@@ -224,11 +224,11 @@ static void late_nmi_test(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, c1, c2);
 	KUNIT_EXPECT_EQ(test, t->info.id.id, c2);
-	/* What the cache holds belongs to the entry that ended. */
+	/* The cached trace belongs to the entry that ended. */
 	KUNIT_EXPECT_FALSE(test, t->info.walked);
 	/*
-	 * Nor may anybody name the next entry by the same cookie, neither a tracer that
-	 * had its callback nor one that asks for the first time.
+	 * No tracer may name the next entry by the same cookie, neither one that had its
+	 * callback nor one that asks for the first time.
 	 */
 	KUNIT_EXPECT_EQ(test, -EAGAIN, core_request(t, &t->a, &c3));
 	KUNIT_EXPECT_EQ(test, c3, 0);
@@ -244,7 +244,7 @@ static void late_nmi_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
 	KUNIT_EXPECT_EQ(test, t->b.cookie, c2);
 	KUNIT_EXPECT_FALSE(test, t->info.regs_seen);
-	/* From now on it has a name of its own. */
+	/* From here on the entry has a name of its own. */
 	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c3));
 	KUNIT_EXPECT_NE(test, c3, c2);
 	KUNIT_EXPECT_NE(test, c3, 0);
@@ -261,11 +261,11 @@ static bool core_again(struct core_test *t, struct core_tracer *tracer)
 	return unwind_again_bit(&t->info, BIT(tracer->work.bit), false);
 }
 
-/* A task may have that UNWIND_AGAIN times at once, and then once a second. */
+/* A task gets UNWIND_AGAIN repeats at once, and then one a second. */
 static void again_share_test(struct kunit *test)
 {
 	static const u32 nows[] = { 0, HZ, -1, -HZ, 1U << 31 };
-	/* Where what is left of times before may be, from now on. */
+	/* Distances of a leftover again_at from now. */
 	static const u32 lefts[] = { 0, -1, -HZ, 1U << 31, UNWIND_AGAIN * HZ + 1 };
 	struct core_test *t = test->priv;
 	unsigned int nr;
@@ -288,7 +288,7 @@ static void again_share_test(struct kunit *test)
 	}
 }
 
-/* The callback once more, for those whom its tracer got to know after it. */
+/* The callback comes again, for consumers that the tracer met after it. */
 static void again_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -296,7 +296,7 @@ static void again_test(struct kunit *test)
 
 	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
 	core_request(t, &t->a, &c1);
-	/* It is coming. */
+	/* The callback is still due. */
 	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->queued, 1);
@@ -310,14 +310,14 @@ static void again_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
 	KUNIT_EXPECT_EQ(test, t->b.calls, 0);
 
-	/* What cannot be queued changes nothing. */
+	/* If queueing fails, nothing changes. */
 	t->queue_ret = -ESRCH;
 	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
 	t->queue_ret = 0;
 
-	/* Too late for this exit: from the next entry, which is then forgotten. */
+	/* Too late for this exit: called from the next entry, which then forgets the cookie. */
 	KUNIT_EXPECT_TRUE(test, core_again(t, &t->a));
 	core_reset(t);
 	core_run_work(t);
@@ -358,7 +358,7 @@ static void no_cache_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->b.calls, 1);
 }
 
-/* Who does without the trace does not make anybody walk, and others get theirs. */
+/* A tracer that needs no trace causes no walk; other tracers get their trace. */
 static void no_trace_test(struct kunit *test)
 {
 	struct core_tracer *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
@@ -383,7 +383,7 @@ static void no_trace_test(struct kunit *test)
 	core_reset(t);
 
 	unwind_deferred_cancel(&c->work);
-	/* The next owner of the bit wants it. */
+	/* The next owner of the bit wants the trace. */
 	c->work.no_trace = false;
 	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
 	KUNIT_EXPECT_EQ(test, 0, unwind_bits_no_trace & BIT(c->work.bit));
@@ -392,12 +392,12 @@ static void no_trace_test(struct kunit *test)
 
 /**
  * struct core_waiting - a tracer whose callback waits for all SRCU readers
- * @tracer:	what it is otherwise
- * @other:	one that does not wait
- * @others:	calls of that one before this one
- * @sync:	waits for them
+ * @tracer:	the tracer itself
+ * @other:	a tracer that does not wait
+ * @others:	calls of @other before this one
+ * @sync:	waits for all SRCU readers
  * @synced:	no reader is left
- * @in_time:	there was none before long
+ * @in_time:	@synced was completed before the timeout
  */
 struct core_waiting {
 	struct core_tracer	tracer;
@@ -427,7 +427,7 @@ static void core_wait_callback(struct unwind_work *work,
 	waiting->in_time = wait_for_completion_timeout(&waiting->synced, 100 * HZ);
 }
 
-/* One that waits is called outside of the SRCU section, and after all others. */
+/* A tracer that may wait is called outside of the SRCU section, after all others. */
 static void may_wait_test(struct kunit *test)
 {
 	struct core_waiting *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
@@ -464,7 +464,7 @@ static void may_wait_test(struct kunit *test)
 	unwind_deferred_cancel(&last->work);
 }
 
-/* Files are looked for while somebody is due who wants them, and by nobody else. */
+/* Files are looked up only while a tracer that wants them is due. */
 static void want_files_test(struct kunit *test)
 {
 	struct core_tracer *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
@@ -475,14 +475,14 @@ static void want_files_test(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0, unwind_bits_want_files & BIT(c->work.bit));
 	unwind_deferred_cancel(&c->work);
 
-	/* The next owner of the bit does not. */
+	/* The next owner of the bit does not want files. */
 	c->work.want_files = false;
 	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&c->work, core_callback));
 	KUNIT_EXPECT_EQ(test, 0, unwind_bits_want_files & BIT(c->work.bit));
 	unwind_deferred_cancel(&c->work);
 }
 
-/* Addresses in a file, in memory of no file, and in nothing. */
+/* Addresses in a file, in anonymous memory, and in no mapping. */
 static void files_test(struct kunit *test)
 {
 	const unsigned long prot = PROT_READ, flags = MAP_PRIVATE;
@@ -524,7 +524,7 @@ static void files_test(struct kunit *test)
 	fput(file);
 }
 
-/* The lock is not held for addresses that no event has. */
+/* Addresses beyond those of an event are not looked up under the lock. */
 static void files_of_deep_stack_test(struct kunit *test)
 {
 	const unsigned int nr = 2 * UNWIND_EVENT_ENTRIES;
@@ -534,7 +534,7 @@ static void files_of_deep_stack_test(struct kunit *test)
 	};
 
 	KUNIT_ASSERT_NOT_NULL(test, trace.entries);
-	/* So that they are somewhere: a thread of KUnit has no address space. */
+	/* Gives the KUnit thread an address space, which it does not have otherwise. */
 	KUNIT_ASSERT_NE(test, 0, kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ,
 					       MAP_PRIVATE | MAP_ANONYMOUS, 0));
 	unwind_get_files(&trace);
@@ -543,7 +543,7 @@ static void files_of_deep_stack_test(struct kunit *test)
 	unwind_put_files(&trace);
 }
 
-/* What was asked by a tracer that is gone is for nobody. */
+/* Requests of a cancelled tracer are dropped. */
 static void cancel_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -553,7 +553,7 @@ static void cancel_test(struct kunit *test)
 	core_request(t, &t->a, &cookie);
 	unwind_deferred_cancel(&t->a.work);
 	KUNIT_EXPECT_LT(test, t->a.work.bit, UNWIND_TRACER_SHIFT);
-	/* Again, and what was never registered: no effect. */
+	/* A second cancel, and the cancel of an unregistered tracer, have no effect. */
 	unwind_deferred_cancel(&t->a.work);
 	unwind_deferred_cancel(&(struct unwind_work) {});
 
@@ -567,7 +567,7 @@ static void cancel_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EINVAL, unwind_deferred_init(&t->a.work, core_callback));
 }
 
-/* All bits, the top ones included; then none is left. */
+/* Use all bits, the top ones included: then no bit is left. */
 static void all_bits_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -628,12 +628,12 @@ static void core_event(void *data, u64 cookie, const struct unwind_stacktrace *t
 {
 	u64 *last = data;
 
-	/* Others have theirs, too. */
+	/* Other entries hit the event, too. */
 	if (cookie == last[0])
 		last[1]++;
 }
 
-/* One event for an entry, also when the one that was called is gone. */
+/* An entry hits the event once, even if the tracer that was called is gone. */
 static void event_once_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -643,7 +643,7 @@ static void event_once_test(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, register_trace_user_unwind_stack(core_event, event));
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, event[1], 1);
-	/* As if it was cancelled. */
+	/* As if the tracer was cancelled. */
 	atomic_long_set(&t->info.unwind_completed, 0);
 	atomic_long_andnot(BIT(t->a.work.bit), &t->info.unwind_mask);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where an ELF image has its SFrame section, and what code that is about.
+ * Find the SFrame section of an ELF image, and its executable segments.
  *
- * Contexts: task context, may sleep for as long as the file system wants; no locks are
- * held. A file is read through the page cache, and not through the mapping of the task
- * that is unwound: that may be changed, and need not include the section.
+ * Contexts: task context, may sleep for as long as the file system takes; no locks are
+ * held. A file is read through the page cache, not through the mapping of the walked task:
+ * the task may have changed the mapping, which need not include the section either.
  *
- * All of it belongs to whoever wrote the file, who may change it meanwhile. Each value is
- * read once. Invariant: the number of reads has a bound, by the size of what is read
- * alone, and nothing here is believed but within the limits of a file's size.
+ * The file is untrusted, and may change while it is read. Each value is read once.
+ * Invariant: the number of reads is bounded by constants and the requested sizes, and
+ * offsets and sizes from the file are only used within the limits of a file's size.
  */
 #include <linux/align.h>
 #include <linux/elf.h>
@@ -24,21 +24,21 @@
 
 #include "elf.h"
 
-/* Headers that are looked at: real files have a dozen of one and forty of the other. */
+/* Maximum numbers of headers read: real files have about 12 program, 40 section headers. */
 #define UNWIND_ELF_PHDRS	256
 #define UNWIND_ELF_SHDRS	1024
-/* Of these, sections whose name may be the one. */
+/* Maximum number of section names read. */
 #define UNWIND_ELF_NAMES	64
-/* Headers that are read at once. */
+/* Number of headers per read. */
 #define UNWIND_ELF_BATCH	8
-/* Of the note that is the build-id, by the owner "GNU". */
+/* Type of the build-id note, of the owner "GNU". */
 #define UNWIND_ELF_BUILD_ID	3
-/* Notes that are looked at: real files have two segments of two. */
+/* Maximum number of notes read: real files have two segments of two. */
 #define UNWIND_ELF_NOTES	16
-/* How often a read may give less than a page, and not all. */
+/* Maximum number of short reads: less than a page, and less than requested. */
 #define UNWIND_ELF_SHORT	16
 
-/* The cgroup of what nobody has to pay for. */
+/* The root cgroup, for memory that no task has to pay for. */
 static struct mem_cgroup *unwind_elf_root(void)
 {
 #ifdef CONFIG_MEMCG
@@ -49,9 +49,9 @@ static struct mem_cgroup *unwind_elf_root(void)
 }
 
 /*
- * A task that is walked did not ask for its files to be read. Where its cgroup is full, it
- * is neither to be killed for their pages, nor to wait until others are reclaimed for them:
- * page cache is charged to the active cgroup, if there is one.
+ * A walked task did not ask for its files to be read. If its cgroup is full, it must neither
+ * be killed for their pages nor wait for reclaim. So set the active cgroup, which page cache
+ * is charged to, to the root.
  */
 static ssize_t unwind_elf_read_file(const struct unwind_elf_source *source, void *buf,
 				    size_t size, loff_t *at)
@@ -71,12 +71,12 @@ static ssize_t unwind_elf_read_file(const struct unwind_elf_source *source, void
 /**
  * unwind_elf_read - read a part of an image
  * @source:	the image
- * @buf:	where to
+ * @buf:	buffer for the bytes
  * @size:	bytes to read
- * @pos:	offset of these in the image
+ * @pos:	offset in the image
  *
  * Context: task context, may sleep.
- * Return: 0; -ENOEXEC if the image is shorter; or what reading the file ended with.
+ * Return: 0; -ENOEXEC if the image is shorter; -EIO, -ENOMEM or -EINTR if the read failed.
  */
 int unwind_elf_read(const struct unwind_elf_source *source, void *buf, size_t size, u64 pos)
 {
@@ -95,7 +95,7 @@ int unwind_elf_read(const struct unwind_elf_source *source, void *buf, size_t si
 	while (size) {
 		ssize_t got = unwind_elf_read_file(source, buf, size, &at);
 
-		/* What file systems say must not be taken for what the file is. */
+		/* Map errors of file systems: callers use other errnos for bad contents. */
 		if (got < 0)
 			return got == -EINTR || got == -ENOMEM ? got : -EIO;
 		if (!got)
@@ -120,7 +120,7 @@ static int unwind_elf_check(const struct elf64_hdr *ehdr)
 	return 0;
 }
 
-/* An executable segment, if it can be mapped as its header says. */
+/* Add a segment if it is executable and can be mapped as its header says. */
 static void unwind_elf_add_segment(struct unwind_elf *elf, const struct elf64_phdr *phdr)
 {
 	if (!(phdr->p_flags & PF_X) || !phdr->p_filesz ||
@@ -137,7 +137,7 @@ static void unwind_elf_add_segment(struct unwind_elf *elf, const struct elf64_ph
 	};
 }
 
-/* The first one that the linker names counts. */
+/* The first section in the headers counts. */
 static void unwind_elf_set_section(struct unwind_elf *elf, u64 offset, u64 addr, u64 size)
 {
 	if (elf->size)
@@ -147,7 +147,7 @@ static void unwind_elf_set_section(struct unwind_elf *elf, u64 offset, u64 addr,
 	elf->size = size;
 }
 
-/* Is a note the build-id? It follows behind the name. */
+/* Is a note the build-id? The id follows the name. */
 static bool unwind_elf_is_build_id(const struct elf64_note *note, const char *name)
 {
 	return note->n_type == UNWIND_ELF_BUILD_ID && note->n_namesz == sizeof("GNU") &&
@@ -155,7 +155,7 @@ static bool unwind_elf_is_build_id(const struct elf64_note *note, const char *na
 	       note->n_descsz <= UNWIND_BUILD_ID_MAX;
 }
 
-/* A file without one, or with notes that cannot be read, is as good as any. */
+/* Read the build-id. A file that has none, or whose notes are truncated, is valid. */
 static int unwind_elf_read_notes(const struct unwind_elf_source *source,
 				 const struct elf64_phdr *phdr, unsigned int *reads,
 				 struct unwind_build_id *id)
@@ -214,7 +214,7 @@ static int unwind_elf_read_phdrs(const struct unwind_elf_source *source,
 	return ret;
 }
 
-/* Is it the section, by type, or by name, which takes a read? */
+/* Is it the SFrame section, by its type or its name? The name takes one of @reads. */
 static int unwind_elf_is_sframe(const struct unwind_elf_source *source,
 				const struct elf64_shdr *shdr, u64 names, unsigned int *reads)
 {
@@ -230,13 +230,13 @@ static int unwind_elf_is_sframe(const struct unwind_elf_source *source,
 
 	--*reads;
 	ret = unwind_elf_read(source, name, sizeof(name), names + shdr->sh_name);
-	/* A shorter name may be the last one. */
+	/* The file may end in a shorter name. */
 	if (ret == -ENOEXEC)
 		return 0;
 	return ret ?: !memcmp(name, ".sframe", sizeof(name));
 }
 
-/* Not all linkers write a program header for it. */
+/* Find the section by section headers: not all linkers write a program header for it. */
 static int unwind_elf_read_shdrs(const struct unwind_elf_source *source,
 				 const struct elf64_hdr *ehdr, struct unwind_elf *elf)
 {
@@ -245,7 +245,7 @@ static int unwind_elf_read_shdrs(const struct unwind_elf_source *source,
 	struct elf64_shdr shdrs[UNWIND_ELF_BATCH], strings;
 	int ret;
 
-	/* That of the names is most often the last one, and may be behind all that is looked at. */
+	/* Read the header of the names first: it is usually the last, maybe above nr. */
 	if (!nr || ehdr->e_shentsize != sizeof(struct elf64_shdr) ||
 	    ehdr->e_shstrndx >= ehdr->e_shnum)
 		return 0;
@@ -270,20 +270,20 @@ static int unwind_elf_read_shdrs(const struct unwind_elf_source *source,
 			ret = 0;
 		}
 	}
-	/* They may have been cut off, and nobody needs them. */
+	/* Section headers may have been cut off the file, because nothing else needs them. */
 	return ret == -ENOEXEC ? 0 : ret;
 }
 
 /**
  * unwind_elf_open - find the SFrame section of an image
  * @source:	the image
- * @elf:	set
+ * @elf:	set to the section, the executable segments and the build-id
  *
  * Context: task context, may sleep.
  * Return:
- * * 0		- @elf says where it is
- * * -ENOEXEC	- this is no ELF file, of this architecture, that can be run
- * * -ENODATA	- there is none, or no code
+ * * 0		- the image has a section and code
+ * * -ENOEXEC	- the image is no executable or library of this architecture
+ * * -ENODATA	- the image has no section, or no code
  * * others	- the file cannot be read
  */
 int unwind_elf_open(const struct unwind_elf_source *source, struct unwind_elf *elf)

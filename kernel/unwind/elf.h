@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is read of an ELF image, see elf.c.
+ * Reading of ELF images, see elf.c.
  */
 #ifndef _KERNEL_UNWIND_ELF_H
 #define _KERNEL_UNWIND_ELF_H
@@ -11,15 +11,15 @@
 
 struct file;
 
-/* Executable segments of a file: linkers write one, or a few. */
+/* Maximum number of executable segments of a file: linkers write one, or a few. */
 #define UNWIND_ELF_SEGMENTS	8
 
 /**
- * struct unwind_elf_source - where an image is
+ * struct unwind_elf_source - an image in a file or in memory
  * @file:	the file, or NULL
- * @bytes:	else, the image in memory
- * @size:	of @bytes
- * @charge:	current asked for this itself: pages of @file are charged to its cgroup
+ * @bytes:	the image in memory, if @file is NULL
+ * @size:	size of @bytes
+ * @charge:	current asked for the read: charge pages of @file to its cgroup
  */
 struct unwind_elf_source {
 	struct file	*file;
@@ -30,9 +30,9 @@ struct unwind_elf_source {
 
 /**
  * struct unwind_elf_segment - an executable segment
- * @offset:	in the file; what is mapped begins with the page it is in
- * @end:	likewise, behind the segment
- * @addr:	the address that the file's headers name for @offset
+ * @offset:	offset in the file; mappings start at the page that contains it
+ * @end:	offset of the first byte after the segment
+ * @addr:	address of @offset by the file's headers
  */
 struct unwind_elf_segment {
 	u64	offset;
@@ -40,12 +40,12 @@ struct unwind_elf_segment {
 	u64	addr;
 };
 
-/* What linkers write has 20 bytes, or 16. */
+/* Linkers write 20 or 16 bytes. */
 #define UNWIND_BUILD_ID_MAX	20
 
 /**
- * struct unwind_build_id - what a file is known by, wherever it is
- * @size:	bytes of @bytes; 0 if there is none
+ * struct unwind_build_id - build-id of a file, which does not depend on its path
+ * @size:	bytes of @bytes; 0 if the file has no build-id
  * @bytes:	the build-id
  */
 struct unwind_build_id {
@@ -54,13 +54,13 @@ struct unwind_build_id {
 };
 
 /**
- * struct unwind_elf - where an image has its code and its SFrame section
- * @segments:	the code
+ * struct unwind_elf - code and SFrame section of an image
+ * @segments:	the executable segments
  * @nr_segments: entries in @segments
- * @offset:	of the section, in the file
- * @addr:	of the section
- * @size:	of the section, at most: what follows it may be included
- * @build_id:	its build-id
+ * @offset:	offset of the section in the file
+ * @addr:	address of the section
+ * @size:	maximum size of the section: data after it may be included
+ * @build_id:	build-id of the image
  */
 struct unwind_elf {
 	struct unwind_elf_segment	segments[UNWIND_ELF_SEGMENTS];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read files that are not known yet: which may be read, and on whose time.
+ * Read files that are not cached yet: decide if a file may be read, and by which task.
  *
- * Contexts: a walk that may load, so task context that may sleep; and a workqueue, which
- * reads for tasks that must not wait.
+ * Contexts: task context that may sleep, in a walk that may load files; and a workqueue,
+ * which reads for tasks that must not wait.
  *
- * Invariant: an object that unwind_object_begin() made is handed to unwind_object_read()
- * once, with its file open until that returns.
+ * Invariant: an object from unwind_object_begin() is passed to unwind_object_read() once,
+ * with its file open until that returns.
  */
 #include <linux/cleanup.h>
 #include <linux/cred.h>
@@ -27,18 +27,18 @@
 #include "object.h"
 #include "unwind.h"
 
-/* A dead server may keep a worker for ever, so these workers are nobody else's. */
+/* A separate queue, because a dead server may block a worker forever. */
 static struct workqueue_struct *unwind_fetch_queue;
 
 /**
  * struct unwind_fetch - a file to be read by a worker
  * @work:	queued once
- * @object:	what it is read for
+ * @object:	the object to be loaded
  * @file:	the file, with a reference
- * @cred:	of the task that was walked, with a reference: servers may refuse those of a
- *		worker
- * @memcg:	of the task, with a reference: what the object takes is charged to it, as if
- *		the task itself had read the file
+ * @cred:	credentials of the walked task, with a reference: servers may refuse those of
+ *		a worker
+ * @memcg:	cgroup of the task, with a reference: the object's memory is charged to it, as
+ *		if the task itself had read the file
  */
 struct unwind_fetch {
 	struct work_struct	work;
@@ -49,10 +49,10 @@ struct unwind_fetch {
 };
 
 /*
- * One rule for all who load, as where a walk runs is not known here. A program that asks for
- * the stack may be called with the inode locked, or from inside of a file system or of
- * reclaim, which might wait for themselves. Who finds the inode locked by somebody else can
- * wait for another walk.
+ * Apply one rule to all loads, because the context of the walk is not known here. A program
+ * that asks for the stack may run with the inode locked, or inside a file system or reclaim,
+ * where the read could deadlock. If another task holds the inode lock, leave the file to a
+ * later walk.
  */
 static bool unwind_object_may_read(const struct file *file)
 {
@@ -63,8 +63,8 @@ static bool unwind_object_may_read(const struct file *file)
 }
 
 /*
- * A real-time task, and one that locked the code in memory, must not wait for a file to be
- * read where it returns to user mode.
+ * Real-time tasks, and tasks that locked the code in memory, must not wait for a file read
+ * when they return to user mode.
  */
 static bool unwind_object_may_wait(const struct unwind_object_place *place)
 {
@@ -72,15 +72,15 @@ static bool unwind_object_may_wait(const struct unwind_object_place *place)
 }
 
 /**
- * unwind_object_can_be - can a file have a section that is read?
+ * unwind_object_can_be - can a file have a section that the kernel may read?
  * @file:	the file
  *
- * Devices might make who reads them wait for ever. A mapped file can be read, but some
- * have no way to do so in the kernel. Pages that are never given back, as those of a
- * ramfs, must not come to be by a read that charges them to nobody.
+ * Reads of devices might block forever. Mapped files are readable, but some cannot be read
+ * from inside the kernel. Do not read files with unevictable pages, as in a ramfs: the read
+ * would allocate pages that are charged to nobody and never freed.
  *
  * Context: any.
- * Return: true if so.
+ * Return: true if it can.
  */
 bool unwind_object_can_be(const struct file *file)
 {
@@ -96,7 +96,7 @@ static void unwind_fetch_work(struct work_struct *work)
 	const struct cred *cred = override_creds(fetch->cred);
 
 	unwind_object_read(fetch->object, fetch->file);
-	/* Now, and not when a kernel thread gets to it: the mount may be wanted. */
+	/* Drop it now, not in a delayed work, so that an unmount does not fail meanwhile. */
 	__fput_sync(fetch->file);
 	revert_creds(cred);
 	put_cred(fetch->cred);
@@ -105,7 +105,7 @@ static void unwind_fetch_work(struct work_struct *work)
 	kfree(fetch);
 }
 
-/* Have it read. Returns -EALREADY, also if somebody else reads it; or another error. */
+/* Let a worker read the file. Returns -EALREADY if it is being read, or another error. */
 static int unwind_fetch_later(const struct unwind_object_source *source, int why)
 {
 	struct unwind_fetch *fetch __free(kfree) = NULL;
@@ -114,8 +114,8 @@ static int unwind_fetch_later(const struct unwind_object_source *source, int why
 	if (why != -ENOENT)
 		return -EALREADY;
 	/*
-	 * Another time, rather than to wait for memory. That of a cgroup is all in use as a rule:
-	 * what there are two of for a user is charged to nobody.
+	 * Fail rather than wait for memory: a later walk retries. Do not charge it, because
+	 * cgroups are usually full: a user has UNWIND_LOADS_WORKER such requests at most.
 	 */
 	fetch = kmalloc(sizeof(*fetch), GFP_NOWAIT | __GFP_NOWARN);
 	if (!fetch) {
@@ -136,21 +136,21 @@ static int unwind_fetch_later(const struct unwind_object_source *source, int why
 }
 
 /**
- * unwind_object_fetch - read what is not known, have it read, or wait for who reads it
+ * unwind_object_fetch - read a file, let a worker read it, or wait for its reader
  * @source:	the file
  * @place:	where current has mapped it
- * @why:	-ENOENT if it is not known, -EINPROGRESS while somebody reads it
+ * @why:	-ENOENT if it is not cached, -EINPROGRESS while it is being read
  *
- * Context: task context; no locks held that a file system may want.
+ * Context: task context; no locks held that a file system may take.
  * Return: 0 to look again, -EAGAIN if it must not be read now, -EALREADY if it is read
- * while current goes on, or never, or what unwind_object_wait() or unwind_object_begin() say.
+ * in the background, or never, or an error of unwind_object_wait() or unwind_object_begin().
  */
 int unwind_object_fetch(const struct unwind_object_source *source,
 			const struct unwind_object_place *place, int why)
 {
 	struct unwind_object *object;
 
-	/* What can be read of a file that is open for direct I/O depends on the file system. */
+	/* The file system decides which reads of a file open for direct I/O are valid. */
 	if (source->file->f_flags & O_DIRECT) {
 		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
 		return -EALREADY;
@@ -172,9 +172,9 @@ int unwind_object_fetch(const struct unwind_object_source *source,
 }
 
 /**
- * unwind_fetch_init - be ready to read
+ * unwind_fetch_init - create the workqueue
  *
- * The time that workers take is nobody's, so they have what others leave.
+ * The workers have the lowest priority, because their CPU time is accounted to nobody.
  *
  * Return: 0 or -ENOMEM.
  */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where the addresses of a trace are in files: what a reader needs to find symbols when
- * the process is gone.
+ * Find where the addresses of a trace are in files: a reader needs this to find symbols
+ * after the process is gone.
  *
- * Contexts: task context of the task that was walked, from deferred.c, outside of any
- * SRCU section: the lock of the address space may be held by somebody who waits for
- * user memory. A task that is dying takes it only if it is free.
+ * Contexts: task context of the task that was walked, called by deferred.c outside of any
+ * SRCU section: the holder of the address space's lock may be waiting for user memory. A
+ * dying task takes the lock only if it is free.
  *
- * Invariant: one lock for all addresses of a trace, so they are those of one state of
- * the mappings. It is held for UNWIND_EVENT_ENTRIES look-ups at most. Each file is held
- * once, so that it still has its name when the lock is not held any more.
+ * Invariant: the lock is taken once for all addresses of a trace, so they belong to one
+ * state of the mappings. It is held for UNWIND_EVENT_ENTRIES look-ups at most. Each file is
+ * held once, so that its name is still available after the lock is released.
  */
 #include <linux/cleanup.h>
 #include <linux/file.h>
@@ -48,7 +48,7 @@ static struct unwind_file unwind_file_of(struct vm_area_struct *vma, unsigned lo
 	};
 }
 
-/* The file of a mapping that was not looked at just before. */
+/* Get the file of a mapping, unless an entry before @nr holds it already. */
 static struct file *unwind_hold_file(const struct unwind_file *files, unsigned int nr,
 				     const struct vm_area_struct *vma)
 {
@@ -74,7 +74,7 @@ static bool unwind_lock_mm(struct mm_struct *mm)
 /**
  * unwind_get_files - find the files that the addresses of a trace are in
  * @trace:	of current; gets @files, to be freed by unwind_put_files(), or NULL when
- *		there is no memory or no way to get the lock
+ *		memory is short or the lock cannot be taken
  *
  * Context: task context of current, may sleep.
  */
@@ -113,7 +113,7 @@ void unwind_get_files(struct unwind_stacktrace *trace)
 }
 
 /**
- * unwind_put_files - give back what unwind_get_files() got
+ * unwind_put_files - release what unwind_get_files() got
  * @trace:	the trace
  */
 void unwind_put_files(struct unwind_stacktrace *trace)

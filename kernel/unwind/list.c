@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is known of files, for people: /sys/kernel/debug/unwind/sframe.
+ * Show what is known about files: /sys/kernel/debug/unwind/sframe.
  *
- * Contexts: unwind_object_show() runs in RCU sections, in which it gets an object that is
- * immutable but for numbers that are for show.
+ * Contexts: unwind_object_show() runs in RCU read-side sections. The object that it gets
+ * is immutable, except for statistics.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -63,7 +63,7 @@ static void unwind_object_show(const struct unwind_object *object, void *data)
 	else
 		seq_puts(m, "- 0 0");
 	seq_printf(m, " %zu %lu ", object->bytes, atomic_long_read(&object->hits));
-	/* Names are anybody's, and a terminal may do what they say. */
+	/* Users choose names, and a terminal may execute what is in them: escape them. */
 	seq_escape_str(m, object->path ?: "?", ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
 	seq_putc(m, '\n');
 }
@@ -80,9 +80,9 @@ static int __init unwind_objects_init_debugfs(void)
 {
 	struct dentry *dir = debugfs_lookup("unwind", NULL);
 
-	/* Names of files that others cannot see are for nobody but the administrator. */
+	/* Only for the administrator: other users may not be allowed to see these files. */
 	debugfs_create_file("sframe", 0400, dir, NULL, &unwind_objects_fops);
-	/* Not there at all without CONFIG_DEBUG_FS. */
+	/* The directory does not exist without CONFIG_DEBUG_FS. */
 	if (!IS_ERR(dir))
 		dput(dir);
 	return 0;

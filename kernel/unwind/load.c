@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read the SFrame section of a file, and make a table of it.
+ * Read the SFrame section of a file, and build its table.
  *
- * Contexts: task context, may sleep for as long as the file system wants; no locks are
- * held. The memory of an object is charged to the task that is walked, and rather not had
- * than at the price of killing somebody; pages of files that are brought in, to nobody.
+ * Contexts: task context, may sleep for as long as the file system takes; no locks are
+ * held. Object memory is charged to the task that is walked, and its allocation fails rather
+ * than invoke the OOM killer. Page cache of the files is charged to nobody.
  *
  * Invariant: a section is copied before it is checked, and nothing is read twice.
  */
@@ -19,13 +19,13 @@
 #include "test_tracer.h"
 #include "unwind.h"
 
-/* What is taken of memory for that much, to the byte but for small sizes. */
+/* Memory that unwind_load_alloc() uses for a size: whole pages, or a kmalloc() size. */
 static size_t unwind_load_room(size_t size)
 {
 	return size > PAGE_SIZE ? PAGE_ALIGN(size) : kmalloc_size_roundup(size);
 }
 
-/* Whole pages, and not the next power of two of them, which is what kmalloc() has. */
+/* Use vmalloc() above a page: kmalloc() would round up to a power of two of pages. */
 static void *unwind_load_alloc(size_t size)
 {
 	void *mem = NULL;
@@ -69,12 +69,12 @@ static int unwind_load_table(struct unwind_object *object,
 	return 0;
 }
 
-/* Copy a section, and make a table of it. */
+/* Copy a section, and build its table. */
 static int unwind_load_section(struct unwind_object *object,
 			       const struct unwind_elf_source *source, u32 size)
 {
 	u8 *bytes __free(kvfree) = unwind_load_alloc(size);
-	/* The files that a section was handed in for may have code wherever they want. */
+	/* For a registered section, the code ranges of its files are not known. */
 	static const struct sframe_range anywhere = { .end = S64_MAX };
 	struct sframe_range text[UNWIND_ELF_SEGMENTS];
 	const struct unwind_elf *elf = &object->elf;
@@ -103,7 +103,7 @@ static int unwind_load_section(struct unwind_object *object,
 	return unwind_load_table(object, &section);
 }
 
-/* What linkers write as the size may be more than there is. */
+/* Limit the size to that of the file: linkers may write a larger one. */
 static u64 unwind_section_size(const struct unwind_elf_source *source,
 			       const struct unwind_elf *elf)
 {
@@ -113,21 +113,21 @@ static u64 unwind_section_size(const struct unwind_elf_source *source,
 }
 
 /**
- * unwind_object_load - make the table of an object
- * @object:	gets its table, and the memory that takes, and where code and section are;
- *		its key tells which section is meant
+ * unwind_object_load - load the table of an object
+ * @object:	gets its table and @elf, and its @bytes include the table; its key selects the
+ *		section
  * @source:	the file
  *
  * Context: task context, may sleep.
  * Return:
  * * 0		- the object has a table
  * * -ENOEXEC	- this is no ELF file
- * * -ENODATA	- it has no section, or none that says anything
+ * * -ENODATA	- it has no section, or the section has no valid function
  * * -EINVAL	- the section is damaged
  * * -EOPNOTSUPP - the section's version or features are not known
  * * -EFBIG	- the section is too large
- * * -ENOSPC	- it is too large for what objects may take
- * * -ENOMEM	- there is no memory for it
+ * * -ENOSPC	- the limits of objects leave no room for it
+ * * -ENOMEM	- out of memory
  * * others	- the file cannot be read
  */
 int unwind_object_load(struct unwind_object *object, const struct unwind_elf_source *source)

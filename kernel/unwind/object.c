@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files whose SFrame sections are known, or which are known to have none: one object for
- * a file, whoever maps it.
+ * Cache of SFrame tables by file, including files that have none. All tasks that map a
+ * file share its object.
  *
  * Contexts: unwind_object_get() runs in task context and may sleep; with @may_load false
- * it does not. The shrinker runs in any reclaim. Readers of an object are in RCU
- * sections, with what unwind_object_get() told them before.
+ * it does not sleep. The shrinker runs in any reclaim. Readers of an object are in RCU
+ * read-side sections, and use a reference that unwind_object_get() returned before.
  *
- * Invariant: an object in state READY is immutable, but for numbers that are for show. It
+ * Invariant: an object in state READY is immutable, except for statistics and times. It
  * leaves the hash once, under unwind_objects_lock, and is freed after a grace period. No
  * object holds a file, an inode or a mount: it may outlive all of them, but not the file
- * system, whose device would be that of another one.
+ * system, because another file system may reuse the device number.
  *
- * No lock is held over I/O. Who needs a file that somebody else reads waits for a moment,
- * unless it must not, and does without it if that takes longer.
+ * No lock is held over I/O. A task that needs a file which another task is reading waits
+ * briefly, if it may wait, and walks without the table if that is not enough.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -43,13 +43,13 @@
 #include "test_tracer.h"
 #include "unwind.h"
 
-/* How long to wait for somebody else who reads the file. */
+/* How long to wait for another task or worker that reads the file. */
 #define UNWIND_OBJECT_WAIT	(HZ / 10)
-/* How many of those handed in for a file are looked at, until one has a table. */
+/* How many registrations for a file are tried until one has a table. */
 #define UNWIND_OBJECT_SIDES	4
 
 static DEFINE_HASHTABLE(unwind_objects, 10);
-/* Protects the hash, and states. */
+/* Protects the hash and object states. */
 static DEFINE_SPINLOCK(unwind_objects_lock);
 
 static u32 unwind_objects_seed __ro_after_init;
@@ -60,11 +60,11 @@ static struct shrinker *unwind_objects_shrinker;
 atomic_long_t unwind_objects_epoch = ATOMIC_LONG_INIT(1);
 atomic_t unwind_objects_ticks;
 
-/* Somebody asked since the last tick. No partner: a tick more or less does not matter. */
+/* A walk asked since the last tick. No partner: a tick more or less does not matter. */
 static bool unwind_objects_asked;
-/* Somebody had no room who must not make it. Likewise. */
+/* A task that must not make room found none. No partner, likewise. */
 static bool unwind_objects_full;
-/* Not before all of this is there. */
+/* The sysctl. False until the end of unwind_objects_init(). */
 static bool unwind_sframe_enabled;
 
 static struct unwind_object unwind_vdso;
@@ -74,7 +74,7 @@ static DECLARE_DELAYED_WORK(unwind_objects_work, unwind_objects_tick);
 
 static u32 unwind_object_hash(const struct unwind_object_key *key)
 {
-	/* Many sections of one file are no reason to be slow for others. */
+	/* Seeded, so that a user with many sections in one file cannot make one chain long. */
 	return hash_ptr(key->inode, 32) ^ (u32)key->ino ^
 	       jhash(&key->section, sizeof(key->section), unwind_objects_seed);
 }
@@ -119,7 +119,7 @@ static bool unwind_object_unchanged(const struct unwind_object *object,
 	       timespec64_equal(&object->stamp.mtime, &stamp->mtime);
 }
 
-/* The object of a file, in an RCU section or with the lock held. */
+/* Find the object of a key, in an RCU read-side section or with the lock held. */
 static struct unwind_object *unwind_object_find(const struct unwind_object_key *key)
 {
 	struct unwind_object *object;
@@ -141,20 +141,20 @@ static void unwind_object_free(struct rcu_head *rcu)
 	kmem_cache_free(unwind_object_cache, object);
 }
 
-/* Take it out of the hash. Returns false if somebody else did so. */
+/* Remove an object from the hash. Returns false if another CPU has already done so. */
 static bool unwind_object_forget(struct unwind_object *object)
 {
 	scoped_guard(spinlock, &unwind_objects_lock) {
 		if (object->state == UNWIND_OBJECT_DROPPED)
 			return false;
-		/* No partner: who finds it may use it until the end of the RCU section. */
+		/* No partner: readers may use the object until their RCU section ends. */
 		WRITE_ONCE(object->state, UNWIND_OBJECT_DROPPED);
 		hash_del_rcu(&object->hash);
 	}
 	unwind_room_give(object);
 	/*
-	 * Nobody remembers one without a table. Pairs with unwind_object_look(): who sees this
-	 * does not find it any more.
+	 * No reference points to an object without a table. Pairs with unwind_object_look():
+	 * a lookup that sees the new epoch does not find the object any more.
 	 */
 	if (object->table)
 		atomic_long_inc_return_release(&unwind_objects_epoch);
@@ -170,29 +170,29 @@ static void unwind_object_drop(struct unwind_object *object)
 }
 
 /**
- * struct unwind_objects_walk - a walk of lists of objects, that drops some
- * @age:	nobody looked for them for that long, in jiffies
- * @bytes:	what these took so far
+ * struct unwind_objects_walk - a walk of lists of objects that drops old ones
+ * @age:	minimum time since the last lookup, in jiffies
+ * @bytes:	memory of the objects dropped so far
  */
 struct unwind_objects_walk {
 	unsigned long	age;
 	size_t		bytes;
 };
 
-/* Drop what is on a list of objects, unless somebody looked for it too shortly ago. */
+/* Drop an object of an LRU list, unless its last lookup is too recent. */
 static enum lru_status unwind_object_isolate(struct list_head *item,
 					     struct list_lru_one *list, spinlock_t *lock,
 					     void *data)
 {
 	struct unwind_object *object = container_of(item, struct unwind_object, lru);
 	struct unwind_objects_walk *walk = data;
-	/* No partner: an object more or less is dropped. */
+	/* No partner: dropping one object more or less does not matter. */
 	unsigned long used = READ_ONCE(object->used);
 
-	/* About to be READY: it is not shown to anybody yet. */
+	/* unwind_object_publish() has put it on the list, but not set READY yet. */
 	if (READ_ONCE(object->state) == UNWIND_OBJECT_LOADING)
 		return LRU_SKIP;
-	/* Where it is stays, so that a walk sees each of them, of all lists, once. */
+	/* Keep its place: a walk of all lists sees each object once. */
 	if (time_before(jiffies, used + walk->age))
 		return LRU_SKIP;
 	if (!unwind_object_forget(object))
@@ -204,7 +204,7 @@ static enum lru_status unwind_object_isolate(struct list_head *item,
 	return LRU_REMOVED;
 }
 
-/* The same for the shrinker, which sees a part of one list, and the rest the next time. */
+/* The same for the shrinker. It scans a part of one list: rotate to reach the rest next. */
 static enum lru_status unwind_object_shrink(struct list_head *item,
 					    struct list_lru_one *list, spinlock_t *lock,
 					    void *data)
@@ -215,10 +215,10 @@ static enum lru_status unwind_object_shrink(struct list_head *item,
 }
 
 /**
- * unwind_objects_drop - drop what nobody looked for in a while
- * @age:	how long that is, in jiffies
+ * unwind_objects_drop - drop objects that were not looked up recently
+ * @age:	minimum time since the last lookup, in jiffies
  *
- * Context: task context; a shrinker may be what waits for it.
+ * Context: task context; a shrinker may be waiting for it.
  */
 void unwind_objects_drop(unsigned long age)
 {
@@ -228,10 +228,10 @@ void unwind_objects_drop(unsigned long age)
 }
 
 /**
- * unwind_user_unmount - a file system goes
- * @sb:		it, of which no file is open any more
+ * unwind_user_unmount - drop the objects of a file system
+ * @sb:		the file system, which has no open files any more
  *
- * Its device, and so all that files are known by, may be that of the next one at once.
+ * The next file system may reuse its device number at once, and so all keys of its files.
  *
  * Context: task context.
  */
@@ -245,8 +245,8 @@ void unwind_user_unmount(const struct super_block *sb)
 		if (object->key.dev != sb->s_dev)
 			continue;
 		/*
-		 * A file that is being read is open, and so of another file system: an MTD and
-		 * a block device may have one number. Pairs with unwind_object_publish().
+		 * A file that is being read is open, so it is in another file system: an MTD
+		 * and a block device may share a number. Pairs with unwind_object_publish().
 		 */
 		if (smp_load_acquire(&object->state) != UNWIND_OBJECT_LOADING)
 			unwind_object_drop(object);
@@ -255,8 +255,8 @@ void unwind_user_unmount(const struct super_block *sb)
 
 #ifdef CONFIG_UNWIND_TEST_TRACER
 /**
- * unwind_objects_older - nobody looked for any object for longer than it is
- * @by:		how much longer, in jiffies
+ * unwind_objects_older - move the last lookup of all objects back in time
+ * @by:		how far, in jiffies
  *
  * Context: any.
  */
@@ -273,8 +273,8 @@ void unwind_objects_older(unsigned long by)
 #endif
 
 /*
- * The shrinker counts pages, as an object may take one or thousands of them. How many those
- * of one list take is not known: it is the average of all that is used.
+ * The shrinker counts pages, because an object may take one or thousands of them. The sizes
+ * of the objects on one list are not known: use the average of all objects.
  */
 static unsigned long unwind_objects_count(struct shrinker *shrinker,
 					  struct shrink_control *sc)
@@ -290,8 +290,8 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 
 	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, average);
 	/*
-	 * One object may be more than what was asked for. Where a list has fewer, it is not
-	 * less: the caller would ask for the rest again, for ever.
+	 * One object may be larger than the request. Report the full number even if the list
+	 * has fewer objects: otherwise the caller asks for the rest again, forever.
 	 */
 	sc->nr_scanned = sc->nr_to_scan * average;
 	list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &walk);
@@ -299,8 +299,8 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 }
 
 /*
- * Once a second while anybody walks: all look at their files again, which may have been
- * written to. Once a minute else, until the last object is dropped.
+ * Runs once a second while tasks are walked: it makes walks check their files again, which
+ * may have been written to. Otherwise once a minute, until the last object is dropped.
  */
 static void unwind_objects_tick(struct work_struct *work)
 {
@@ -316,7 +316,7 @@ static void unwind_objects_tick(struct work_struct *work)
 				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
 }
 
-/* The next tick is soon, if this is the first one who asks since the last. */
+/* The first request since the last tick brings the next tick forward. */
 static void unwind_objects_ask(void)
 {
 	if (READ_ONCE(unwind_objects_asked))
@@ -326,8 +326,8 @@ static void unwind_objects_ask(void)
 }
 
 /*
- * From addresses that the file names to those of the mapping. Where two segments share
- * the page that is mapped, it is that one's which is as long as the mapping.
+ * Get the offset from addresses in the file's headers to those of the mapping. If two
+ * segments share the mapped page, take the one whose size is that of the mapping.
  */
 static bool unwind_object_bias(const struct unwind_object *object,
 			       const struct unwind_object_place *place, unsigned long *bias)
@@ -360,8 +360,8 @@ static void unwind_object_refer(const struct unwind_object *mapped,
 }
 
 /*
- * The object of a file or section, in an RCU section. Returns 0 when it is known, -ENOENT
- * if it is not, and -EINPROGRESS while somebody reads it.
+ * Find the object of a file or section, in an RCU read-side section. Returns 0 if it is
+ * READY, -ENOENT if there is none or it is stale, and -EINPROGRESS while it is being read.
  */
 static int unwind_object_known(const struct unwind_object_source *source, bool may_load,
 			       struct unwind_object **found)
@@ -385,7 +385,7 @@ static int unwind_object_known(const struct unwind_object_source *source, bool m
 		unwind_object_drop(object);
 		return -ENOENT;
 	}
-	/* Most often the same: the line stays shared. No partner, as in the shrinker. */
+	/* Mostly equal: the cache line stays shared. No partner, as in the shrinker. */
 	if (READ_ONCE(object->used) != now)
 		WRITE_ONCE(object->used, now);
 	*found = object;
@@ -393,8 +393,9 @@ static int unwind_object_known(const struct unwind_object_source *source, bool m
 }
 
 /*
- * The first of those handed in for a file that has a table: @side becomes its registration.
- * Returns as unwind_object_known(), of the one that is not known.
+ * Find the first section registered for a file that has a table, and set @side to its
+ * registration. Returns 0, even if none has a table, or the error of unwind_object_known()
+ * for @side.
  */
 static int unwind_object_look_aside(const struct unwind_object *mapped, bool may_load,
 				    struct unwind_object **told, struct unwind_side **side)
@@ -412,9 +413,9 @@ static int unwind_object_look_aside(const struct unwind_object *mapped, bool may
 }
 
 /*
- * Find the table of a file, or what was handed in for it, of which @side becomes the
- * registration. Returns as unwind_object_known(), of that if there is one. With @may_load
- * what failed for others may be not known.
+ * Find the table of a file, or of a section registered for it, and set @side to that
+ * registration. Returns as unwind_object_known() does, for the registration if @side is set.
+ * With @may_load, -ENOENT may also mean that a load failed for another user or cgroup only.
  */
 static int unwind_object_look(const struct unwind_object_source *source,
 			      const struct unwind_object_place *place, bool may_load,
@@ -424,7 +425,7 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	int ret;
 
 	*ref = (struct unwind_object_ref) {};
-	/* Pairs with unwind_object_forget(): what is found below was not dropped before. */
+	/* Pairs with unwind_object_forget(): objects found below were not dropped before. */
 	ref->epoch = atomic_long_read_acquire(&unwind_objects_epoch);
 
 	guard(rcu)();
@@ -452,13 +453,13 @@ static struct unwind_object *unwind_object_alloc(void)
 }
 
 /**
- * unwind_object_begin - begin an object that nobody has
- * @source:	what it is about to be read from
- * @by_worker:	current does not read it itself, and looks for no room
+ * unwind_object_begin - create an object in state LOADING
+ * @source:	section that it will be read from
+ * @by_worker:	a worker reads it; do not drop other objects to make room
  *
  * Context: task context, may sleep.
  * Return: the object, for unwind_object_read(); or an ERR_PTR(): -EEXIST if there is one,
- * -EBUSY if the user has enough of others under way, -ENOSPC or -ENOMEM.
+ * -EBUSY if the user has too many other loads in flight, -ENOSPC or -ENOMEM.
  */
 struct unwind_object *unwind_object_begin(const struct unwind_object_source *source,
 					  bool by_worker)
@@ -499,7 +500,7 @@ struct unwind_object *unwind_object_begin(const struct unwind_object_source *sou
 	return ERR_PTR(ret);
 }
 
-/* The name is for show: where there is no room for it, there is none. */
+/* Set the name. It is for display only: without room for it, leave it NULL. */
 static void unwind_object_name(struct unwind_object *object, struct file *file)
 {
 	char *buf __free(kfree) = kmalloc(PATH_MAX, unwind_gfp());
@@ -516,7 +517,7 @@ static void unwind_object_name(struct unwind_object *object, struct file *file)
 		unwind_object_unreserve(object, strlen(path) + 1);
 }
 
-/* What another attempt may change. */
+/* Can another attempt give a different result? */
 static bool unwind_object_may_pass(int error)
 {
 	switch (error) {
@@ -532,33 +533,33 @@ static bool unwind_object_may_pass(int error)
 	}
 }
 
-/* Show what was read to everybody. */
+/* Publish an object that was read. */
 static void unwind_object_publish(struct unwind_object *object)
 {
 	if (unwind_object_may_pass(object->error))
 		object->retry = (jiffies + UNWIND_OBJECT_RETRY) ?: 1;
-	/* However long it took to read, it is needed now. No partner, as in the shrinker. */
+	/* The read may have taken long: its end is a use. No partner, as in the shrinker. */
 	WRITE_ONCE(object->used, jiffies);
 
 	list_lru_add_obj(&unwind_objects_lru, &object->lru);
-	/* Not dropped meanwhile: nobody drops what is being loaded. */
+	/* It was not dropped meanwhile: objects in state LOADING are never dropped. */
 	scoped_guard(spinlock, &unwind_objects_lock)
 		/* Pairs with unwind_object_look(). */
 		smp_store_release(&object->state, UNWIND_OBJECT_READY);
 }
 
-/* Who finds an object that somebody reads waits for changes here. */
+/* Wait queue for tasks that wait until an object has been read. */
 static void *unwind_object_waitq(const struct unwind_object_key *key)
 {
 	return &unwind_objects[hash_min(unwind_object_hash(key), HASH_BITS(unwind_objects))];
 }
 
 /**
- * unwind_object_read - read the file of an object, and show it to everybody
- * @object:	it, from unwind_object_begin()
+ * unwind_object_read - read the file of an object and publish the object
+ * @object:	the object, from unwind_object_begin()
  * @file:	the file
  *
- * Context: task context, may sleep for as long as the file system wants.
+ * Context: task context, may sleep for as long as the file system takes.
  */
 void unwind_object_read(struct unwind_object *object, struct file *file)
 {
@@ -566,7 +567,7 @@ void unwind_object_read(struct unwind_object *object, struct file *file)
 	void *waitq = unwind_object_waitq(&object->key);
 
 	object->error = -ECANCELED;
-	/* No partner: it is dropped below in any case. */
+	/* No partner: the check at the end drops the object if this one misses a change. */
 	if (READ_ONCE(unwind_sframe_enabled)) {
 		unwind_object_name(object, file);
 		object->error = unwind_object_load(object, &source);
@@ -574,14 +575,14 @@ void unwind_object_read(struct unwind_object *object, struct file *file)
 	unwind_count(object->table ? UNWIND_STAT_SFRAME_LOADED : UNWIND_STAT_SFRAME_REFUSED);
 
 	unwind_room_loaded(object);
-	/* Who is killed leaves it to others. */
+	/* A killed task leaves the object to others. */
 	if (object->error && fatal_signal_pending(current))
 		unwind_object_drop(object);
 	else
 		unwind_object_publish(object);
 	/*
-	 * Pairs with wait_var_event_timeout(), which looks after it is on the queue, and with
-	 * unwind_sframe_sysctl(): one of the two drops it.
+	 * Pairs with wait_var_event_timeout(), which checks after queueing itself, and with
+	 * unwind_sframe_sysctl(): at least one of the two drops the object.
 	 */
 	smp_mb();
 	wake_up_var(waitq);
@@ -589,7 +590,7 @@ void unwind_object_read(struct unwind_object *object, struct file *file)
 		unwind_objects_drop(0);
 }
 
-/* Is it worth to wait for it? With @slow it was not. */
+/* Is it worth waiting for the object? @slow: current timed out, so others should not wait. */
 static bool unwind_object_is_loading(const struct unwind_object_key *key, bool slow)
 {
 	struct unwind_object *object;
@@ -599,18 +600,18 @@ static bool unwind_object_is_loading(const struct unwind_object_key *key, bool s
 	/* Pairs with unwind_object_publish(). */
 	if (!object || smp_load_acquire(&object->state) != UNWIND_OBJECT_LOADING)
 		return false;
-	/* No partner: somebody waits once more, or not. */
+	/* No partner: one wait more or less does not matter. */
 	if (slow)
 		WRITE_ONCE(object->slow, true);
 	return !READ_ONCE(object->slow);
 }
 
 /**
- * unwind_object_wait - wait for somebody else who reads a file, for a moment
+ * unwind_object_wait - wait briefly until another task or worker has read a file
  * @source:	the file
  *
  * Context: task context, may sleep.
- * Return: 0 to look again, -ETIMEDOUT if it was waited for in vain.
+ * Return: 0 to look again, -ETIMEDOUT if the file is still being read.
  */
 int unwind_object_wait(const struct unwind_object_source *source)
 {
@@ -628,12 +629,12 @@ int unwind_object_wait(const struct unwind_object_source *source)
  * unwind_object_get - find the table for a mapping of a file
  * @file:	the file
  * @place:	the mapping
- * @may_load:	read the file if it is not known, and what was handed in for it; may
+ * @may_load:	read the file if it is not cached, and sections registered for it; may
  *		sleep then
- * @ref:	set, to nothing if it is known that the file has no table
+ * @ref:	set; empty if the file has no table
  *
- * Context: task context; no locks held that a file system may want, if @may_load.
- * Return: 0; -EAGAIN if it is not known for now, -ETIMEDOUT if it also took time to see that.
+ * Context: task context; if @may_load, no locks held that a file system may take.
+ * Return: 0; -EAGAIN if the answer is not known yet, -ETIMEDOUT if a wait for it timed out.
  */
 int unwind_object_get(struct file *file, const struct unwind_object_place *place,
 		      bool may_load, struct unwind_object_ref *ref)
@@ -650,8 +651,8 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 	unwind_objects_ask();
 	ret = unwind_object_look(&own, place, may_load, ref, &side);
 	/*
-	 * With a registration the file is known to have no table, and what was handed in for it
-	 * is not known. Who was waited for may have failed for reasons of their own.
+	 * With @side set, the file has no table, and the registered section is not cached.
+	 * Retry, because the task that current waited for may have failed for its own reasons.
 	 */
 	for (int i = 0; may_load && i < 2 + UNWIND_OBJECT_SIDES; i++) {
 		if (ret != -ENOENT && ret != -EINPROGRESS)
@@ -669,7 +670,7 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 	case -ETIMEDOUT:
 		return ret;
 	default:
-		/* Each walk would try in vain: it has none until it is time to look again. */
+		/* The next walks would fail, too: report no table until the next tick. */
 		return 0;
 	}
 }
@@ -680,7 +681,7 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
  * @ref:	set if there is a table
  *
  * Context: any.
- * Return: true if so.
+ * Return: true if @ref is set.
  */
 bool unwind_object_get_vdso(const struct unwind_object_place *place,
 			    struct unwind_object_ref *ref)
@@ -695,9 +696,9 @@ bool unwind_object_get_vdso(const struct unwind_object_place *place,
 }
 
 /**
- * unwind_object_hit - count frames that a table told of
- * @ref:	what unwind_object_get() found
- * @hits:	how many
+ * unwind_object_hit - count frames that were found in a table
+ * @ref:	set by unwind_object_get()
+ * @hits:	number of frames
  *
  * Context: any.
  */
@@ -712,8 +713,8 @@ void unwind_object_hit(const struct unwind_object_ref *ref, unsigned long hits)
 }
 
 /**
- * unwind_objects_visit - look at each object that was read, and at the vDSO's first
- * @visit:	called in an RCU section
+ * unwind_objects_visit - visit the object of the vDSO, then all objects in state READY
+ * @visit:	called for each object, in an RCU read-side section except for the vDSO
  * @data:	for @visit
  *
  * Context: any.
@@ -733,7 +734,7 @@ void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void
 	}
 }
 
-/* Whoever walks finds no table from the next look on; and memory is given back. */
+/* Turning it off makes later lookups find no table, and frees the memory of all objects. */
 static int unwind_sframe_sysctl(const struct ctl_table *ctl, int write, void *buffer,
 				size_t *len, loff_t *pos)
 {
@@ -792,7 +793,7 @@ static int __init unwind_objects_init(void)
 
 	unwind_vdso_init();
 	register_sysctl("kernel", unwind_sysctls);
-	/* No partner: walks came without it so far, and one more does no harm. */
+	/* No partner: walks work without tables, and one more of these does no harm. */
 	WRITE_ONCE(unwind_sframe_enabled, true);
 	return 0;
 }

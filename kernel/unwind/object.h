@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Files whose SFrame sections are known, see object.c.
+ * Cache of SFrame tables by file, see object.c.
  */
 #ifndef _KERNEL_UNWIND_OBJECT_H
 #define _KERNEL_UNWIND_OBJECT_H
@@ -21,10 +21,10 @@
 struct cred;
 
 /**
- * struct unwind_section - where in a file somebody says that a section is
- * @offset:	in the file
- * @addr:	the address that it has
- * @size:	in bytes; 0 for the section that the file's headers name
+ * struct unwind_section - place of a section in a file, as given by its registration
+ * @offset:	offset in the file
+ * @addr:	address of the section
+ * @size:	size in bytes; 0 for the section that the file's headers name
  */
 struct unwind_section {
 	u64	offset;
@@ -33,9 +33,9 @@ struct unwind_section {
 };
 
 /**
- * struct unwind_object_source - what a table is made of
+ * struct unwind_object_source - the section that a table is built from
  * @file:	a file, with a reference
- * @section:	what of it
+ * @section:	the section in @file
  */
 struct unwind_object_source {
 	struct file		*file;
@@ -43,17 +43,16 @@ struct unwind_object_source {
 };
 
 /**
- * struct unwind_object_key - what a file is known by
- * @inode:	its inode, which is compared and never looked into: it may be gone
+ * struct unwind_object_key - identity of a section
+ * @inode:	the file's inode; compared, never dereferenced: it may have been freed
  * @dev:	device of its file system
- * @ino:	its number there
- * @generation:	tells files apart that had one number one after the other
- * @section:	what of it
+ * @ino:	its inode number
+ * @generation:	tells files apart that reuse an inode number
+ * @section:	the section in the file
  *
- * Inode numbers are not enough: subvolumes of a file system have the same ones. Nor is
- * the inode, whose memory may have become that of another one. All of that is true of one
- * file system: with it go the objects, see unwind_user_unmount(), and the device may be
- * that of another one.
+ * Inode numbers are not enough: subvolumes of a file system share them. Nor is the inode
+ * pointer: another inode may reuse the memory. The key is valid for one mounted file system
+ * only, because another one may reuse the device: unwind_user_unmount() drops the objects.
  */
 struct unwind_object_key {
 	const struct inode	*inode;
@@ -64,13 +63,13 @@ struct unwind_object_key {
 };
 
 /**
- * struct unwind_object_stamp - what was read of a file, in so far as it may change
+ * struct unwind_object_stamp - attributes of a file that change when it is written to
  * @ctime:	time of its latest change
- * @mtime:	time of the latest change of what it holds
+ * @mtime:	time of the latest change of its contents
  * @size:	its size, in bytes
  *
- * Times are not exact. The counter of changes that some file systems have also counts
- * that the file was read, and only because somebody asks for it.
+ * Timestamps are coarse. The change counter of some file systems is no alternative: it also
+ * counts reads of the file once it has been queried.
  */
 struct unwind_object_stamp {
 	struct timespec64	ctime;
@@ -79,10 +78,10 @@ struct unwind_object_stamp {
 };
 
 /**
- * enum unwind_object_state - the life of an object
- * @UNWIND_OBJECT_LOADING: somebody reads the file; only the key is valid
- * @UNWIND_OBJECT_READY: all of it is valid, and does not change any more
- * @UNWIND_OBJECT_DROPPED: nobody finds it any more
+ * enum unwind_object_state - life cycle of an object
+ * @UNWIND_OBJECT_LOADING: a task or worker reads the file; only the key is valid
+ * @UNWIND_OBJECT_READY: all fields are valid, and do not change any more
+ * @UNWIND_OBJECT_DROPPED: lookups do not find it any more
  */
 enum unwind_object_state {
 	UNWIND_OBJECT_LOADING,
@@ -92,22 +91,22 @@ enum unwind_object_state {
 
 /**
  * struct unwind_object - a file or section, and its table if it has one
- * @hash:	entry of the table of objects
- * @lru:	entry of the list of objects that may be dropped; while it is being loaded, of
- *		those that are
+ * @hash:	entry in the table of objects
+ * @lru:	entry in the list of objects that may be dropped; during the load, entry in the
+ *		list of loads
  * @rcu:	to free it
  * @state:	&enum unwind_object_state
  * @key:	the file
- * @stamp:	as of when it was read
- * @user:	who answers for having loaded it
- * @memcg:	what it was charged to, which is compared and never looked into: it may be gone
+ * @stamp:	attributes of the file when it was read
+ * @user:	user that the load is accounted to
+ * @memcg:	cgroup that it was charged to; compared, never dereferenced: it may be freed
  * @by_worker:	a worker reads it
- * @slow:	somebody waited for it in vain while it was being read
+ * @slow:	a task timed out waiting for the file to be read
  * @error:	why there is no table: an errno, or 0
- * @used:	when somebody looked for it, in jiffies
- * @retry:	when to try again, in jiffies, if @error may pass; or 0
- * @hits:	frames that the table told of
- * @bytes:	memory that it takes
+ * @used:	time of the last lookup, in jiffies
+ * @retry:	time of the next attempt, in jiffies, if @error may be temporary; or 0
+ * @hits:	frames found in the table
+ * @bytes:	memory that it uses
  * @elf:	segments and section
  * @table:	the table, or NULL
  * @path:	the file's name when it was read, or NULL
@@ -136,9 +135,9 @@ struct unwind_object {
 /**
  * struct unwind_object_place - where a file is mapped
  * @start:	first address
- * @end:	the address behind it
- * @offset:	of @start in the file, in bytes
- * @locked:	it is locked in memory
+ * @end:	first address after it
+ * @offset:	offset of @start in the file, in bytes
+ * @locked:	the mapping is locked in memory
  */
 struct unwind_object_place {
 	unsigned long	start;
@@ -147,34 +146,34 @@ struct unwind_object_place {
 	bool		locked;
 };
 
-/* Bytes of a section at most: many times what the largest libraries have. */
+/* Maximum size of a section, in bytes: many times that of the largest libraries. */
 #define UNWIND_SECTION_MAX	SZ_64M
 
-/* How long after a failure that may pass it is tried again. */
+/* Delay before a retry after a temporary failure. */
 #define UNWIND_OBJECT_RETRY	HZ
-/* How often files are looked at anew, and after which time objects are unused. */
+/* Period of the rechecks of files, and the age at which objects count as unused. */
 #define UNWIND_OBJECT_RECHECK	HZ
 #define UNWIND_OBJECT_UNUSED	(60 * HZ)
 
-/* Counts objects that were dropped: who found one before, any, must not use it any more. */
+/* Counts dropped objects with a table. An increment makes references to any object stale. */
 extern atomic_long_t unwind_objects_epoch;
 
-/* Counts when it is time to ask unwind_object_get() again for all that is known. */
+/* Incremented when walks must ask unwind_object_get() again for all their mappings. */
 extern atomic_t unwind_objects_ticks;
 
 /**
- * unwind_object_of - the object that was found before, if that is still valid
- * @ref:	what unwind_object_get() found
+ * unwind_object_of - the object of a reference, if it is still valid
+ * @ref:	set by unwind_object_get()
  *
- * Context: any, inside of an RCU section that lasts for as long as the object is used.
- * Return: the object; NULL if there is none, or if it has to be looked for again.
+ * Context: any, inside an RCU read-side section that covers all uses of the object.
+ * Return: the object; NULL if there is none, or if it must be looked up again.
  */
 static inline struct unwind_object *unwind_object_of(const struct unwind_object_ref *ref)
 {
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "object without RCU");
 	/*
-	 * Pairs with unwind_object_forget(): where this is the old value, the grace period
-	 * after which the object is freed begins behind it.
+	 * Pairs with unwind_object_forget(): if this reads the old value, the grace period
+	 * before the object is freed starts after this read.
 	 */
 	return likely(atomic_long_read(&unwind_objects_epoch) == ref->epoch) ?
 		ref->object : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The user registers of a kernel entry, as requests and walks note them.
+ * The user registers of a kernel entry, as noted by requests and walks.
  */
 #ifndef _KERNEL_UNWIND_REGS_H
 #define _KERNEL_UNWIND_REGS_H
@@ -12,12 +12,12 @@
 #include <linux/unwind_deferred.h>
 
 /**
- * unwind_note_regs - remember where user mode was left, once it can be seen
+ * unwind_note_regs - note where user mode was left, once the registers are complete
  * @info:	current's
  * @complete:	as for unwind_deferred_request_regs()
  *
- * Two requests of one entry that both get here store the same. Inline, as each first
- * request of an entry comes here.
+ * If two requests of one entry both get here, they store the same values. Inline, because
+ * the first request of each entry comes here.
  */
 static __always_inline void unwind_note_regs(struct unwind_task_info *info, bool complete)
 {
@@ -27,7 +27,7 @@ static __always_inline void unwind_note_regs(struct unwind_task_info *info, bool
 		return;
 	if ((in_nmi() && !complete) || unwind_regs_changing())
 		return;
-	/* 32-bit fast system calls fill it in after the entry code. */
+	/* 32-bit fast system calls fill in the ip after the entry code. */
 	if (!instruction_pointer(user_regs))
 		return;
 

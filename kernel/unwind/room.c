@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Room for objects: how many there may be, what they may take, and how much of that one
- * user may keep from all others by files that take for ever to be read.
+ * Limits of objects: their number, their memory, and the part of both that one user can
+ * occupy with files whose reads never end.
  *
- * Contexts: task context that may sleep, but for functions that say otherwise.
+ * Contexts: task context that may sleep, except for functions that say otherwise.
  *
- * Invariant: what is counted is what an object has or is about to have, from when it is in
- * the hash until it leaves that. So is the room that a section takes while it is read.
+ * Invariant: an object is counted while it is in the hash, with the memory that it uses or
+ * has reserved. A section is counted while it is being read.
  *
- * Nobody can drop an object while it is being loaded. So each user has a budget of these.
+ * Objects cannot be dropped while they are being loaded, so each user has a budget of loads.
  */
 #include <linux/array_size.h>
 #include <linux/atomic.h>
@@ -28,33 +28,33 @@
 
 #include "object.h"
 
-/* Objects at most, those without a table included; and their share of all memory. */
+/* Maximum number of objects, with or without a table; and their share of all memory. */
 #define UNWIND_OBJECTS_MAX	4096
 #define UNWIND_OBJECTS_SHARE	16
 
-/* How often all of them make room, if none is unused. */
+/* Minimum time between drops of all objects, if none is unused. */
 #define UNWIND_OBJECT_CLEAR	(15 * HZ)
 
 /*
- * Objects that a user may have under way at once, or as many as there are CPUs, and the
- * share of what there is for all of them. What is left is for others, however few there are.
+ * Loads that a user may have in flight, or the number of CPUs if that is larger; and the share
+ * of the memory for objects that these loads may use. The rest is left to other users.
  */
 #define UNWIND_LOADS_USER	16U
-/* Of these, how many workers may read: who waits for none of them has less to lose. */
+/* How many of these loads workers may do: few, because no task waits for them. */
 #define UNWIND_LOADS_WORKER	2U
 #define UNWIND_LOADS_SHARE	2
 
 /*
- * How often others try what could not be loaded, until it is time to try it again anyway:
- * all of them may be as short of memory.
+ * How often other users and cgroups may retry a failed load per UNWIND_OBJECT_RETRY: limited,
+ * because all of them may be as short of memory.
  */
 #define UNWIND_LOADS_OTHERS	8U
 
 /**
- * struct unwind_loads - what a user has under way
- * @nr:		objects
- * @by_worker:	how many of these are read by workers
- * @bytes:	memory that these take or are about to
+ * struct unwind_loads - loads that a user has in flight
+ * @nr:		number of objects
+ * @by_worker:	how many of these objects are read by workers
+ * @bytes:	memory that these objects use or have reserved
  */
 struct unwind_loads {
 	unsigned int	nr;
@@ -66,9 +66,9 @@ struct unwind_loads {
 static LIST_HEAD(unwind_loads);
 
 /**
- * struct unwind_tries - loads of what failed for others just before, of some files
- * @since:	begin of the period that they are counted in, in jiffies
- * @nr:		how many
+ * struct unwind_tries - recent retries of loads that failed for others, for some files
+ * @since:	start of the period that is counted, in jiffies
+ * @nr:		number of retries
  */
 struct unwind_tries {
 	unsigned long	since;
@@ -77,13 +77,13 @@ struct unwind_tries {
 
 static struct unwind_tries unwind_tries[64];
 
-/* Protects all of that, and the bytes of what is on the list. Inside of unwind_objects_lock. */
+/* Protects the above, and the bytes of objects on the list. Nests in unwind_objects_lock. */
 static DEFINE_SPINLOCK(unwind_loads_lock);
 
 static atomic_t unwind_objects_nr;
-/* All that objects take or are about to, until they are dropped. */
+/* Memory that objects use or have reserved, until they are dropped. */
 static atomic_long_t unwind_objects_bytes;
-/* When there was no room, and when all were dropped for it. No partner: it is for speed. */
+/* Last time without room, and last drop of all objects. No partner: only a rate limit. */
 static unsigned long unwind_objects_filled;
 static unsigned long unwind_objects_cleared;
 
@@ -94,25 +94,25 @@ static long unwind_room_max(void)
 
 /**
  * unwind_room_full - is there no room for one more object?
- * @bytes:	how much it is about to take
+ * @bytes:	memory that it needs
  *
  * Context: any.
- * Return: true if there is none, unless somebody makes it.
+ * Return: true if there is no room without dropping objects.
  */
 bool unwind_room_full(long bytes)
 {
-	/* A limit that is exceeded by one is none the worse. */
+	/* Racy, because exceeding the limit by one object does no harm. */
 	return atomic_read(&unwind_objects_nr) >= UNWIND_OBJECTS_MAX ||
 	       atomic_long_read(&unwind_objects_bytes) + bytes > unwind_room_max();
 }
 
 /**
- * unwind_room_make - have room for one more object
- * @bytes:	how much it is about to take
+ * unwind_room_make - make room for one more object
+ * @bytes:	memory that it needs
  *
- * Drop what nobody looked for in a while, and if need be what is not in use right now. If
- * all is, somebody may just see to that: from time to time, all of it goes, and those who
- * are first have the room.
+ * Drop objects that were not looked up for a while, and if needed all that are not in use now.
+ * A user may keep all objects in use on purpose: drop all of them from time to time, so that
+ * other users have a chance.
  *
  * Context: task context, may sleep.
  * Return: true if there is room now.
@@ -141,10 +141,10 @@ bool unwind_room_make(long bytes)
 }
 
 /**
- * unwind_room_average - what an object takes
+ * unwind_room_average - get the average size of an object
  *
  * Context: any.
- * Return: pages, on average of all objects, and at least one.
+ * Return: pages, at least one.
  */
 unsigned long unwind_room_average(void)
 {
@@ -156,7 +156,7 @@ unsigned long unwind_room_average(void)
 
 /**
  * unwind_room_take - count an object
- * @object:	it, with what it takes so far
+ * @object:	the object, with its @bytes set
  *
  * Context: any.
  */
@@ -167,10 +167,10 @@ void unwind_room_take(const struct unwind_object *object)
 }
 
 /**
- * unwind_room_give - count an object no longer
- * @object:	it, which nobody finds any more
+ * unwind_room_give - stop counting an object
+ * @object:	the object, which is not in the hash any more
  *
- * There is room for another one, if a grace period early.
+ * This makes room for another object, a grace period before the memory is freed.
  *
  * Context: any.
  */
@@ -181,12 +181,12 @@ void unwind_room_give(const struct unwind_object *object)
 }
 
 /**
- * unwind_room_user - who answers for what a task takes of that which all have together
- * @cred:	its credentials
+ * unwind_room_user - get the user that a task's use of shared limits is accounted to
+ * @cred:	credentials of the task
  *
- * In a user namespace, a user may have as many ids as they like: the user that made the
- * outermost one answers. If that was the system, it is the root of that namespace, and where
- * it has none, or the system's, each of the ids that the system gave.
+ * A user namespace may give its owner any number of ids: account to the owner of the outermost
+ * one. If that owner is the global root, account to the root of that namespace; if it has no
+ * root, or the global one, account to each id.
  *
  * Context: any.
  * Return: the user.
@@ -206,7 +206,7 @@ kuid_t unwind_room_user(const struct cred *cred)
 	return uid_valid(root) && !uid_eq(root, GLOBAL_ROOT_UID) ? root : cred->uid;
 }
 
-/* To compare: who needs it for more takes a reference. */
+/* The memcg of current, to be compared only: it comes without a reference. */
 static const struct mem_cgroup *unwind_loads_memcg(void)
 {
 	struct mem_cgroup *memcg = get_mem_cgroup_from_current();
@@ -233,10 +233,10 @@ static struct unwind_loads unwind_loads_of(kuid_t user)
 
 /**
  * unwind_room_load - begin to load an object
- * @object:	it, of which nobody knows yet
+ * @object:	the object, not in the hash yet
  *
- * Context: task context, any locks but those of this file.
- * Return: 0; or -EBUSY if the user who answers for current has enough of them under way.
+ * Context: task context, any locks except those of this file.
+ * Return: 0; or -EBUSY if the user of current has too many loads in flight.
  */
 int unwind_room_load(struct unwind_object *object)
 {
@@ -254,10 +254,10 @@ int unwind_room_load(struct unwind_object *object)
 }
 
 /**
- * unwind_room_loaded - an object is not being loaded any more
- * @object:	it, of which the entry of lists is free from then on
+ * unwind_room_loaded - end the load of an object
+ * @object:	the object, whose list entry is free for other lists afterwards
  *
- * Context: task context, any locks but those of this file.
+ * Context: task context, any locks except those of this file.
  */
 void unwind_room_loaded(struct unwind_object *object)
 {
@@ -265,7 +265,7 @@ void unwind_room_loaded(struct unwind_object *object)
 		list_del_init(&object->lru);
 }
 
-/* Did current not lack what who loaded it lacked? */
+/* Is current of another cgroup or user than the load that ran out of memory or room? */
 static bool unwind_loads_differ(const struct unwind_object *object)
 {
 	switch (object->error) {
@@ -279,15 +279,15 @@ static bool unwind_loads_differ(const struct unwind_object *object)
 }
 
 /**
- * unwind_room_others - is current to load what could not be loaded for somebody else?
+ * unwind_room_others - should current retry a load that failed for others?
  * @object:	an object that was read
- * @hash:	of its file
+ * @hash:	hash of its key
  *
- * A memory cgroup may be full, and a user may have too much under way. That is no reason
- * why nobody else should have it.
+ * If the memory cgroup of one task is full, or its user has too much in flight, others may
+ * still be able to load the file.
  *
- * Context: task context, any locks but those of this file.
- * Return: true if so, which is counted.
+ * Context: task context, any locks except those of this file.
+ * Return: true if it should; each true counts as a retry.
  */
 bool unwind_room_others(const struct unwind_object *object, u32 hash)
 {
@@ -301,7 +301,7 @@ bool unwind_room_others(const struct unwind_object *object, u32 hash)
 	return tries->nr < UNWIND_LOADS_OTHERS && ++tries->nr;
 }
 
-/* More bytes for an object; false if its user has too much under way. */
+/* Add bytes to an object; false if its user has too much in flight. */
 static bool unwind_loads_add(struct unwind_object *object, long bytes, long max)
 {
 	scoped_guard(spinlock, &unwind_loads_lock) {
@@ -313,19 +313,19 @@ static bool unwind_loads_add(struct unwind_object *object, long bytes, long max)
 }
 
 /**
- * unwind_object_reserve - have room for what an object is about to take
+ * unwind_object_reserve - reserve room for memory of an object
  * @object:	an object that is being loaded
  * @bytes:	how much more
  *
  * Context: task context, may sleep.
- * Return: 0; -EFBIG if no user may have that much under way; or -ENOSPC if there is no
- * room now, or none for the user who loads it.
+ * Return: 0; -EFBIG if the limit of a user is too small for it; or -ENOSPC if there is no
+ * room now, or none for the user that loads it.
  */
 int unwind_object_reserve(struct unwind_object *object, long bytes)
 {
 	const long max = unwind_room_max() / UNWIND_LOADS_SHARE;
 
-	/* Nobody else changes what an object takes while it is being loaded. */
+	/* No lock: only the task that loads an object changes its bytes. */
 	if (object->bytes + bytes > max)
 		return -EFBIG;
 	if (!unwind_room_make(bytes))
@@ -339,7 +339,7 @@ int unwind_object_reserve(struct unwind_object *object, long bytes)
 }
 
 /**
- * unwind_object_unreserve - give some of that back
+ * unwind_object_unreserve - give reserved room back
  * @object:	an object that is being loaded
  * @bytes:	how much
  *

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of the room for objects: how many a user may have under way, and how much of
- * what there is for all of them.
+ * KUnit tests of the limits of objects: how many loads a user may have in flight, and which
+ * part of the room for all objects they may use.
  *
- * The objects are none that anybody can find: all that the room knows of them is what it is
- * told. Whoever runs this is the user, and is expected to have nothing else under way.
+ * The test's objects are not in the hash, so lookups do not find them. They are accounted to
+ * the user that runs the test, who must have no other loads in flight.
  */
 #include <kunit/test.h>
 #include <linux/cpumask.h>
@@ -14,11 +14,11 @@
 
 #include "object.h"
 
-/* What one user may have under way at once, and all that there is for objects. */
+/* Maximum number of loads of a user, and the room for all objects in bytes. */
 #define LOADS		max(16U, num_online_cpus())
 #define ROOM		((long)(totalram_pages() / 16 * PAGE_SIZE))
 
-/* Also where an assertion failed, as the list and the counts outlive the test. */
+/* Also runs after a failed assertion, because the list and the counts outlive the test. */
 static void room_forget(void *data)
 {
 	struct unwind_object *object = data;
@@ -39,7 +39,7 @@ static struct unwind_object *room_objects(struct kunit *test, unsigned int nr)
 	return objects;
 }
 
-/* So many at once, and another one for each that is there. */
+/* LOADS at once are allowed, and each one that ends allows another one. */
 static void room_loads_test(struct kunit *test)
 {
 	const unsigned int loads = LOADS;
@@ -51,7 +51,7 @@ static void room_loads_test(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -EBUSY, unwind_room_load(last));
 		KUNIT_EXPECT_TRUE(test, list_empty(&last->lru));
 		unwind_room_loaded(&objects[i]);
-		/* It is on a list of objects that may be dropped from then on. */
+		/* The entry is free for the list of objects that may be dropped. */
 		KUNIT_EXPECT_TRUE(test, list_empty(&objects[i].lru));
 		KUNIT_EXPECT_EQ(test, 0, unwind_room_load(last));
 		unwind_room_loaded(last);
@@ -61,7 +61,7 @@ static void room_loads_test(struct kunit *test)
 		unwind_room_loaded(&objects[i]);
 }
 
-/* However many there are, they have no more than half of it. */
+/* All loads of a user together may reserve half of the room. */
 static void room_bytes_test(struct kunit *test)
 {
 	struct unwind_object *objects = room_objects(test, 2);
@@ -81,12 +81,12 @@ static void room_bytes_test(struct kunit *test)
 	unwind_object_unreserve(&objects[1], part);
 	unwind_room_loaded(&objects[1]);
 	KUNIT_EXPECT_EQ(test, 0, unwind_object_reserve(&objects[0], part));
-	/* Not even if there is nothing else. */
+	/* More than half is too much even for a single load. */
 	KUNIT_EXPECT_EQ(test, -EFBIG, unwind_object_reserve(&objects[0], part));
 	KUNIT_EXPECT_EQ(test, 4 * part, objects[0].bytes);
 }
 
-/* Workers read fewer of them, and these are no reason to read none oneself. */
+/* Workers have a lower limit, and their loads do not block those of the task itself. */
 static void room_workers_test(struct kunit *test)
 {
 	struct unwind_object *objects = room_objects(test, 4);
@@ -101,7 +101,7 @@ static void room_workers_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, unwind_room_load(&objects[2]));
 }
 
-/* What one cgroup or one user lacks, others may have; what a file is, it is for all. */
+/* Others may retry if a cgroup or user had no room, but not after errors of the file. */
 static void room_others_test(struct kunit *test)
 {
 	struct unwind_object *objects = room_objects(test, 1), *object = &objects[0];
@@ -124,7 +124,7 @@ static void room_others_test(struct kunit *test)
 	*object = loaded;
 }
 
-/* All of them may lack it: a few try it again at once, and then a few in each second. */
+/* Retries by others are limited: a few at once, and then a few per second. */
 static void room_tries_test(struct kunit *test)
 {
 	struct unwind_object object = { .error = -ENOMEM, .memcg = (void *)-1L };
@@ -135,11 +135,11 @@ static void room_tries_test(struct kunit *test)
 		tries += unwind_room_others(&object, 7);
 	KUNIT_EXPECT_LE(test, 8, tries);
 	KUNIT_EXPECT_GE(test, 8 * (2 + (jiffies - begin) / HZ), tries);
-	/* Of another file. */
+	/* Another file has its own limit. */
 	KUNIT_EXPECT_TRUE(test, unwind_room_others(&object, 8));
 }
 
-/* However few there are, the shrinker is told of something. */
+/* The average for the shrinker is never 0, and grows with a large object. */
 static void room_average_test(struct kunit *test)
 {
 	struct unwind_object *object = room_objects(test, 1);

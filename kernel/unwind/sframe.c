@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame: tables that say for each address of code where its frame is.
+ * SFrame: tables that give the frame for each code address.
  *
  * Contexts: sframe_measure() and sframe_build() may sleep, sframe_find() runs in any.
- * All of it is a function of bytes: no user memory, no locks, no allocation. It is
- * compiled in user space as well, by tools/testing/selftests/unwind/fuzz.
+ * The code works on bytes only: no user memory, no locks, no allocation. It is also
+ * compiled in userspace, by tools/testing/selftests/unwind/fuzz.
  *
- * A section is whatever somebody wrote to a file. It is checked once, when a table is
- * built of it, in time that is linear in its size, but for sorting. Invariant: each row
- * that a table refers to is complete and has a meaning, and rows of a function ascend.
- * So sframe_find() looks at no more than SFRAME_FUNC_ROWS rows, or one block's, and
- * checks nothing.
+ * Sections are untrusted file contents. A section is checked once, when a table is
+ * built from it, in time linear in its size, except for sorting. Invariant: each row
+ * that a table refers to is complete and valid, and rows of a function ascend. So
+ * sframe_find() reads at most SFRAME_FUNC_ROWS rows, or those of one block, and does
+ * not check them.
  *
- * What makes no sense is left out: a function, if it is its fault alone.
+ * Invalid parts are left out. If only one function is invalid, the others are kept.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -31,7 +31,7 @@
 #include "sframe.h"
 
 /**
- * struct sframe_piece - one header and what it describes
+ * struct sframe_piece - one header and its sub-sections
  * @fdes:	the FDE sub-section
  * @rows:	the FRE sub-section
  * @end:	the end of both
@@ -40,9 +40,9 @@
  * @num_fdes:	FDEs in @fdes
  * @fde_size:	bytes of each
  * @rows_size:	bytes of @rows
- * @rows_left:	how many rows there can be still
- * @version:	of the format
- * @pcrel:	functions start relative to where that is said
+ * @rows_left:	upper bound of the rows not read yet
+ * @version:	version of the format
+ * @pcrel:	start addresses are relative to their own FDE
  */
 struct sframe_piece {
 	const u8	*fdes;
@@ -79,8 +79,8 @@ struct sframe_desc {
 };
 
 /*
- * GNU ld sorts, and says what starts are relative to. What it has not seen is as the
- * assembler left it, which has always made them relative to themselves.
+ * GNU ld sorts the FDEs, and sets a flag if starts are PC-relative. In a section that it did
+ * not process, they are as the assembler wrote them: always relative to their own FDE.
  */
 static bool sframe_is_pcrel(u8 flags)
 {
@@ -88,10 +88,10 @@ static bool sframe_is_pcrel(u8 flags)
 }
 
 /**
- * sframe_check_header - is this a section at all?
- * @header:	its first bytes
+ * sframe_check_header - check the header of a section
+ * @header:	the first bytes of the section
  *
- * Return: 0; -EINVAL if it is not; -EOPNOTSUPP if its version or features are not known.
+ * Return: 0; -EINVAL if it is no header; -EOPNOTSUPP if its version or features are unknown.
  */
 int sframe_check_header(const struct sframe_header *header)
 {
@@ -114,7 +114,7 @@ int sframe_check_header(const struct sframe_header *header)
 	return 0;
 }
 
-/* Find the sub-sections of what starts at @offset of a section. */
+/* Find the sub-sections of the piece at @offset of a section. */
 static int sframe_open_piece(const struct sframe_section *section, u32 offset,
 			     struct sframe_piece *piece)
 {
@@ -149,14 +149,14 @@ static int sframe_open_piece(const struct sframe_section *section, u32 offset,
 	piece->fdes = (const u8 *)header + fdeoff;
 	piece->rows = (const u8 *)header + freoff;
 	piece->end = piece->rows + piece->rows_size;
-	/* The shortest has two bytes. Some may be shared, but checking them has an end. */
+	/* A row has at least two bytes. Functions may share rows: this bounds the work. */
 	piece->rows_left = piece->rows_size;
 	return 0;
 }
 
 /*
- * Some linkers write one section behind the other; others do not, and leave something
- * else behind the only one. Returns whether there is a next one.
+ * Some linkers write one section after the other; others write one, with other data after
+ * it. Returns true, and sets @offset, if there is a next one.
  */
 static bool sframe_next_piece(const struct sframe_section *section,
 			      const struct sframe_piece *piece, u32 *offset)
@@ -181,7 +181,7 @@ static bool sframe_in_text(const struct sframe_section *section, u64 start, u32 
 	return false;
 }
 
-/* Versions 1 and 2; false if what it says does not exist. */
+/* Versions 1 and 2; false if the FDE uses bits that these versions do not have. */
 static bool sframe_get_fde(const struct sframe_piece *piece, const u8 *at,
 			   struct sframe_desc *desc)
 {
@@ -224,8 +224,8 @@ static bool sframe_get_fde_v3(const struct sframe_piece *piece, const u8 *at,
 }
 
 /*
- * The next FDE, without a look at its rows. Returns false if there is something wrong
- * with it, and whenever it is asked again.
+ * Get the next FDE, without checking its rows. Returns false if it is invalid, in
+ * sframe_build() for the same FDEs as in sframe_measure().
  */
 static bool sframe_get_desc(const struct sframe_section *section,
 			    struct sframe_piece *piece, u32 index,
@@ -262,14 +262,14 @@ static bool sframe_get_desc(const struct sframe_section *section,
 	return true;
 }
 
-/* How many entries of a table a function takes: one for so many rows. */
+/* Number of table entries for a function: one for each SFRAME_FUNC_ROWS rows. */
 static u32 sframe_nr_entries(const struct sframe_desc *desc)
 {
 	return desc->rep_size || !desc->num_fres ? 1 :
 	       DIV_ROUND_UP(desc->num_fres, SFRAME_FUNC_ROWS);
 }
 
-/* A large section takes a while. */
+/* Let others run, and check for fatal signals, because a large section takes long. */
 static __always_inline bool sframe_interrupted(u32 index)
 {
 	if (likely(index % 256))
@@ -296,7 +296,7 @@ static int sframe_measure_piece(const struct sframe_section *section,
 }
 
 /**
- * sframe_measure - how large the table of a section is
+ * sframe_measure - get the size of the table of a section
  * @section:	the section
  * @table:	gets @base, and @nr_funcs and @rows_size as upper bounds; the rest is
  *		zeroed
@@ -304,9 +304,9 @@ static int sframe_measure_piece(const struct sframe_section *section,
  * Context: may sleep.
  * Return:
  * * 0		- sframe_build() can build the table
- * * -EINVAL	- it is damaged
- * * -EOPNOTSUPP - of a version, or with features, that are not known
- * * -ENODATA	- it has no function
+ * * -EINVAL	- the section is damaged
+ * * -EOPNOTSUPP - the version or features of the section are unknown
+ * * -ENODATA	- the section has no valid function
  * * -EINTR	- current is being killed
  */
 int sframe_measure(const struct sframe_section *section, struct sframe_table *table)
@@ -320,7 +320,7 @@ int sframe_measure(const struct sframe_section *section, struct sframe_table *ta
 		if (sframe_interrupted(pieces++))
 			return -EINTR;
 		ret = sframe_open_piece(section, offset, &piece);
-		/* What comes behind a good one does not spoil it. */
+		/* Garbage after a valid piece does not invalidate it. */
 		if (ret && offset)
 			break;
 		if (!ret)
@@ -332,7 +332,7 @@ int sframe_measure(const struct sframe_section *section, struct sframe_table *ta
 	return table->nr_funcs ? 0 : -ENODATA;
 }
 
-/* @width is a constant in callers that have many rows to read. */
+/* @width is a constant in callers that read many rows. */
 static __always_inline u32 sframe_row_start(const u8 *row, unsigned int width)
 {
 	return width == 1 ? *row : width == 2 ? get_unaligned_le16(row) :
@@ -359,12 +359,12 @@ static s32 sframe_word(const u8 *words, unsigned int index, unsigned int word_si
 
 static u32 sframe_control(const u8 *words, unsigned int index, unsigned int word_size)
 {
-	/* As a number without a sign. */
+	/* Zero-extend. */
 	return (u32)sframe_word(words, index, word_size) &
 	       GENMASK((8 << word_size) - 1, 0);
 }
 
-/* Where a value is, by a pair of words; false if that cannot be. */
+/* Decode the rule of a value from a pair of words; false if it is invalid. */
 static bool sframe_pair(const u8 *words, unsigned int index, unsigned int word_size,
 			u8 *base, s32 *off)
 {
@@ -384,7 +384,7 @@ static bool sframe_pair(const u8 *words, unsigned int index, unsigned int word_s
 	return !(control & SFRAME_CTRL_UNUSED);
 }
 
-/* CFA, RA, FP; one without a rule is a word of zeros, or not there. */
+/* The rules of CFA, RA, FP; RA or FP without a rule is one zero word, or is omitted. */
 static bool sframe_flex_row(const u8 *words, unsigned int nr, unsigned int word_size,
 			    struct unwind_user_frame *frame)
 {
@@ -412,7 +412,7 @@ static bool sframe_flex_row(const u8 *words, unsigned int nr, unsigned int word_
 	return index == nr;
 }
 
-/* Can a row be like this, whatever its words are? */
+/* Is the info byte of a row valid, whatever its data words are? */
 static __always_inline bool sframe_is_row(u8 info, u16 type)
 {
 	if (!SFRAME_FRE_NR_WORDS(info))
@@ -422,7 +422,7 @@ static __always_inline bool sframe_is_row(u8 info, u16 type)
 					  SFRAME_FRE_NR_WORDS(info) <= 2);
 }
 
-/* What a row says that can be; false if it says nothing that makes sense. */
+/* Decode a row whose info byte is valid; false if its data words are not. */
 static bool sframe_get_row(const u8 *row, unsigned int width, u16 type,
 			   struct unwind_user_frame *frame)
 {
@@ -452,7 +452,7 @@ static bool sframe_get_row(const u8 *row, unsigned int width, u16 type,
 	return true;
 }
 
-/* Begin a new run of rows, which covers what the one before does not any more. */
+/* Begin a new run of rows at @start, and end the run before it there. */
 static struct sframe_func *sframe_next_run(struct sframe_func *func, u32 start, u32 rows)
 {
 	struct sframe_func *next = func + 1;
@@ -468,9 +468,9 @@ static struct sframe_func *sframe_next_run(struct sframe_func *func, u32 start, 
 }
 
 /*
- * Check the rows of a function, and make entries of them; @func is the first one, with
- * all but @nr and @rows. @rows is offset in the table of what @piece has. Returns the
- * last one, or NULL.
+ * Check the rows of a function, and make table entries of them; @func is the first entry,
+ * set except for @nr and @rows. @rows is the offset of the piece's rows in the table.
+ * Returns the last entry, or NULL if a row is invalid.
  */
 static __always_inline struct sframe_func *
 sframe_check_rows(const struct sframe_piece *piece, const struct sframe_desc *desc,
@@ -540,7 +540,7 @@ static bool sframe_add(struct sframe_table *table, const struct sframe_piece *pi
 	func = sframe_add_rows(piece, desc, rows, func);
 	if (!func)
 		return false;
-	/* One whose frame cannot be said: its code tells. */
+	/* A signal frame without rows: leave it to the walker, which looks at the code. */
 	if (!func->nr && (func->type & SFRAME_FUNC_SIGNAL))
 		return true;
 
@@ -565,7 +565,7 @@ static int sframe_build_piece(const struct sframe_section *section,
 	memcpy(table->rows + table->rows_size, piece->rows, piece->rows_size);
 	table->rows_size += piece->rows_size;
 	table->versions |= BIT(piece->version);
-	/* What was left out may be so because of that. */
+	/* A fatal signal may be the reason why functions were left out. */
 	return sframe_interrupted(0) ? -EINTR : 0;
 }
 
@@ -573,7 +573,7 @@ static int sframe_compare(const void *a, const void *b)
 {
 	const struct sframe_func *x = a, *y = b;
 
-	/* It cannot be stopped, but its end is near where nothing has to be moved. */
+	/* sort() cannot be stopped, but ends sooner if all elements compare equal. */
 	if (sframe_interrupted(0))
 		return 0;
 	return x->start < y->start ? -1 : x->start > y->start;
@@ -592,11 +592,11 @@ static void sframe_sort(struct sframe_table *table)
 
 /**
  * sframe_build - build the table of a section
- * @section:	as it was for sframe_measure(), unchanged
- * @table:	of sframe_table_size() bytes, with what sframe_measure() found
+ * @section:	the section that sframe_measure() got, unchanged
+ * @table:	sframe_table_size() bytes, with the header that sframe_measure() set
  *
  * Context: may sleep.
- * Return: 0; -ENODATA if no function is left of it; -EINTR if current is being killed.
+ * Return: 0; -ENODATA if no function is valid; -EINTR if current is being killed.
  */
 int sframe_build(const struct sframe_section *section, struct sframe_table *table)
 {
@@ -624,7 +624,7 @@ int sframe_build(const struct sframe_section *section, struct sframe_table *tabl
 	return table->nr_funcs ? 0 : -ENODATA;
 }
 
-/* The last function that starts at or below an offset, or NULL. */
+/* Find the last function that starts at or below an offset, or NULL. */
 static const struct sframe_func *sframe_find_func(const struct sframe_table *table, u32 off)
 {
 	const struct sframe_func *func = table->funcs;
@@ -642,7 +642,7 @@ static const struct sframe_func *sframe_find_func(const struct sframe_table *tab
 	return func;
 }
 
-/* The last row that starts at or below an offset, or NULL. */
+/* Find the last row that starts at or below an offset, or NULL. */
 static __always_inline const u8 *
 sframe_scan_rows(const u8 *row, unsigned int nr, u32 off, const unsigned int width)
 {
@@ -668,13 +668,13 @@ static const u8 *sframe_find_row(const u8 *rows, const struct sframe_func *func,
 }
 
 /**
- * sframe_find - find the frame that code at an address has
+ * sframe_find - find the frame of a code address
  * @table:	the table
- * @addr:	address in the file; of a caller, one inside of the call
- * @frame:	set if there is one
+ * @addr:	address in the file; for a caller, an address inside the call instruction
+ * @frame:	set if the table has it
  *
  * Context: any.
- * Return: true if the table says something about @addr.
+ * Return: true if the table has a frame for @addr.
  */
 bool sframe_find(const struct sframe_table *table, u64 addr,
 		 struct unwind_user_frame *frame)

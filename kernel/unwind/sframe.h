@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The SFrame format, versions 1 to 3, and what kernel/unwind/sframe.c makes of it.
+ * The SFrame format, versions 1 to 3, and the tables that kernel/unwind/sframe.c builds.
  */
 #ifndef _KERNEL_UNWIND_SFRAME_H
 #define _KERNEL_UNWIND_SFRAME_H
@@ -11,7 +11,7 @@
 #include <linux/types.h>
 #include <linux/unwind_user_types.h>
 
-/* The start of a section; little-endian, as all that x86 has. Nothing is aligned. */
+/* The start of a section; all fields are little-endian, as on x86, and unaligned. */
 struct sframe_header {
 	__le16	magic;
 	u8	version;
@@ -37,7 +37,7 @@ struct sframe_header {
 #define SFRAME_F_FRAME_POINTER		BIT(1)	/* not in version 3 */
 #define SFRAME_F_FDE_FUNC_START_PCREL	BIT(2)	/* not in version 1 */
 
-/* FDE (function descriptor entry), version 1; in version 2 the rest of it as well */
+/* FDE (function descriptor entry) of version 1; version 2 adds the last two fields */
 struct sframe_fde {
 	__le32	start;
 	__le32	size;
@@ -51,10 +51,10 @@ struct sframe_fde {
 
 #define SFRAME_FDE_V1_SIZE		offsetof(struct sframe_fde, rep_size)
 #define SFRAME_FDE_V2_SIZE		sizeof(struct sframe_fde)
-/* What version 1 does not say. */
+/* Version 1 has no field for it. */
 #define SFRAME_V1_REP_SIZE		16
 
-/* Version 3 has its FDEs in two parts, of which one is in front of the rows. */
+/* Version 3 splits the FDE: the second part precedes the rows of the function. */
 struct sframe_fde_v3 {
 	__le64	start;
 	__le32	size;
@@ -87,7 +87,7 @@ struct sframe_attr_v3 {
 #define SFRAME_FRE_WORD_SIZE(info)	((info) >> 5 & 0x3)
 #define SFRAME_FRE_MANGLED_RA		BIT(7)	/* another architecture's */
 
-/* The control words of flexible rows. */
+/* Control words of flexible rows. */
 #define SFRAME_CTRL_REG			BIT(0)
 #define SFRAME_CTRL_DEREF		BIT(1)
 #define SFRAME_CTRL_UNUSED		BIT(2)
@@ -95,8 +95,8 @@ struct sframe_attr_v3 {
 
 /**
  * struct sframe_range - executable code of a file
- * @start:	its first address in the file
- * @end:	the address behind it
+ * @start:	first address, by the file's headers
+ * @end:	first address after it
  */
 struct sframe_range {
 	u64	start;
@@ -105,13 +105,13 @@ struct sframe_range {
 
 /**
  * struct sframe_section - a section that was read and is not trusted yet
- * @bytes:	what was read
- * @size:	of these; there may be more of them than of the section
+ * @bytes:	the bytes that were read
+ * @size:	number of @bytes; may be more than the section has
  * @addr:	address of the section in the file
- * @text:	where functions may be
+ * @text:	ranges that may contain functions
  * @nr_text:	entries in @text
  *
- * Addresses are those that the file's headers name.
+ * Addresses are those in the file's headers.
  */
 struct sframe_section {
 	const u8			*bytes;
@@ -122,14 +122,14 @@ struct sframe_section {
 };
 
 /**
- * struct sframe_func - rows of a function, or some of them
- * @start:	first address, from the start of the table
+ * struct sframe_func - a run of rows: all or some of the rows of a function
+ * @start:	first address, as an offset from the table's @base
  * @size:	bytes of code
- * @skip:	from the start of the function to @start
- * @rows:	where the first row is
+ * @skip:	offset of @start in the function
+ * @rows:	offset of the first row in the table's @rows
  * @nr:		number of rows
- * @rep_size:	rows are for the addresses in each block of this size; 0 if they are
- *		not
+ * @rep_size:	size of the blocks of code for each of which the rows apply; 0 if the rows
+ *		do not repeat
  * @type:	SFRAME_FUNC_*
  */
 struct sframe_func {
@@ -146,19 +146,19 @@ struct sframe_func {
 #define SFRAME_FUNC_FLEX	BIT(2)
 #define SFRAME_FUNC_SIGNAL	BIT(3)
 
-/* How many rows may have to be read to find one. */
+/* Maximum number of rows that are read to find one. */
 #define SFRAME_FUNC_ROWS	64
 
 /**
- * struct sframe_table - a section, checked, and fit for being searched
+ * struct sframe_table - a section after all checks, sorted for lookups
  * @base:	address of the first function in the file
  * @nr_funcs:	entries in @funcs, ascending by start
  * @rows_size:	bytes of @rows
- * @versions:	bits of the format versions in it
- * @functions:	functions that it has
- * @bad:	functions and parts of the section that were left out
+ * @versions:	bit mask of the format versions in it
+ * @functions:	number of functions in it
+ * @bad:	number of functions and parts of the section that were left out
  * @rows:	the rows, as in the section
- * @funcs:	what they belong to
+ * @funcs:	the runs of rows
  *
  * Immutable once it is built.
  */
@@ -179,7 +179,7 @@ int sframe_build(const struct sframe_section *section, struct sframe_table *tabl
 bool sframe_find(const struct sframe_table *table, u64 addr,
 		 struct unwind_user_frame *frame);
 
-/* How much memory a table takes, by what sframe_measure() found. */
+/* Size of a table in bytes, from the header that sframe_measure() set. */
 static inline size_t sframe_table_size(const struct sframe_table *table)
 {
 	return struct_size(table, funcs, table->nr_funcs) + table->rows_size;

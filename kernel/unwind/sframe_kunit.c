@@ -2,10 +2,10 @@
 /*
  * KUnit tests of the SFrame decoder.
  *
- * Sections that assemblers and linkers wrote, and what readelf reads in them: each
- * address is looked up. Then the same sections cut off and damaged, where the contract
- * is that every one ends in an error or in a table of frames that have a meaning. More
- * that can be wrong is in tools/testing/selftests/unwind/fuzz/sframe-corpus.
+ * Look up each address of sections that assemblers and linkers wrote, and compare with
+ * readelf's output. Then truncate and damage the same sections: each must give an error or
+ * a table of valid frames. More invalid sections are in
+ * tools/testing/selftests/unwind/fuzz/sframe-corpus.
  */
 #include <kunit/test.h>
 #include <linux/overflow.h>
@@ -16,7 +16,7 @@
 #include "sframe.h"
 #include "sframe_kunit.h"
 
-/* A section, and what its table says from the first row on. */
+/* A section, and the expected answers of its table from the first row on. */
 struct sframe_vector {
 	const char			*desc;
 	const u8			*bytes;
@@ -46,7 +46,7 @@ static const struct sframe_vector sframe_vectors[] = {
 
 KUNIT_ARRAY_PARAM_DESC(sframe, sframe_vectors, desc);
 
-/* Exactly as large as it has to be, so that KASAN sees what is read. */
+/* Allocate exactly @size bytes, so that KASAN reports reads beyond the section. */
 static u8 *sframe_bytes(struct kunit *test, const struct sframe_vector *v, u32 size,
 			struct sframe_section *section)
 {
@@ -89,7 +89,7 @@ static bool sframe_same(const struct unwind_user_frame *a, const struct unwind_u
 	       (a->fp == UNWIND_BASE_SAME || a->fp_off == b->fp_off);
 }
 
-/* Each address from one row to the next, and some around. */
+/* Check each address from one row to the next, and 8 addresses from the last row on. */
 static void sframe_expect_rows(struct kunit *test, const struct sframe_table *table,
 			       const struct sframe_vector *v, u64 shift)
 {
@@ -125,7 +125,7 @@ static void sframe_vector_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, table->functions, v->functions);
 	KUNIT_EXPECT_EQ(test, table->bad, 0);
 	KUNIT_EXPECT_EQ(test, table->versions, BIT(v->bytes[2]));
-	/* A table needs the section no more. */
+	/* The table does not refer to the section. */
 	kunit_kfree(test, bytes);
 
 	sframe_expect_rows(test, table, v, 0);
@@ -135,7 +135,7 @@ static void sframe_vector_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, sframe_find(table, v->says[0].at + BIT_ULL(32), &frame));
 }
 
-/* As linkers do that do not know SFrame; what comes behind is not a section. */
+/* Linkers without SFrame support concatenate sections. Garbage after them is no section. */
 static void sframe_concatenated_test(struct kunit *test)
 {
 	const struct sframe_vector first = VECTOR(linked_v1, 0x2120, 0x1000, 0x3000, 3);
@@ -152,7 +152,7 @@ static void sframe_concatenated_test(struct kunit *test)
 	behind = bytes + size - sizeof(struct sframe_header);
 
 	for (unsigned int garbage = 0; garbage <= 1; garbage++) {
-		/* A magic number, and a version that there is not. */
+		/* A magic number with an unknown version. */
 		behind[0] = garbage ? 0xe2 : 0;
 		behind[1] = garbage ? 0xde : 0;
 		table = sframe_table(test, &section, &status);
@@ -165,7 +165,7 @@ static void sframe_concatenated_test(struct kunit *test)
 	}
 }
 
-/* One byte of a section is another one: what is its status, how many functions are bad? */
+/* Change one byte of a section, and check the status and the number of bad functions. */
 static void sframe_wrong_test(struct kunit *test)
 {
 	static const struct {
@@ -178,17 +178,17 @@ static void sframe_wrong_test(struct kunit *test)
 		{ 0, 0xde, -EINVAL }, { 2, 0, -EOPNOTSUPP }, { 2, 4, -EOPNOTSUPP },
 		{ 3, 7, -EOPNOTSUPP }, { 4, 2, -EOPNOTSUPP }, { 5, 1, -EOPNOTSUPP },
 		{ 6, 0, -EOPNOTSUPP }, { 7, 1, -EINVAL },
-		/* FDEs, size of rows, where both are */
+		/* Number of FDEs, size of rows, offsets of both */
 		{ 8, 0, -ENODATA }, { 8, 8, -EINVAL }, { 11, 0x80, -EINVAL }, { 16, 0x51, -EINVAL },
 		{ 20, 1, -EINVAL }, { 24, 0x6f, -EINVAL }, { 27, 0xff, -EINVAL },
-		/* Start of a function, size, where its rows are, how many */
+		/* Start of a function, size, offset of its rows, number of rows */
 		{ 32, 0, .bad = 1 }, { 36, 0, .bad = 1 }, { 39, 0xff, .bad = 1 },
 		{ 40, 77, .bad = 1 }, { 43, 0xff, .bad = 1 }, { 140, 9, .bad = 1 },
 		{ 141, 0xff, .bad = 1 },
-		/* Width, bits of others, blocks of 0 bytes, kind */
+		/* Width, bits of other architectures, blocks of 0 bytes, type */
 		{ 142, 3, .bad = 1 }, { 142, 0x20, .bad = 1 }, { 142, 0x40, .bad = 1 },
 		{ 142, 0x10, .bad = 1 }, { 143, 2, .bad = 1 },
-		/* A row that starts behind the end, words */
+		/* Start of a row after the end, data words */
 		{ 145, 4, .bad = 1 }, { 146, 7, .bad = 1 }, { 146, 0x63, .bad = 1 },
 		{ 146, 0x83, .bad = 1 },
 	};
@@ -218,7 +218,7 @@ static bool sframe_is_rule(u8 base)
 	return base == UNWIND_BASE_CFA || base < ARCH_SFRAME_REGS;
 }
 
-/* Frames have a meaning, if there is a table. */
+/* If there is a table, all its frames must be valid. */
 static void sframe_check_any(struct kunit *test, const struct sframe_vector *v,
 			     const struct sframe_section *section)
 {

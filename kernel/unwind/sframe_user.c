@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Steps of a walk by what SFrame tables say.
+ * Walk user stacks with SFrame tables.
  *
  * Contexts: as the walk: task context of the task that is walked, page faults allowed or
  * disabled. With page faults disabled no file is read.
  *
- * Tables are looked into in RCU sections, in which nothing faults: what they say is
- * copied, and remembered for as long as what the task knows of its code. Invariant: a
- * step moves the stack pointer strictly up, but for one from an exact ip, which may leave
- * it where it is; so there are two steps for each place at most. Only a signal frame leads
- * anywhere, as the handler may have a stack of its own: up to UNWIND_USER_SIGNALS times.
+ * Tables are searched in RCU read-side sections, in which nothing faults. The result is
+ * copied, and remembered as long as the task's other data about its code. Invariant: a
+ * step moves the stack pointer strictly up, except that a step from an exact ip may leave
+ * it unchanged, so at most two steps start at one stack pointer. Only a signal frame can
+ * lead anywhere, because the handler may have its own stack: up to UNWIND_USER_SIGNALS times.
  *
- * Tables and stacks are the user's, and so each address that comes out of them goes
- * through the accessors of user memory, and each return address has to be code.
+ * Tables and stacks are controlled by userspace: all addresses in them are accessed with
+ * the accessors of user memory, and each return address has to be in code.
  */
 #include <linux/bits.h>
 #include <linux/cleanup.h>
@@ -31,15 +31,15 @@
 #include "text.h"
 #include "unwind.h"
 
-/* How many uses of a table are counted at once. */
+/* Uses of a table that are batched before its object is updated. */
 #define UNWIND_SFRAME_HITS	256
 
-/* How often a task tries to read what must not be read just then, until the next tick. */
+/* How often per tick a task retries files that could not be read at the time. */
 #define UNWIND_SFRAME_AGAIN	8
 
 /**
- * unwind_sframe_count_slow - tell an object how often it was used
- * @code:	the mapping, where it was used
+ * unwind_sframe_count_slow - add the uses in a mapping to the count of its object
+ * @code:	the mapping
  */
 void unwind_sframe_count_slow(struct unwind_text_code *code)
 {
@@ -47,7 +47,7 @@ void unwind_sframe_count_slow(struct unwind_text_code *code)
 	code->hits = 0;
 }
 
-/* What there is to know of a mapping under its lock. Returns its file, if it has one. */
+/* Fill in @place, with the mapping locked. Returns its file with a reference, or NULL. */
 static struct file *unwind_sframe_place(const struct vm_area_struct *vma,
 					struct unwind_object_place *place)
 {
@@ -60,7 +60,7 @@ static struct file *unwind_sframe_place(const struct vm_area_struct *vma,
 	return vma->vm_file ? get_file(vma->vm_file) : NULL;
 }
 
-/* The file of a mapping, NULL if there is none, an error if that cannot be told now. */
+/* Get the file of a mapping: NULL if there is none, an error if the lock is not available. */
 static struct file *unwind_sframe_file(unsigned long addr, struct unwind_object_place *place)
 {
 	struct mm_struct *mm = current->mm;
@@ -85,8 +85,8 @@ static struct file *unwind_sframe_file(unsigned long addr, struct unwind_object_
 }
 
 /*
- * Is the next walk to look again for a file that could not be read now? That may be so for
- * ever, and would make each walk forget all that it knows of other files, too.
+ * Should the next walk try again to get a file that could not be read now? Limit the
+ * retries: the file may never be readable, and each retry also forgets all other files.
  */
 static bool unwind_sframe_again(struct unwind_text *text)
 {
@@ -123,12 +123,12 @@ void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code
 		return;
 	if (ret == -ETIMEDOUT)
 		state->no_load = true;
-	/* Not known now, but perhaps for the next walk. */
+	/* The next walk may find it. */
 	if (state->text && (!may_load || unwind_sframe_again(state->text)))
 		state->text->seq = 0;
 }
 
-/* Ask the table of the mapping, and set @frame if it has it; false if it is gone. */
+/* Search the table of the mapping, and set @frame if found; false if the table is stale. */
 static bool unwind_sframe_ask(const struct unwind_user_state *state, bool exact,
 			      struct unwind_user_frame *frame)
 {
@@ -143,7 +143,7 @@ static bool unwind_sframe_ask(const struct unwind_user_state *state, bool exact,
 	return true;
 }
 
-/* What the table says for the ip, or that it says nothing. */
+/* Find the frame of the ip in the table; sets frame->unknown if it is not there. */
 static void unwind_sframe_lookup(struct unwind_user_state *state, bool exact,
 				 struct unwind_user_frame *frame)
 {
@@ -151,28 +151,28 @@ static void unwind_sframe_lookup(struct unwind_user_state *state, bool exact,
 	if (!unwind_text(state, state->ip) || !unwind_text_in(&state->code->range, state->ip))
 		return;
 	if (unwind_sframe_has_table(state) && !unwind_sframe_ask(state, exact, frame)) {
-		/* An object was dropped since this walk began, any object. */
+		/* Some object was dropped since the mapping's lookup: repeat it. */
 		unwind_sframe_find(state, state->code);
-		/* And another one: not known now, but perhaps for the next walk. */
+		/* Another drop meanwhile: leave it to the next walk. */
 		if (unwind_sframe_has_table(state) && !unwind_sframe_ask(state, exact, frame) &&
 		    state->text)
 			state->text->seq = 0;
 	}
 
-	/* What is before the restorer is another function, whose table is of no use. */
+	/* ip - 1 is in the function before the restorer: ignore the table's answer. */
 	if (!exact && (frame->unknown || frame->last) &&
 	    arch_unwind_user_restorer(state, state->ip))
 		*frame = (struct unwind_user_frame) { .unknown = true, .restorer = true };
 }
 
-/* Both places where a frame may be remembered. */
+/* Get the two slots in which a frame may be remembered. */
 static __always_inline struct unwind_text_frame *
 unwind_sframe_pair(struct unwind_text *text, unsigned long key)
 {
 	return text->frames[hash_long(key, ilog2(UNWIND_TEXT_FRAMES))];
 }
 
-/* Where it is remembered, or NULL. */
+/* Find a remembered frame, or NULL. */
 static __always_inline struct unwind_text_frame *
 unwind_sframe_remembered(struct unwind_text *text, unsigned long key)
 {
@@ -182,7 +182,7 @@ unwind_sframe_remembered(struct unwind_text *text, unsigned long key)
 	       pair[1].key == key ? &pair[1] : NULL;
 }
 
-/* Returns where it is, or NULL if it is not of the kind that is remembered. */
+/* Remember a frame. Returns its slot, or NULL if the frame cannot be packed. */
 static const struct unwind_text_frame *
 unwind_sframe_remember(struct unwind_text *text, unsigned long key,
 		       const struct unwind_user_frame *frame)
@@ -234,13 +234,13 @@ static void unwind_sframe_unpack(const struct unwind_text_frame *packed,
 
 static unsigned long unwind_sframe_key(unsigned long ip, bool exact)
 {
-	/* Not 0: an exact one is code. */
+	/* Not 0, which marks a free slot: an exact ip is the address of code. */
 	return ip << 1 | (exact ? 0 : 1);
 }
 
 /*
- * What the table says for the ip, which is remembered from here on. Returns it, or sets
- * @frame, and returns NULL, where that is not so.
+ * Find the frame of the ip: remembered, or in the table, and remember it if possible.
+ * Returns the slot; or NULL if it cannot be remembered, with @frame set.
  */
 static const struct unwind_text_frame *
 unwind_sframe_frame(struct unwind_user_state *state, bool exact,
@@ -256,16 +256,16 @@ unwind_sframe_frame(struct unwind_user_state *state, bool exact,
 		return packed;
 
 	unwind_sframe_lookup(state, exact, frame);
-	/* Code that cannot be read now may be a restorer. */
+	/* With page faults disabled, a restorer may have been unreadable. */
 	return likely(text) && !pagefault_disabled() ?
 		unwind_sframe_remember(text, key, frame) : NULL;
 }
 
 /**
- * unwind_sframe_knows - does a table say where the frame of an exact ip is?
+ * unwind_sframe_knows - does a table describe the frame of an exact ip?
  * @state:	the walk; @state->code is the mapping of the ip, if it is known
  *
- * Return: true if so.
+ * Return: true if a table does.
  */
 bool unwind_sframe_knows(struct unwind_user_state *state)
 {
@@ -279,19 +279,19 @@ bool unwind_sframe_knows(struct unwind_user_state *state)
 }
 
 /**
- * unwind_sframe_enter - go on by what tables say
+ * unwind_sframe_enter - continue a walk with SFrame tables
  * @state:	the walk, after the code or a frame pointer led to the caller
- * @ip:		where it was before
- * @sp:		the stack pointer there
+ * @ip:		the ip before that step
+ * @sp:		the stack pointer before that step
  */
 void unwind_sframe_enter(struct unwind_user_state *state, unsigned long ip, unsigned long sp)
 {
 	state->step = UNWIND_STEP_SFRAME;
-	/* Frame pointers do not need it, and the steps so far may not have had it. */
+	/* Steps by frame pointers do not need the exact CFA, so state->sp may not be it. */
 	state->sp = arch_unwind_user_cfa(state, ip, sp);
 }
 
-/* A value that the rules of a frame name; false if it cannot be known. */
+/* Compute a value by the rule of a frame; false if it needs a lost or unreadable value. */
 static bool unwind_sframe_value(const struct unwind_user_state *state, bool exact,
 				u8 base, s32 off, unsigned long cfa, unsigned long *value)
 {
@@ -304,7 +304,7 @@ static bool unwind_sframe_value(const struct unwind_user_state *state, bool exac
 		addr = state->sp;
 	else if (reg == ARCH_SFRAME_FP)
 		addr = state->fp;
-	/* What others have was lost in the frames above. */
+	/* The walk does not recover other registers: they are known in exact frames only. */
 	else if (!exact || !arch_unwind_user_reg(state, reg, &addr))
 		return false;
 
@@ -317,8 +317,7 @@ static bool unwind_sframe_value(const struct unwind_user_state *state, bool exac
 }
 
 /*
- * The caller's frame pointer. Where it is not to be found, that is for those to notice
- * who need it.
+ * Get the caller's frame pointer, or 0 if it is not known: steps that use it will fail.
  */
 static unsigned long unwind_sframe_fp(const struct unwind_user_state *state, bool exact,
 				      const struct unwind_user_frame *frame, unsigned long cfa)
@@ -328,8 +327,8 @@ static unsigned long unwind_sframe_fp(const struct unwind_user_state *state, boo
 	if (frame->fp == UNWIND_BASE_SAME)
 		return state->fp;
 	/*
-	 * At the end of functions that align their stack compilers leave the rule as it
-	 * was when the register is the caller's again.
+	 * At the end of functions that align their stack, compilers do not update the rule
+	 * after the register has been restored to the caller's value.
 	 */
 	if (frame->fp == (ARCH_SFRAME_FP | UNWIND_BASE_LOAD) && exact) {
 		switch (arch_unwind_user_look(state, true)) {
@@ -343,7 +342,7 @@ static unsigned long unwind_sframe_fp(const struct unwind_user_state *state, boo
 	return unwind_sframe_value(state, exact, frame->fp, frame->fp_off, cfa, &fp) ? fp : 0;
 }
 
-/* Where the call came from; false if that is no code. */
+/* Check a return address, and undo a return probe; false if it is not in code. */
 static bool unwind_sframe_caller(struct unwind_user_state *state, unsigned long *ra,
 				 unsigned long slot)
 {
@@ -354,7 +353,7 @@ static bool unwind_sframe_caller(struct unwind_user_state *state, unsigned long 
 	return false;
 }
 
-/* May a frame end there? The stack that a signal interrupted may be anywhere else. */
+/* Is the CFA valid? The stack that a signal interrupted may be at any address. */
 static bool unwind_sframe_cfa(const struct unwind_user_state *state, bool exact,
 			      const struct unwind_user_frame *frame, unsigned long cfa)
 {
@@ -365,7 +364,7 @@ static bool unwind_sframe_cfa(const struct unwind_user_state *state, bool exact,
 	return cfa > state->sp || frame->signal;
 }
 
-/* Go to the caller; false at the end of the walk. */
+/* Step to the caller; false at the end of the walk. */
 static bool unwind_sframe_apply(struct unwind_user_state *state, bool exact,
 				const struct unwind_user_frame *frame, unsigned long *entry)
 {
@@ -391,7 +390,7 @@ static bool unwind_sframe_apply(struct unwind_user_state *state, bool exact,
 	return true;
 }
 
-/* Count for the mapping that the ip is in, which is that of the table that was asked. */
+/* Count uses of the table of state->code, the mapping of the ip. */
 static void unwind_sframe_used(const struct unwind_user_state *state, unsigned int nr)
 {
 	state->code->hits += nr;
@@ -399,17 +398,17 @@ static void unwind_sframe_used(const struct unwind_user_state *state, unsigned i
 		unwind_sframe_count_slow(state->code);
 }
 
-/* No frame is larger in unwind_sframe_batch(), which need not care for it. */
+/* Limit of a frame in unwind_sframe_batch(); larger frames go to unwind_sframe_apply(). */
 #define UNWIND_SFRAME_SIZE	BIT(31)
 
-/* An offset inside of a frame that is fit for being a pointer's; the rest is too large. */
+/* Convert an aligned offset to words; misaligned offsets give a value above the limit. */
 static __always_inline unsigned long unwind_sframe_words(unsigned long off)
 {
-	/* What is misaligned becomes large. */
+	/* Rotating moves the low bits of misaligned offsets to the top. */
 	return ror64(off, ilog2(sizeof(long)));
 }
 
-/* Neither does speculation get further than a frame. */
+/* Mask the offset, so that speculative accesses also stay in one frame. */
 static __always_inline unsigned long unwind_sframe_clamp(unsigned long words)
 {
 	OPTIMIZER_HIDE_VAR(words);
@@ -417,11 +416,11 @@ static __always_inline unsigned long unwind_sframe_clamp(unsigned long words)
 }
 
 /*
- * Go on for as long as frames are remembered, and callers are in the same mapping. One
- * window of user access and one mask of the pointer serve all of them: each step is
- * checked to be less than UNWIND_SFRAME_SIZE, and behind user memory is a gap in which
- * all of them end. What does not fit, or cannot be read, is left to
- * unwind_sframe_apply(), and so are the reasons. Returns the number of entries stored.
+ * Walk as long as frames are remembered and callers are in the same mapping. All steps
+ * share one window of user access and one mask of the pointer: each step is checked to be
+ * less than UNWIND_SFRAME_SIZE, and the gap after user memory is larger than all steps
+ * together. Frames that are too large or unreadable are left to unwind_sframe_apply(),
+ * which counts why the walk ends. Returns the number of entries stored.
  */
 static noinline unsigned int
 unwind_sframe_batch(struct unwind_user_state *state, unsigned long *entries, unsigned int max)
@@ -481,8 +480,8 @@ unwind_sframe_batch(struct unwind_user_state *state, unsigned long *entries, uns
 }
 
 /*
- * Find callers: those that are remembered, or one. Returns how many; the step that follows
- * is set.
+ * Find callers: a batch of remembered ones, or one. Sets the next step, and returns the
+ * number of callers.
  */
 static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exact,
 				       unsigned long *entries, unsigned int max)
@@ -515,23 +514,23 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
 	if (!unwind_sframe_apply(state, exact, &frame, entries))
 		return 0;
 
-	/* Behind a signal frame it is exact again, but the registers are lost. */
+	/* After a signal frame the ip is exact again, but the registers are lost. */
 	state->regs = NULL;
 	state->signal_regs = 0;
 	state->drap = 0;
-	/* Where there is no table, it may be a restorer. */
+	/* A caller in a mapping without a table may be a restorer. */
 	state->step = frame.signal ? UNWIND_STEP_CODE :
 		      unwind_sframe_has_table(state) ? UNWIND_STEP_SFRAME : UNWIND_STEP_SIGNAL;
 	return 1;
 }
 
 /**
- * unwind_sframe_walk - find callers by what tables say
- * @state:	the walk, at a step CODE, of which the ip is exact, or SFRAME
+ * unwind_sframe_walk - find callers with SFrame tables
+ * @state:	the walk, at step CODE, with an exact ip, or at step SFRAME
  * @entries:	where to store return addresses
  * @max:	room in @entries, not 0
  *
- * Goes on for as long as tables say something. The step that follows is set.
+ * Walk as long as tables describe the frames, and set the next step.
  *
  * Return: number of entries stored.
  */
@@ -542,7 +541,7 @@ unsigned int unwind_sframe_walk(struct unwind_user_state *state, unsigned long *
 
 	max = min(max, UNWIND_USER_BATCH);
 	if (state->step == UNWIND_STEP_CODE) {
-		/* What the code said may have been remembered, and no mapping been looked for. */
+		/* The code's answer may have been remembered, so the mapping not looked up. */
 		unwind_text(state, state->ip);
 		nr = unwind_sframe_step(state, true, entries, max);
 	}

@@ -14,7 +14,7 @@
 
 #include "object.h"
 
-/* How often all that walks remember of objects had to be looked up anew. */
+/* Changes when walks must look up again all objects that they remember. */
 static __always_inline u32 unwind_object_ticks(void)
 {
 	return atomic_read(&unwind_objects_ticks);
@@ -22,14 +22,14 @@ static __always_inline u32 unwind_object_ticks(void)
 
 void unwind_sframe_count_slow(struct unwind_text_code *code);
 
-/* Tell the object of a mapping how often it was used. */
+/* Add the uses in a mapping to the count of its object. */
 static __always_inline void unwind_sframe_count(struct unwind_text_code *code)
 {
 	if (unlikely(code->hits))
 		unwind_sframe_count_slow(code);
 }
 
-/* Forget frames; most often there are only some. */
+/* Forget all frames. Only clear the used ones, which are few as a rule. */
 static inline void unwind_sframe_forget(struct unwind_text *text)
 {
 	u64 used = text->frames_used;
@@ -44,7 +44,7 @@ static inline void unwind_sframe_forget(struct unwind_text *text)
 	text->frames_used = 0;
 }
 
-/* Has the mapping of the latest caller a table? Of 32-bit code there are none. */
+/* Does the mapping of the latest caller have a table? 32-bit code never has one. */
 static __always_inline bool unwind_sframe_has_table(const struct unwind_user_state *state)
 {
 	return unlikely(state->code->ref.object) && state->ws == sizeof(u64);
@@ -58,7 +58,7 @@ unsigned int unwind_sframe_walk(struct unwind_user_state *state, unsigned long *
 
 #else
 
-/* Seconds, as it would be with objects. */
+/* Changes every second, as it does with objects. */
 static inline u32 unwind_object_ticks(void)
 {
 	return jiffies / HZ;

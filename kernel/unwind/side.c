@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame sections that users hand in, for files that have none: /dev/unwind_sframe.
+ * SFrame sections that users register for files that have none: /dev/unwind_sframe.
  *
  * Contexts: open, ioctl and release run in task context and may sleep.
- * unwind_side_get() runs in the context of the task that is walked, and does not.
+ * unwind_side_get() runs in the context of the task that is walked, and does not sleep.
  *
- * A registration is known by the build-id of the files it is for, and lasts for as long
- * as the device is open that it was made with. It names a section in a file, which is read
- * as those of other files are when a walk needs it: that is an object like any other, and
- * goes when memory is short. Invariant: a registration is immutable from when it is in the
- * hash, leaves that once, in release, and is freed after a grace period when the last
- * reference is gone. Only who reads the file has one for more than a moment.
+ * A registration is found by the build-id of its files, and lasts as long as the device
+ * file it was made with is open. It names a section in a file, which a walk loads when it
+ * needs it: the result is an object like any other, and is dropped when memory is short.
+ * Invariant: a registration is immutable once it is in the hash, leaves the hash once, in
+ * release, and is freed a grace period after the last reference is put. Except for the
+ * device file, only a task that reads the file holds a reference for long.
  *
- * What a section says decides where a walk reads the stack of the task it is used for.
- * So that of somebody without CAP_PERFMON is for those tasks only which they could
- * ptrace, and so read, anyway.
+ * A section controls where a walk reads the stack of a task. So sections of users without
+ * CAP_PERFMON are only used for tasks that these users could ptrace, and so read, anyway.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -44,15 +43,15 @@
 #include "side.h"
 #include "unwind.h"
 
-/* Sections that a user without CAP_PERFMON may have handed in. */
+/* Maximum number of sections that a user without CAP_PERFMON may register. */
 static unsigned int unwind_side_user_max = 4096;
 
 /**
- * struct unwind_side_user - somebody who answers for sections that are handed in
- * @node:	entry of the table of users
- * @uid:	who, see unwind_room_user()
- * @files:	how often they have the device open
- * @sides:	how many sections they have, but for what CAP_PERFMON has
+ * struct unwind_side_user - a user that registrations are accounted to
+ * @node:	entry in the table of users
+ * @uid:	the user, see unwind_room_user()
+ * @files:	how often the user has the device open
+ * @sides:	number of the user's sections, except those of trusted device files
  */
 struct unwind_side_user {
 	struct hlist_node	node;
@@ -62,12 +61,12 @@ struct unwind_side_user {
 };
 
 /**
- * struct unwind_side_file - the device, opened
- * @user:	who answers for that
- * @uid:	by whom
- * @pid_ns:	where from, with a reference
- * @trusted:	their sections are used for all tasks
- * @sides:	what was registered
+ * struct unwind_side_file - an open file of the device
+ * @user:	user that it is accounted to
+ * @uid:	uid that opened it
+ * @pid_ns:	pid namespace in which it was opened, with a reference
+ * @trusted:	opened with CAP_PERFMON or CAP_SYS_ADMIN in init_user_ns: used for all tasks
+ * @sides:	its registrations
  */
 struct unwind_side_file {
 	struct unwind_side_user	*user;
@@ -78,10 +77,10 @@ struct unwind_side_file {
 };
 
 /**
- * struct unwind_side_key - what a registration is looked for by
- * @id:		the files that it is for
- * @uid:	whose tasks it is for, so that nobody has to look at those of others;
- *		INVALID_UID for all
+ * struct unwind_side_key - lookup key of a registration
+ * @id:		build-id of its files
+ * @uid:	uid of the tasks that it is for, so that lookups skip other users' entries;
+ *		INVALID_UID for all tasks
  */
 struct unwind_side_key {
 	struct unwind_build_id	id;
@@ -90,15 +89,15 @@ struct unwind_side_key {
 
 /**
  * struct unwind_side - a registration
- * @refs:	one is the device's, which gives it up in release
+ * @refs:	one is held by the device file, which puts it in release
  * @rcu:	to free it
- * @hash:	entry of the table of registrations
- * @list:	entry of &struct unwind_side_file.sides
- * @owner:	the device
- * @key:	what it is for
+ * @hash:	entry in the table of registrations
+ * @list:	entry in &struct unwind_side_file.sides
+ * @owner:	the device file
+ * @key:	the files and tasks that it is for
  * @source:	the section
- * @cred:	whose it is, with a reference
- * @pid_ns:	of these who opened the device, with a reference: the tasks that they see
+ * @cred:	credentials of the device file, with a reference
+ * @pid_ns:	pid namespace of @owner, with a reference: only its tasks use untrusted sections
  */
 struct unwind_side {
 	refcount_t			refs;
@@ -121,12 +120,12 @@ static const struct rhashtable_params unwind_side_params = {
 
 static struct rhltable unwind_sides;
 static DEFINE_HASHTABLE(unwind_side_users, 6);
-/* Protects all of the above, and lists of registrations until the device is released. */
+/* Protects all of the above, and lists of registrations until the device file is released. */
 static DEFINE_MUTEX(unwind_side_lock);
 
 /*
- * Have the capabilities of a task no power that an owner has not? Who made a user namespace
- * has all of them there, and in those that were made in it.
+ * Does the owner of a registration have all capabilities of a task? The creator of a user
+ * namespace has all capabilities in it, and in the namespaces that were created in it.
  */
 static bool unwind_side_caps(const struct cred *owner, const struct cred *cred)
 {
@@ -140,10 +139,10 @@ static bool unwind_side_caps(const struct cred *owner, const struct cred *cred)
 }
 
 /*
- * Could its owner ptrace current? The same conditions as there, but with no exception for
- * capabilities that somebody was given, which those who have them do not need here. So
- * current has to have a number where the device was opened, and it is its own credentials
- * that count, and not those that it acts with for a moment.
+ * Could the owner ptrace current? The conditions are those of ptrace, without the exception
+ * for privileged tracers, which do not need it here. Current must also have a pid in the
+ * namespace in which the device was opened. Use its real credentials, not those that it
+ * may have overridden temporarily.
  */
 static bool unwind_side_may_use(const struct unwind_side *side)
 {
@@ -156,7 +155,7 @@ static bool unwind_side_may_use(const struct unwind_side *side)
 	       get_dumpable(current->mm) == SUID_DUMP_USER;
 }
 
-/* Skips @nth of those that may be used, and leaves there how many are still to be skipped. */
+/* Skip @nth usable registrations; on failure @nth is the number still to be skipped. */
 static struct unwind_side *unwind_side_lookup(const struct unwind_build_id *id, kuid_t uid,
 					      unsigned int *nth)
 {
@@ -173,11 +172,11 @@ static struct unwind_side *unwind_side_lookup(const struct unwind_build_id *id, 
 }
 
 /**
- * unwind_side_get - find the section of files that have none
- * @id:		their build-id
- * @nth:	which of several, from 0 on
+ * unwind_side_get - find a registered section for files that have none
+ * @id:		build-id of the files
+ * @nth:	index among several registrations, from 0
  *
- * Those that are used for all tasks come first.
+ * Registrations for all tasks come first.
  *
  * Context: any, as long as current is the task that is walked.
  * Return: a registration, with a reference; or NULL.
@@ -191,12 +190,12 @@ struct unwind_side *unwind_side_get(const struct unwind_build_id *id, unsigned i
 	guard(rcu)();
 	side = unwind_side_lookup(id, INVALID_UID, &nth) ?:
 	       unwind_side_lookup(id, current_real_cred()->uid, &nth);
-	/* Who closes the device makes all look again. */
+	/* A race with release reports none: closing the device makes walks look again. */
 	return side && refcount_inc_not_zero(&side->refs) ? side : NULL;
 }
 
 /**
- * unwind_side_put - give a reference back
+ * unwind_side_put - put a reference
  * @side:	a registration, or NULL
  *
  * Context: any.
@@ -205,7 +204,7 @@ void unwind_side_put(struct unwind_side *side)
 {
 	if (!side || !refcount_dec_and_test(&side->refs))
 		return;
-	/* These are freed after a grace period, too. */
+	/* RCU readers may use these: they are also freed after a grace period. */
 	put_cred(side->cred);
 	put_pid_ns(side->pid_ns);
 	fput(side->source.file);
@@ -213,11 +212,11 @@ void unwind_side_put(struct unwind_side *side)
 }
 
 /**
- * unwind_side_source - what to read
+ * unwind_side_source - get the section of a registration
  * @side:	a registration
  *
  * Context: any, with a reference.
- * Return: the section; valid for as long as the reference.
+ * Return: the section; valid as long as the reference is held.
  */
 const struct unwind_object_source *unwind_side_source(const struct unwind_side *side)
 {
@@ -225,8 +224,9 @@ const struct unwind_object_source *unwind_side_source(const struct unwind_side *
 }
 
 /*
- * Who knows that there was none, or had one, looks again in the next walk; with what is
- * for the tasks of one user, within a second: nobody is to make others do so all the time.
+ * Make all tasks look for registrations again in their next walk. If the owner is not
+ * trusted, leave it to the next tick, within a second: otherwise one user could make the
+ * tasks of others look again all the time.
  */
 static void unwind_side_tell(const struct unwind_side_file *owner)
 {
@@ -249,7 +249,7 @@ static bool unwind_side_has(const struct unwind_side_file *owner,
 	return false;
 }
 
-/* Show a registration to everybody; the device has the reference then. */
+/* Publish a registration. On success the device file takes over the reference. */
 static int unwind_side_publish(struct unwind_side_file *owner, struct unwind_side **new)
 {
 	struct unwind_side *side = *new;
@@ -258,7 +258,7 @@ static int unwind_side_publish(struct unwind_side_file *owner, struct unwind_sid
 	guard(mutex)(&unwind_side_lock);
 	if (unwind_side_has(owner, &side->key))
 		return -EEXIST;
-	/* Who may do everything has no limit. */
+	/* Trusted owners have no limit. */
 	if (!owner->trusted && owner->user->sides >= READ_ONCE(unwind_side_user_max))
 		return -EDQUOT;
 	ret = rhltable_insert(&unwind_sides, &side->hash, unwind_side_params);
@@ -286,7 +286,7 @@ static int unwind_side_check(const struct unwind_sframe_section *req)
 	return 0;
 }
 
-/* What can be said about the section without reading all of it. */
+/* Check the file, and the header of the section, without reading all of it. */
 static int unwind_side_check_file(const struct unwind_object_source *source)
 {
 	const struct unwind_elf_source elf = { .file = source->file, .charge = true };
@@ -307,7 +307,7 @@ static int unwind_side_check_file(const struct unwind_object_source *source)
 	return sframe_check_header(&header);
 }
 
-/* With a reference to the file, which is the registration's from then on. */
+/* Allocate a registration, which takes its own reference to @file. */
 static struct unwind_side *unwind_side_new(struct file *device, struct file *file,
 					   const struct unwind_sframe_section *req)
 {
@@ -357,7 +357,7 @@ static long unwind_side_ioctl(struct file *file, unsigned int cmd, unsigned long
 	struct unwind_sframe_section req;
 	int ret;
 
-	/* A later version of the structure may be larger. */
+	/* Later versions of the structure may be larger. */
 	if (_IOC_TYPE(cmd) != _IOC_TYPE(UNWIND_SFRAME_ADD) ||
 	    _IOC_NR(cmd) != _IOC_NR(UNWIND_SFRAME_ADD) || _IOC_DIR(cmd) != _IOC_WRITE)
 		return -ENOTTY;
@@ -367,7 +367,7 @@ static long unwind_side_ioctl(struct file *file, unsigned int cmd, unsigned long
 	return ret ?: unwind_side_add(file, &req);
 }
 
-/* The user of the device, with a reference. */
+/* Get the entry of a user, with a reference. */
 static struct unwind_side_user *unwind_side_user_get(kuid_t uid)
 {
 	struct unwind_side_user *user;
@@ -423,7 +423,7 @@ static int unwind_side_release(struct inode *inode, struct file *file)
 	struct unwind_side_file *owner = file->private_data;
 	struct unwind_side *side, *next;
 
-	/* There may be many, and nobody waits for all of them. */
+	/* There may be many: unlock after each, so that other users do not wait for all. */
 	list_for_each_entry(side, &owner->sides, list) {
 		scoped_guard(mutex, &unwind_side_lock) {
 			rhltable_remove(&unwind_sides, &side->hash, unwind_side_params);
@@ -452,7 +452,7 @@ static const struct file_operations unwind_side_fops = {
 	.compat_ioctl	= compat_ptr_ioctl,
 };
 
-/* Everybody may use it, for their own tasks. */
+/* All users may register sections for their own tasks. */
 static struct miscdevice unwind_side_device = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "unwind_sframe",
@@ -471,10 +471,11 @@ static struct ctl_table unwind_side_sysctls[] = {
 };
 
 /**
- * unwind_side_init - have registrations, and the device to make them
+ * unwind_side_init - initialize registrations and their device
  *
- * Context: once, before anybody may call unwind_side_get().
- * Return: 0, or why nobody must call that. Without a device there is nothing to be found.
+ * Context: once, before any call of unwind_side_get().
+ * Return: 0, or an error, after which unwind_side_get() must not be called. A missing device
+ * is no error: no registration is found then.
  */
 int __init unwind_side_init(void)
 {

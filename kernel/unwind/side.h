@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SFrame sections that users hand in, see side.c.
+ * SFrame sections that users register, see side.c.
  */
 #ifndef _KERNEL_UNWIND_SIDE_H
 #define _KERNEL_UNWIND_SIDE_H

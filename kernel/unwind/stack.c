@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a kernel entry has of the user stack: its trace, and how much there is to copy.
+ * The user stack of a kernel entry: its trace, and how much of it callbacks can copy.
  *
- * Contexts: task context, from deferred.c, but for unwind_deferred_stack() and
- * unwind_deferred_copy_stack(), which callbacks call. The rest may fault, and so wait for
- * as long as the user likes; a task that is dying waits for nothing.
+ * Contexts: task context, called by deferred.c. Callbacks call unwind_deferred_stack()
+ * and unwind_deferred_copy_stack(); any context may call unwind_user_walked(). The rest
+ * may fault, and so wait for as long as the user likes; a dying task does not wait.
  *
- * All of it is in current->unwind_info and only current comes here, so there is no
- * lock. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL
- * if there was no memory for one; else it is only memory, to be used again. An NMI on
- * top of current, or a program that is attached to what is called here, may read it:
- * so @walked is set last, and nobody frees what they can find.
+ * All state is in current->unwind_info and only current comes here, so no lock is
+ * needed. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL
+ * if there was no memory for one; otherwise it is only memory for reuse. An NMI on top
+ * of current, or a program that is attached to a function called here, may read it: so
+ * @walked is set last, and memory is freed only after @walked was cleared.
  */
 #include <linux/minmax.h>
 #include <linux/mm.h>
@@ -39,8 +39,8 @@ static bool unwind_regs_differ(struct unwind_task_info *info)
 }
 
 /*
- * Go on with the walk, into what is left of @cache. Returns whether it ended
- * because @cache is full.
+ * Continue the walk into the rest of @cache. Returns whether it ended because @cache
+ * is full.
  */
 static bool unwind_fill_cache(struct unwind_user_state *state,
 			      struct unwind_cache *cache, unsigned int limit)
@@ -52,7 +52,7 @@ static bool unwind_fill_cache(struct unwind_user_state *state,
 	return cache->nr == max && state->step != UNWIND_STEP_DONE;
 }
 
-/* Charged to the target, but never at the price of killing it. */
+/* Charge the target, but never invoke the OOM killer on it. */
 gfp_t unwind_gfp(void)
 {
 	return (current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL) |
@@ -83,7 +83,7 @@ static struct unwind_cache *unwind_alloc_cache(void)
 	return cache;
 }
 
-/* Have room for @max entries. Returns false if there is no memory; nothing changes then. */
+/* Make room for @max entries. Returns false and changes nothing if memory is short. */
 static bool unwind_grow_cache(struct unwind_cache *cache, unsigned int max)
 {
 	unsigned long *entries = unwind_alloc(array_size(max, sizeof(*entries)));
@@ -99,7 +99,7 @@ static bool unwind_grow_cache(struct unwind_cache *cache, unsigned int max)
 	return true;
 }
 
-/* How deep to walk: kernel.perf_event_max_stack, as far as a perf record can hold it. */
+/* Depth limit: kernel.perf_event_max_stack, as far as a perf record can hold it. */
 static unsigned int unwind_max_entries(void)
 {
 	/* No partner: a change of the sysctl may take effect any time. */
@@ -108,7 +108,7 @@ static unsigned int unwind_max_entries(void)
 	return clamp_t(int, max, 1, UNWIND_MAX_ENTRIES);
 }
 
-/* Inline, as there is one caller, which most often calls it. */
+/* Inline, because the only caller calls it most of the time. */
 static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 {
 	struct unwind_user_state state __uninitialized;
@@ -130,7 +130,7 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 		unwind_count(UNWIND_STAT_EMPTY_MOVED);
 		return;
 	}
-	/* Nobody has to have asked: the trace is not that of other registers later. */
+	/* Even without a request: the trace must not be taken for that of other registers later. */
 	if (!info->regs_seen)
 		unwind_note_regs(info, true);
 
@@ -146,17 +146,17 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 	unwind_count_add(UNWIND_STAT_FRAMES, cache->nr);
 	if (!cache->nr)
 		unwind_count(UNWIND_STAT_EMPTY_NO_STACK);
-	/* Most have ended: spare them the call. */
+	/* Most walks have ended: skip the call for them. */
 	else if (state.step != UNWIND_STEP_DONE && unwind_user_walk(&state, &more, 1))
 		unwind_count(UNWIND_STAT_ENDED_FULL);
 }
 
 /**
- * unwind_get_trace - the trace of this kernel entry
+ * unwind_get_trace - get the trace of this kernel entry
  * @info:	current's
  * @trace:	set; empty if there is none
  *
- * Walks if nobody did so yet, also if that found nothing.
+ * Walks only if no walk of this entry was done before, even if that found nothing.
  */
 void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace)
 {
@@ -177,7 +177,7 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 }
 
 /**
- * unwind_trim_cache - the trace of this kernel entry is not kept, but for a page
+ * unwind_trim_cache - drop the trace of this kernel entry, and all but a page of memory
  * @info:	current's, which has one
  */
 void unwind_trim_cache(struct unwind_task_info *info)
@@ -197,7 +197,7 @@ void unwind_trim_cache(struct unwind_task_info *info)
 }
 
 /**
- * unwind_free_cache - give back the memory for traces
+ * unwind_free_cache - free the memory for traces
  * @info:	current's
  */
 void unwind_free_cache(struct unwind_task_info *info)
@@ -207,21 +207,21 @@ void unwind_free_cache(struct unwind_task_info *info)
 	if (!cache)
 		return;
 	unwind_trim_cache(info);
-	/* An NMI on top of this reads it with @walked only. */
+	/* An NMI on top of this reads it only with @walked set. */
 	info->cache = NULL;
 	unwind_text_forget(&cache->text);
 	kvfree(cache);
 }
 
 /**
- * unwind_user_walked - the trace of this kernel entry, if somebody has walked
+ * unwind_user_walked - get the trace of this kernel entry, if the stack was walked
  * @trace:	set if so
  *
- * For those who cannot wait for the trace. The entries stay valid until the task runs
- * its task work or exits, so for as long as an interrupt or NMI lasts.
+ * For callers that cannot wait for the trace. The entries stay valid until the task runs
+ * its task work or exits, and thus for as long as an interrupt or NMI lasts.
  *
  * Context: any, NMI included.
- * Return: true if there is a trace, and user mode is still where it was walked.
+ * Return: true if there is a trace, and ip and sp of user mode are still those of the walk.
  */
 bool unwind_user_walked(struct unwind_stacktrace *trace)
 {
@@ -234,7 +234,7 @@ bool unwind_user_walked(struct unwind_stacktrace *trace)
 	cache = READ_ONCE(info->cache);
 	if (!cache || !cache->nr || unwind_regs_differ(info))
 		return false;
-	/* Uprobes correct the instruction pointer, and what was noted of it. */
+	/* Uprobes correct the instruction pointer, and info->ip with it. */
 	if (cache->entries[0] != instruction_pointer(task_pt_regs(current)))
 		return false;
 
@@ -243,10 +243,10 @@ bool unwind_user_walked(struct unwind_stacktrace *trace)
 }
 
 /**
- * unwind_fault_in_stack - have in memory of the user stack what a tracer wants to copy
+ * unwind_fault_in_stack - bring into memory what tracers want to copy of the user stack
  * @info:	current's
  *
- * Where that has to be read from disk, it waits here and not in a callback.
+ * If this reads from disk, the wait is here and not in a callback.
  */
 void unwind_fault_in_stack(struct unwind_task_info *info)
 {
@@ -268,7 +268,7 @@ void unwind_fault_in_stack(struct unwind_task_info *info)
 }
 
 /**
- * unwind_deferred_stack - what a callback finds of the user stack
+ * unwind_deferred_stack - tell a callback what it can copy of the user stack
  * @stack:	set
  *
  * For tracers that asked with unwind_deferred_request_stack().
@@ -287,10 +287,10 @@ void unwind_deferred_stack(struct unwind_user_stack *stack)
 }
 
 /**
- * unwind_deferred_copy_stack - the user stack, for where user memory is somebody else's
+ * unwind_deferred_copy_stack - copy the user stack, for code in another address space
  * @stack:	from unwind_deferred_stack(); its size becomes that of the copy
  *
- * Waits for no user memory: what is not there any more is missing at the end.
+ * Does not wait for user memory: the copy ends at the first page that is gone.
  *
  * Context: a callback.
  * Return: the copy, to be freed with kvfree(); NULL if there is nothing to copy, or no

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counters of user stack unwinding, as the administrator sees them.
+ * Counters of user stack unwinding, for the administrator.
  *
  * The counters are per CPU and may be incremented in any context; a reader gets a
- * sum that may be a few events behind. What is no counter comes last.
+ * sum that may lag a few events behind. Values that are not counters come last.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>

@@ -4,19 +4,19 @@
  *
  * Each open of the debugfs file unwind/storm owns a few tracers. Tasks that hold
  * the file make bursts of requests, each burst in one kernel entry. While the file
- * is armed the CPUs also send NMIs to each other, which ask for whatever task of
- * the arming process group they hit, and system calls of these tasks start with
- * requests. What came of all that is entered in books, see test_storm_books.c.
+ * is armed, the CPUs also send NMIs to each other, which make requests for any task of
+ * the arming process group that they hit, and system calls of these tasks start with
+ * requests. test_storm_books.c keeps the books of the results.
  *
  * Contexts:
  *  - ioctls: task context;
  *  - storm_timer(): hardirq;
- *  - storm_nmi(): NMI, which is the point;
+ *  - storm_nmi(): NMI, on purpose;
  *  - storm_syscall(): task context, preemption disabled.
  *
  * Invariant: NMIs and timers find a file through storm_armed, and disarming waits
- * for those that did. The file is released after the last burst and is disarmed
- * first, so whoever requests finds the books open.
+ * for those that found it. The file is released after the last burst and disarmed
+ * first, so the books are open during all requests.
  */
 #include <linux/cleanup.h>
 #include <linux/cpumask.h>
@@ -52,22 +52,22 @@
 #include "test_storm.h"
 #include "test_storm_books.h"
 
-/* The shortest period of the shooting timers. */
+/* The shortest period of the timers that send NMIs. */
 #define STORM_MIN_PERIOD_US	20
-/* How long a CPU's own NMI may take on a busy emulator, and how often it is sent. */
+/* Timeout for a CPU's own NMI on a busy emulator, and number of attempts. */
 #define STORM_NMI_US		(1 * USEC_PER_SEC)
 #define STORM_NMI_TRIES		10
 
 /* One of the first four tracers and one of the others. */
 #define STORM_SOME		0x11
-/* How late an NMI may be, likewise, whose work was done by another one. */
+/* How late an NMI may be, likewise, if another NMI has done its work. */
 #define STORM_LATE_NS		(10 * NSEC_PER_SEC)
 
 /**
- * struct storm - what one open of the file owns
- * @books:	tracers and what became of their requests
- * @group:	tasks that NMIs and system calls ask for, while armed
- * @arm:	how, likewise
+ * struct storm - data of one open file
+ * @books:	the tracers and the results of their requests
+ * @group:	process group that NMIs and system calls make requests for, while armed
+ * @arm:	parameters, while armed
  */
 struct storm {
 	struct storm_books	books;
@@ -78,7 +78,7 @@ struct storm {
 /**
  * struct storm_shot - requests on their way into another context
  * @storm:	the file
- * @step:	what to ask
+ * @step:	the requests to make
  * @irq:	carries it into hardirq context
  * @done:	set last
  */
@@ -90,12 +90,12 @@ struct storm_shot {
 };
 
 /**
- * struct storm_cpu - what one CPU shoots with, and is shot at with
+ * struct storm_cpu - a CPU as sender and receiver of NMIs
  * @timer:	sends NMIs to the next CPU
- * @shot:	its own NMI is to do this
- * @hits:	NMIs from others that are on their way
- * @last:	when somebody sent one
- * @turn:	counts, where there are several ways
+ * @shot:	requests for its own NMI
+ * @hits:	number of pending NMIs from other CPUs
+ * @last:	when an NMI was last sent to it
+ * @turn:	counter to choose between alternatives
  */
 struct storm_cpu {
 	struct hrtimer		timer;
@@ -107,7 +107,7 @@ struct storm_cpu {
 
 static DEFINE_PER_CPU(struct storm_cpu, storm_cpus);
 
-/* The file that is armed, read in NMI; one at a time. */
+/* The armed file, at most one; read in NMI. */
 static struct storm __rcu *storm_armed;
 static DEFINE_MUTEX(storm_arm_lock);
 
@@ -130,7 +130,7 @@ static void storm_irq_func(struct irq_work *irq)
 	storm_fire(container_of(irq, struct storm_shot, irq), NULL);
 }
 
-/* Stay on this CPU: the interrupt shall find the same current. */
+/* Stay on this CPU, so that the interrupt finds the same current. */
 static void storm_fire_hardirq(struct storm_shot *shot)
 {
 	shot->irq = IRQ_WORK_INIT_HARD(storm_irq_func);
@@ -144,7 +144,7 @@ static void storm_fire_hardirq(struct storm_shot *shot)
 	irq_work_sync(&shot->irq);
 }
 
-/* Is current one of those that the armed file is about? */
+/* Is current in the process group of the armed file? */
 static bool storm_is_target(const struct storm *storm)
 {
 	const struct signal_struct *signal = READ_ONCE(current->signal);
@@ -189,7 +189,7 @@ static void storm_fire_nmi(struct storm_shot *shot)
 	sc = this_cpu_ptr(&storm_cpus);
 	WRITE_ONCE(sc->shot, shot);
 	for (unsigned int try = 0; try < STORM_NMI_TRIES; try++) {
-		/* Seen once in some ten million: none came at all. */
+		/* About one NMI in ten million never came. */
 		if (try) {
 			pr_notice("unwind_storm: no NMI came, it is sent again\n");
 			this_cpu_inc(shot->storm->books.sums->resent);
@@ -201,7 +201,7 @@ static void storm_fire_nmi(struct storm_shot *shot)
 	WARN_ONCE(1, "no NMI\n");
 	if (xchg(&sc->shot, NULL))
 		return;
-	/* The handler took it and is about to be done; pairs with storm_fire(). */
+	/* The handler took the shot and will finish soon. Pairs with storm_fire(). */
 	while (!smp_load_acquire(&shot->done))
 		cpu_relax();
 }
@@ -215,7 +215,7 @@ static void storm_hit(struct pt_regs *regs)
 	storm = rcu_dereference(storm_armed);
 	if (!storm || !storm_is_target(storm))
 		return;
-	/* Few at a time: the next one that hits this entry shall find some left. */
+	/* Two tracers at a time, to leave some for the next NMI that hits this entry. */
 	storm_request_all(&storm->books, storm->arm.hit & STORM_SOME << storm_turn() % 4, 1,
 			  UNWIND_STORM_HIT, regs);
 }
@@ -231,8 +231,8 @@ static int storm_nmi(unsigned int cmd, struct pt_regs *regs)
 	if (hits)
 		storm_hit(regs);
 	/*
-	 * Another NMI may have done the work of one that comes only now. The next one may be sent
-	 * after the clock was read here.
+	 * An earlier NMI may have done the work of this one. The next NMI may be sent after
+	 * the clock was read here, so compare as signed.
 	 */
 	if (!shot && !hits)
 		return (s64)(ktime_get_mono_fast_ns() - READ_ONCE(sc->last)) < STORM_LATE_NS ?
@@ -283,7 +283,7 @@ static void storm_start_timer(void *data)
 	hrtimer_start(&this_cpu_ptr(&storm_cpus)->timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
-/* What exec, exit, sigreturn and so on start with. Bursts know what to ask. */
+/* Runs at the start of exec, exit, sigreturn and so on. Bursts make their own requests. */
 static void storm_syscall(void *data, struct pt_regs *regs, long id)
 {
 	struct storm *storm = data;
@@ -299,7 +299,7 @@ static void storm_syscall(void *data, struct pt_regs *regs, long id)
 	storm_begin_syscall(&storm->books);
 	if (id == __NR_ioctl || !step.arg)
 		return;
-	/* It names the entry, and decides how the task work is queued. */
+	/* The first request sets the cookie and decides how the task work is queued. */
 	if (storm_turn() & 1)
 		storm_fire_nmi(&shot);
 	else
@@ -318,7 +318,7 @@ static int storm_op_disarm(struct storm *storm)
 	rcu_assign_pointer(storm_armed, NULL);
 	unregister_trace_sys_enter(storm_syscall, storm);
 	tracepoint_synchronize_unregister();
-	/* NMIs and timers are done with @storm after this, and do not start again. */
+	/* NMIs and timers no longer use @storm after this, and do not start again. */
 	synchronize_rcu();
 	for_each_possible_cpu(cpu)
 		hrtimer_cancel(&per_cpu_ptr(&storm_cpus, cpu)->timer);
@@ -397,7 +397,7 @@ static int storm_step(struct storm *storm, const struct unwind_storm_step *step)
 		usleep_range(10, 50);
 		return 0;
 	case UNWIND_STORM_SIGNAL:
-		/* 0 is none to send. */
+		/* Signal 0 sends nothing. */
 		return step->arg ? send_sig(step->arg, current, 0) : -EINVAL;
 	default:
 		return -EINVAL;

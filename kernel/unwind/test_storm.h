@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The debugfs file unwind/storm: what tools/testing/selftests/unwind/storm.c and
- * test_storm.c agree on. No ABI: both sides are built from the same tree.
+ * The debugfs file unwind/storm: the interface between test_storm.c and
+ * tools/testing/selftests/unwind/storm.c. Not an ABI: both sides are built from the same
+ * tree.
  *
- * A burst is an array of steps that the kernel makes in one kernel entry of the
- * caller. The kernel also keeps the books: what was granted, what was called back.
+ * A burst is an array of steps that the kernel runs in one kernel entry of the caller.
+ * The kernel also keeps the books of granted requests and callbacks.
  */
 #ifndef _KERNEL_UNWIND_TEST_STORM_H
 #define _KERNEL_UNWIND_TEST_STORM_H
@@ -12,34 +13,34 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Tracers of one open file; sets of them are masks of as many bits. */
+/* Tracers of one open file. Sets of tracers are bit masks. */
 #define UNWIND_STORM_TRACERS	8
 /* Steps of one burst. */
 #define UNWIND_STORM_STEPS	12
-/* Errors that are described, the first ones. */
+/* Number of errors that are described, starting with the first. */
 #define UNWIND_STORM_NOTES	8
 
-/* Where a request comes from. */
+/* The context of a request. */
 enum unwind_storm_where {
 	UNWIND_STORM_TASK,
 	UNWIND_STORM_IRQS_OFF,
 	UNWIND_STORM_HARDIRQ,
 	/* An NMI that a CPU sends to itself. */
 	UNWIND_STORM_NMI,
-	/* An NMI that another CPU sends: it hits anything. */
+	/* An NMI that another CPU sends, which may hit any code. */
 	UNWIND_STORM_HIT,
-	/* The start of a system call, by a tracepoint. */
+	/* The start of a system call, in a tracepoint. */
 	UNWIND_STORM_SYSCALL,
 	UNWIND_STORM_CALLBACK,
 	UNWIND_STORM_NR_WHERE,
 };
 
-/* Steps of a burst: the requests up to UNWIND_STORM_HIT, and these. */
+/* Steps of a burst: requests, up to UNWIND_STORM_HIT, and these. */
 enum unwind_storm_what {
 	/* Run task work now, in mid entry, as signal handling and io_uring do. */
 	UNWIND_STORM_WORK = UNWIND_STORM_NR_WHERE,
 	UNWIND_STORM_FAULTABLE,
-	/* Sleep a little, perhaps wake up on another CPU. */
+	/* Sleep briefly and perhaps wake up on another CPU. */
 	UNWIND_STORM_SLEEP,
 	/* Send signal @arg to the caller. */
 	UNWIND_STORM_SIGNAL,
@@ -55,9 +56,9 @@ enum unwind_storm_result {
 	UNWIND_STORM_NR_RESULTS,
 };
 
-/* What must not happen. */
+/* Errors, which must not happen. */
 enum unwind_storm_error {
-	/* Granted, and never called. */
+	/* Granted, but never called. */
 	UNWIND_STORM_LOST,
 	/* Granted twice in one entry. */
 	UNWIND_STORM_TWICE,
@@ -65,30 +66,30 @@ enum unwind_storm_error {
 	UNWIND_STORM_CALLED_TWICE,
 	/* Called with a cookie that was not granted to this tracer. */
 	UNWIND_STORM_UNASKED,
-	/* Called, or still running, after cancel returned. */
+	/* Called or still running after cancel returned. */
 	UNWIND_STORM_CANCELLED,
 	/*
-	 * Asked in user mode, and not called before the next system call. The note's
-	 * @other is 1 if the task is to look at its work, plus 2 if there is some.
+	 * Requested in user mode, but not called before the next system call. In the note,
+	 * @other is 1 if TIF_NOTIFY_RESUME is set, plus 2 if task work is pending.
 	 */
 	UNWIND_STORM_LATE,
-	/* The callback is said to be coming, and nobody was granted it. */
+	/* The core answered that the callback is coming, but did not grant it before. */
 	UNWIND_STORM_PROMISE,
 	/* A registered tracer was refused in a system call. */
 	UNWIND_STORM_REFUSED,
-	/* An errno or a number that the interface does not have. */
+	/* A return value that the interface does not define. */
 	UNWIND_STORM_RESULT,
-	/* A cookie that is no cookie, or one on error. */
+	/* An invalid cookie, or a cookie on error. */
 	UNWIND_STORM_COOKIE,
-	/* One entry with two cookies. */
+	/* Two cookies in one entry. */
 	UNWIND_STORM_SPLIT,
-	/* The cookie of the entry before. */
+	/* The cookie of the previous entry. */
 	UNWIND_STORM_STALE,
-	/* A cookie that another entry or task had. */
+	/* A cookie that another entry or task had before. */
 	UNWIND_STORM_REUSED,
-	/* Called in another address space than the one that was asked about. */
+	/* Called in another address space than that of the request. */
 	UNWIND_STORM_OTHER_MM,
-	/* More tasks than there are records: nothing is wrong, but nothing is proved. */
+	/* More tasks than records: not an error of the core, but the test proves nothing. */
 	UNWIND_STORM_NO_ROOM,
 	UNWIND_STORM_NR_ERRORS,
 };
@@ -96,8 +97,8 @@ enum unwind_storm_error {
 /**
  * struct unwind_storm_step - one step of a burst
  * @what:	enum unwind_storm_where or enum unwind_storm_what
- * @arg:	set of tracers that ask, or signal number
- * @count:	how often each of them asks, there
+ * @arg:	set of tracers that make requests, or signal number
+ * @count:	number of requests of each tracer
  */
 struct unwind_storm_step {
 	__u8	what;
@@ -108,7 +109,7 @@ struct unwind_storm_step {
 /**
  * struct unwind_storm_burst - argument of UNWIND_STORM_BURST
  * @nr:		number of steps
- * @steps:	they are made in this order
+ * @steps:	the steps, in order
  */
 struct unwind_storm_burst {
 	__u32				nr;
@@ -117,9 +118,9 @@ struct unwind_storm_burst {
 
 /**
  * struct unwind_storm_arm - argument of UNWIND_STORM_ARM
- * @period_us:	how often each CPU sends an NMI to the next one
- * @hit:	tracers that take turns there to ask for tasks of the caller's process group
- * @syscall:	set of tracers that ask when one of these starts a system call
+ * @period_us:	period in which each CPU sends an NMI to the next one
+ * @hit:	tracers that take turns in these NMIs, for tasks of the caller's process group
+ * @syscall:	set of tracers that make requests when such a task starts a system call
  * @pad:	0
  */
 struct unwind_storm_arm {
@@ -135,8 +136,8 @@ struct unwind_storm_arm {
  * @tracer:	the tracer
  * @where:	enum unwind_storm_where
  * @tid:	the task
- * @cookie:	what it is about
- * @other:	what it should have been, or what it is at odds with
+ * @cookie:	the cookie concerned
+ * @other:	the expected or conflicting value
  */
 struct unwind_storm_note {
 	__u32	error;
@@ -149,15 +150,15 @@ struct unwind_storm_note {
 
 /**
  * struct unwind_storm_sums - the part of the counters that is kept for each CPU
- * @results:	of all requests
- * @granted:	for each tracer
- * @called:	callbacks, likewise
- * @dropped:	granted, not called, and the tracer was cancelled between
- * @entries:	entries with a request that was granted or coming
+ * @results:	results of all requests, by context
+ * @granted:	granted requests of each tracer
+ * @called:	callbacks of each tracer
+ * @dropped:	requests granted but not called because the tracer was cancelled
+ * @entries:	entries with a request that was granted, or whose callback was coming
  * @nmi_entries:	entries in which at least one NMI was granted its request
  * @nmi_named:	entries whose first request came from NMI
- * @resent:	NMIs that a CPU had to send itself once more
- * @errors:	what must not happen
+ * @resent:	NMIs that a CPU had to send to itself again
+ * @errors:	number of errors of each kind
  */
 struct unwind_storm_sums {
 	__u64	results[UNWIND_STORM_NR_WHERE][UNWIND_STORM_NR_RESULTS];
@@ -173,12 +174,12 @@ struct unwind_storm_sums {
 
 /**
  * struct unwind_storm_counts - argument of UNWIND_STORM_COUNTS
- * @sums:	since the file was opened
- * @owing:	granted, and not called yet; a callback that is lost stays here
- * @left:	granted to tracers that are cancelled now, and not called
- * @records:	tasks that asked, but for those whose memory was used again
- * @nr_notes:	errors that @notes describes
- * @notes:	the first ones
+ * @sums:	sums since the file was opened
+ * @owing:	requests granted but not called yet; lost callbacks stay here
+ * @left:	requests granted but not called, of tracers that are cancelled now
+ * @records:	tasks that made requests, except those whose task_struct was reused
+ * @nr_notes:	number of errors in @notes
+ * @notes:	the first errors
  */
 struct unwind_storm_counts {
 	struct unwind_storm_sums	sums;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Books about requests to the unwinding core: what was promised to whom, and what
- * was delivered. They say in the end whether each callback came exactly once, with
- * the cookie of its request, and whether cookies name kernel entries.
+ * Books of requests to the unwinding core and of its callbacks. They show in the end
+ * whether each callback came exactly once, with the cookie of its request, and whether
+ * cookies name kernel entries.
  *
  * Contexts:
  *  - storm_request_all(): any, NMI on top of itself included;
- *  - storm_callback(): task context, as the core has it;
+ *  - storm_callback(): task context, as any callback of the core;
  *  - everything else: task context.
  *
  * The books rest on three facts:
- *  - A record is one task's, and only this task writes it: what can interleave is
- *    an interrupt or NMI on top of it, so that an xchg() finds each value once. The
- *    next task at the same address goes on with it, as no cookie comes twice.
- *  - A request and its entry in the books are one section with preemption disabled,
- *    and callbacks run later than that. unwind_deferred_cancel() waits for such
- *    sections and for callbacks, so in each a tracer's generation does not change.
+ *  - A record belongs to one task, and only this task writes it. Only an interrupt or
+ *    NMI on top of the task can interleave, so an xchg() finds each value once. A new
+ *    task at the same address continues the record, because no cookie comes twice.
+ *  - A request and its entry in the books are in one section with preemption
+ *    disabled, and callbacks run after it. unwind_deferred_cancel() waits for such
+ *    sections and for callbacks, so a tracer's generation does not change in either.
  *  - A tracer lives as long as the books.
  */
 #include <linux/cleanup.h>
@@ -38,10 +38,10 @@
 
 #include "test_storm_books.h"
 
-/* Tasks at different addresses. */
+/* Maximal number of tasks at different addresses. */
 #define STORM_RECORD_BITS	13
 #define STORM_RECORDS		BIT(STORM_RECORD_BITS)
-/* The latest cookies of each CPU that are remembered. */
+/* Number of each CPU's latest cookies that are remembered. */
 #define STORM_NAMES		BIT(17)
 /* How long some callbacks sleep: a few RCU grace periods. */
 #define STORM_SLEEP_US		20000
@@ -52,7 +52,7 @@
  * struct storm_account - one tracer's account with one task
  * @granted:	the cookie that was granted last
  * @called:	the cookie of the latest callback
- * @mm:		which the grant was about
+ * @mm:		address space of the granted request
  * @granted_gen: generation of the tracer that was granted @granted
  * @called_gen:	likewise
  */
@@ -69,11 +69,11 @@ struct storm_account {
  * @task:	the key; never dereferenced, as the task may be gone
  * @last:	the latest cookie
  * @nmi:	the latest cookie that was granted in NMI
- * @entry:	the cookie of the burst that is going on, STORM_NAMELESS, or 0
- * @prev:	the cookie of the burst before
- * @user:	the latest cookie that was asked for while in user mode
- * @nested:	requests that are going on, one on top of the other
- * @accounts:	for each tracer
+ * @entry:	the cookie of the current burst, STORM_NAMELESS, or 0
+ * @prev:	the cookie of the previous burst
+ * @user:	the latest cookie that was requested in user mode
+ * @nested:	depth of requests that are nested on top of each other
+ * @accounts:	the task's account with each tracer
  */
 struct storm_record {
 	struct task_struct	*task;
@@ -104,7 +104,7 @@ static void storm_error(struct storm_books *books, enum unwind_storm_error error
 	}
 }
 
-/* An NMI that gets in between claims the same place for the same task, or none. */
+/* An NMI in between claims the same slot for the same task, or none. */
 static struct storm_record *storm_record_of(struct storm_books *books)
 {
 	unsigned int i = hash_ptr(current, STORM_RECORD_BITS);
@@ -121,7 +121,7 @@ static struct storm_record *storm_record_of(struct storm_books *books)
 	return NULL;
 }
 
-/* A cookie that this task did not have right before: nobody had it. */
+/* The task has a new cookie: check that it was not used before. */
 static void storm_new_name(struct storm_books *books, unsigned int tracer,
 			   enum unwind_storm_where where, u64 cookie)
 {
@@ -135,7 +135,7 @@ static void storm_new_name(struct storm_books *books, unsigned int tracer,
 		storm_error(books, UNWIND_STORM_REUSED, tracer, where, cookie, 0);
 }
 
-/* Is @cookie the name of the entry that we are in? */
+/* Is @cookie the cookie of the current kernel entry? */
 static bool storm_check_name(struct storm_books *books, struct storm_record *rec,
 			     unsigned int tracer, enum unwind_storm_where where, u64 cookie)
 {
@@ -170,9 +170,9 @@ static void storm_grant(struct storm_books *books, struct storm_record *rec, uns
 {
 	struct storm_account *acc = &rec->accounts[tracer];
 	/*
-	 * Whoever is live now was not being cancelled before: what it was asked for
-	 * in an earlier entry was due. Pairs with storm_register(), as the generation
-	 * of a tracer that is live again is another one.
+	 * A tracer that is live now was not being cancelled before, so its requests of
+	 * earlier entries were due. Pairs with storm_register(): a tracer that is live
+	 * again has another generation.
 	 */
 	bool live = smp_load_acquire(&books->tracers[tracer].live);
 	u32 gen = READ_ONCE(books->tracers[tracer].gen);
@@ -215,7 +215,7 @@ static enum unwind_storm_result storm_result(int ret)
 	}
 }
 
-/* What was answered to one request; @live: the tracer was registered all along. */
+/* Check the answer to one request; @live: the tracer was registered all the time. */
 static void storm_judge(struct storm_books *books, struct storm_record *rec, unsigned int tracer,
 			enum unwind_storm_where where, bool live, int ret, u64 cookie)
 {
@@ -231,7 +231,7 @@ static void storm_judge(struct storm_books *books, struct storm_record *rec, uns
 	if (ret < 0) {
 		if (cookie)
 			storm_error(books, UNWIND_STORM_COOKIE, tracer, where, cookie, ret);
-		/* In a system call there is no reason to. */
+		/* In a system call, the core has no reason to refuse. */
 		if (live && (READ_ONCE(rec->entry) || where == UNWIND_STORM_SYSCALL))
 			storm_error(books, UNWIND_STORM_REFUSED, tracer, where, 0, ret);
 		return;
@@ -241,7 +241,7 @@ static void storm_judge(struct storm_books *books, struct storm_record *rec, uns
 		return;
 	if (!ret)
 		storm_grant(books, rec, tracer, where, cookie);
-	/* The one below may have been granted it, and did not get to the books yet. */
+	/* The request below this one may be granted, but not in the books yet. */
 	else if (rec->nested == 1 &&
 		 (READ_ONCE(acc->granted) != cookie ||
 		  READ_ONCE(acc->granted_gen) != READ_ONCE(books->tracers[tracer].gen)))
@@ -268,7 +268,7 @@ static void storm_request(struct storm_books *books, unsigned int tracer,
 	rec->nested++;
 	barrier();
 	live = READ_ONCE(st->live);
-	/* Both ways of asking. */
+	/* Use both request functions. */
 	if (regs && tracer & 1)
 		ret = unwind_deferred_request_regs(&st->work, perf_user_regs(regs), &cookie);
 	else
@@ -283,10 +283,10 @@ static void storm_request(struct storm_books *books, unsigned int tracer,
 
 /**
  * storm_request_all - make requests
- * @books:	where they are entered
- * @tracers:	who asks
- * @count:	how often
- * @where:	what context we are in
+ * @books:	the books to enter them in
+ * @tracers:	set of tracers that make the requests
+ * @count:	number of requests of each tracer
+ * @where:	the current context
  * @regs:	registers of the NMI, or NULL
  *
  * Context: any.
@@ -334,10 +334,10 @@ static void storm_callback(struct unwind_work *work, struct unwind_stacktrace *t
 	WRITE_ONCE(acc->called, cookie);
 	WRITE_ONCE(acc->called_gen, gen);
 
-	/* Now and then, for itself and for others that were or are to be called. */
+	/* Sometimes, request for itself and for tracers with past or future callbacks. */
 	if (!(cookie >> 33 & 15))
 		storm_request_all(books, BIT(tracer) | (cookie >> 37 & 0xff), 1, where, NULL);
-	/* Now and then, longer than a cancel takes that does not wait. */
+	/* Sometimes, sleep for longer than a cancel takes that does not wait. */
 	if ((cookie >> 33 & 0xfff) == tracer)
 		fsleep(STORM_SLEEP_US);
 	if (READ_ONCE(st->gen) != gen)
@@ -345,8 +345,8 @@ static void storm_callback(struct unwind_work *work, struct unwind_stacktrace *t
 }
 
 /**
- * storm_begin_syscall - current begins a system call
- * @books:	where nothing may be open that was asked for in user mode
+ * storm_begin_syscall - check for late callbacks at the start of a system call
+ * @books:	the books, in which no request from user mode may be open
  */
 void storm_begin_syscall(struct storm_books *books)
 {
@@ -368,9 +368,9 @@ void storm_begin_syscall(struct storm_books *books)
 		if (storm_balanced(acc))
 			continue;
 		/*
-		 * Pairs with storm_register(): a tracer that is live again is of
-		 * another generation than the one that was cancelled meanwhile.
-		 * Last the cookie: an NMI may have granted the next one meanwhile.
+		 * Pairs with storm_register(): a tracer that was cancelled and is live again
+		 * has another generation. Check the cookie last: an NMI may have granted the
+		 * next one meanwhile.
 		 */
 		if (smp_load_acquire(&st->live) &&
 		    READ_ONCE(acc->granted_gen) == READ_ONCE(st->gen) &&
@@ -382,10 +382,10 @@ void storm_begin_syscall(struct storm_books *books)
 }
 
 /**
- * storm_begin_burst - requests of one kernel entry follow
- * @books:	where they are entered
+ * storm_begin_burst - start the requests of one kernel entry
+ * @books:	the books to enter them in
  *
- * Return: 0, or -ENOSPC when there is no room for current.
+ * Return: 0, or -ENOSPC if there is no record for current.
  */
 int storm_begin_burst(struct storm_books *books)
 {
@@ -398,8 +398,8 @@ int storm_begin_burst(struct storm_books *books)
 }
 
 /**
- * storm_end_burst - the kernel entry ends
- * @books:	as for storm_begin_burst(), which succeeded
+ * storm_end_burst - end the requests of one kernel entry
+ * @books:	the books; storm_begin_burst() succeeded
  */
 void storm_end_burst(struct storm_books *books)
 {
@@ -412,10 +412,10 @@ void storm_end_burst(struct storm_books *books)
 
 /**
  * storm_register - register a tracer
- * @books:	whose
+ * @books:	the books that own it
  * @tracer:	the tracer
  *
- * Return: 0, -EINVAL when it is registered, or as unwind_deferred_init().
+ * Return: 0, -EINVAL if it is registered already, or as unwind_deferred_init().
  */
 int storm_register(struct storm_books *books, unsigned long tracer)
 {
@@ -442,10 +442,10 @@ int storm_register(struct storm_books *books, unsigned long tracer)
 
 /**
  * storm_cancel - cancel a tracer
- * @books:	whose
+ * @books:	the books that own it
  * @tracer:	the tracer
  *
- * Return: 0, or -EINVAL when it is not registered.
+ * Return: 0, or -EINVAL if it is not registered.
  */
 int storm_cancel(struct storm_books *books, unsigned long tracer)
 {
@@ -479,7 +479,7 @@ static void storm_sum(struct storm_books *books, struct unwind_storm_counts *cou
 	}
 }
 
-/* What did not come, or not yet when others are still at it. */
+/* Count callbacks that did not come, or not yet while other tasks are still active. */
 static void storm_settle(struct storm_books *books, struct unwind_storm_counts *counts)
 {
 	guard(mutex)(&books->lock);
@@ -504,9 +504,9 @@ static void storm_settle(struct storm_books *books, struct unwind_storm_counts *
 }
 
 /**
- * storm_books_read - how it stands
+ * storm_books_read - copy the counters to userspace
  * @books:	the books
- * @ucounts:	for user space
+ * @ucounts:	destination in userspace
  *
  * Return: 0, -ENOMEM or -EFAULT.
  */
@@ -526,7 +526,7 @@ int storm_books_read(struct storm_books *books, struct unwind_storm_counts __use
 
 /**
  * storm_books_close - cancel all tracers and free the books
- * @books:	the books; nobody requests any more
+ * @books:	the books; no more requests are made
  */
 void storm_books_close(struct storm_books *books)
 {
@@ -538,7 +538,7 @@ void storm_books_close(struct storm_books *books)
 }
 
 /**
- * storm_books_open - empty books
+ * storm_books_open - initialize empty books
  * @books:	zeroed memory
  *
  * Return: 0, or -ENOMEM.

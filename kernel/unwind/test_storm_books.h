@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The books of a storm: what test_storm_books.c does for test_storm.c.
+ * The books of a storm: interface of test_storm_books.c for test_storm.c.
  */
 #ifndef _KERNEL_UNWIND_TEST_STORM_BOOKS_H
 #define _KERNEL_UNWIND_TEST_STORM_BOOKS_H
@@ -32,14 +32,14 @@ struct storm_tracer {
 };
 
 /**
- * struct storm_books - tracers, what they were promised and what they got
+ * struct storm_books - tracers, their requests and their callbacks
  * @tracers:	the tracers
  * @sums:	counters
- * @records:	open addressing, see storm_record_of()
- * @names:	the latest cookies of each CPU, by their count
- * @nr_notes:	errors so far
- * @notes:	the first ones
- * @lock:	protects registering and cancelling
+ * @records:	hash table with open addressing, see storm_record_of()
+ * @names:	the latest cookies of each CPU, by counter
+ * @nr_notes:	number of errors so far
+ * @notes:	the first errors
+ * @lock:	serializes registering and cancelling
  */
 struct storm_books {
 	struct storm_tracer			tracers[UNWIND_STORM_TRACERS];

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tracers of the unwinding core under the command of a test program.
+ * Tracers of the unwinding core that a test program controls.
  *
  * Each open of the debugfs file unwind/test owns a set of tracers. An ioctl runs a
  * list of operations on them in one kernel entry of the caller: register, request
  * from task, hardirq or NMI context, run the task work in mid entry, make a step
- * of the core fail, let an NMI hit the core at a named place, or a trap at any of
- * its instructions. What the callbacks got is logged and read back. See
+ * of the core fail, let an NMI hit the core at a named place, or let a trap hit it at
+ * any instruction. Callbacks are logged, and the log can be read back. See
  * test_tracer.h for the operations.
  *
  * Contexts:
  *  - operations: task context of the caller, or of an io_uring worker for it.
- *  - unwind_test_request(): any, that is the point.
- *  - unwind_test_fail(), unwind_test_point(): wherever the core is, not from NMI.
- *  - unwind_test_probe_hit(): a trap, which is an NMI to the core.
+ *  - unwind_test_request(): any, on purpose.
+ *  - unwind_test_fail(), unwind_test_point(): those of their callers in the core, except
+ *    NMI.
+ *  - unwind_test_probe_hit(): a trap, which the core treats as an NMI.
  *
  * Invariant: a tracer lives as long as its file, and release cancels it first. So
- * callbacks never see a freed one, and nothing here takes part in ordering what
- * the core does: one test may sleep in a callback while another thread cancels.
+ * callbacks never see a freed tracer, and this code adds no ordering to the core's
+ * own: one test may sleep in a callback while another thread cancels.
  * A trap belongs to one task, fires once, and is disarmed before it does.
  */
 #include <linux/cleanup.h>
@@ -54,7 +55,7 @@
 
 /* Operations of one ioctl. */
 #define UNWIND_TEST_MAX_OPS	256
-/* How long an IPI may take on a busy emulator. */
+/* Timeout for an IPI on a busy emulator. */
 #define UNWIND_TEST_IPI_US	(10 * USEC_PER_SEC)
 
 struct unwind_test_file;
@@ -76,12 +77,12 @@ struct unwind_test_slot {
 };
 
 /**
- * struct unwind_test_file - what one open of the file owns
+ * struct unwind_test_file - data of one open file
  * @slots:	its tracers
- * @seq:	numbers operations and events
+ * @seq:	counter that numbers operations and events
  * @lock:	protects what follows
- * @head:	events logged
- * @tail:	events taken
+ * @head:	number of events logged
+ * @tail:	number of events read
  * @lost:	events dropped since the last one that was logged
  * @events:	ring of events
  */
@@ -97,9 +98,9 @@ struct unwind_test_file {
 };
 
 /**
- * struct unwind_test_shot - one request, on its way into another context
+ * struct unwind_test_shot - one request on its way into another context
  * @slot:	the tracer
- * @mm:		only for tasks of this process; NULL for any
+ * @mm:		request only for tasks with this mm; NULL for any task
  * @ret:	result
  * @cookie:	result
  * @done:	set last
@@ -118,8 +119,8 @@ struct unwind_test_shot {
 
 /**
  * struct unwind_test_trap - a failure or a request, waiting for its task
- * @task:	fires for this one only; NULL while not armed
- * @file:	who set it
+ * @task:	the only task it fires for; NULL while not armed
+ * @file:	the file that armed it
  * @slot:	the tracer that requests
  * @count:	how often to fail
  * @where:	enum unwind_test_where
@@ -143,7 +144,7 @@ static atomic_t unwind_test_firing = ATOMIC_INIT(0);
 static DEFINE_MUTEX(unwind_test_probe_lock);
 static struct unwind_test_file *unwind_test_probe_owner;
 
-/* The request itself, in the context where it was brought to. */
+/* Make the request, in its target context. */
 static void unwind_test_fire(struct unwind_test_shot *shot, struct pt_regs *regs)
 {
 	struct unwind_work *work = &shot->slot->work;
@@ -160,7 +161,7 @@ static void unwind_test_fire(struct unwind_test_shot *shot, struct pt_regs *regs
 	smp_store_release(&shot->done, true);
 }
 
-/* Returns whether the other context is through with @shot. */
+/* Returns whether the other context has finished with @shot. */
 static bool unwind_test_wait(struct unwind_test_shot *shot)
 {
 	for (unsigned int us = 0; us < UNWIND_TEST_IPI_US; us++) {
@@ -203,7 +204,7 @@ static void unwind_test_send_nmi(struct unwind_test_shot *shot, int cpu)
 		shot->ret = -ETIMEDOUT;
 		return;
 	}
-	/* The handler took it and is about to be done. */
+	/* The handler took the shot and will finish soon. */
 	while (!unwind_test_wait(shot))
 		cpu_relax();
 }
@@ -234,7 +235,7 @@ static void unwind_test_kthread_func(struct work_struct *work)
 	unwind_test_fire(container_of(work, struct unwind_test_shot, kthread), NULL);
 }
 
-/* Stay on this CPU: the interrupt shall find the same current. */
+/* Stay on this CPU, so that the interrupt finds the same current. */
 static void unwind_test_fire_hardirq(struct unwind_test_shot *shot)
 {
 	shot->irq = IRQ_WORK_INIT_HARD(unwind_test_irq_func);
@@ -282,7 +283,7 @@ static void unwind_test_request(struct unwind_test_shot *shot, u32 where)
 }
 
 /**
- * unwind_test_fail - shall this step of the core fail?
+ * unwind_test_fail - check whether a step of the core has to fail
  * @what:	the step
  *
  * Context: any.
@@ -292,7 +293,7 @@ bool unwind_test_fail(enum unwind_test_fail what)
 {
 	struct unwind_test_trap *trap = &unwind_test_fails[what];
 
-	/* Armed by current for itself, so there is nobody to pair with. */
+	/* No partner: current arms it for itself. */
 	if (likely(READ_ONCE(trap->task) != current))
 		return false;
 
@@ -302,7 +303,7 @@ bool unwind_test_fail(enum unwind_test_fail what)
 }
 
 /**
- * unwind_test_point - the core is at a place where an NMI may hit
+ * unwind_test_point - make the armed request at a place in the core
  * @point:	the place
  */
 void unwind_test_point(enum unwind_test_point point)
@@ -313,7 +314,7 @@ void unwind_test_point(enum unwind_test_point point)
 	if (likely(READ_ONCE(trap->task) != current) || in_nmi())
 		return;
 
-	/* Pairs with unwind_test_release(): seen there, or disarmed here. */
+	/* Pairs with unwind_test_release(): it sees the count, or this sees the disarming. */
 	atomic_inc(&unwind_test_firing);
 	if (cmpxchg(&trap->task, current, NULL) == current) {
 		shot.slot = trap->slot;
@@ -324,7 +325,7 @@ void unwind_test_point(enum unwind_test_point point)
 	atomic_dec(&unwind_test_firing);
 }
 
-/* Whoever walks the list of tracers finds this one. */
+/* Does a walk of the core's list find this tracer? */
 static bool unwind_test_listed(const struct unwind_work *work)
 {
 	const struct list_head *prev = READ_ONCE(work->list.prev);
@@ -333,8 +334,8 @@ static bool unwind_test_listed(const struct unwind_work *work)
 }
 
 /*
- * As unwind_test_point(), in the context of the trap: to the core that is an NMI,
- * except at the start of a function, where ftrace takes the trap's place.
+ * Like unwind_test_point(), but in the context of the trap. The core treats a trap as an
+ * NMI, except at the start of a function, where ftrace replaces the trap.
  */
 static int unwind_test_probe_hit(struct kprobe *probe, struct pt_regs *regs)
 {
@@ -348,13 +349,13 @@ static int unwind_test_probe_hit(struct kprobe *probe, struct pt_regs *regs)
 	unwind_test_fire(&shot, regs);
 	trap->cookie = shot.cookie;
 	trap->ret = shot.ret;
-	/* Not for cancel: it takes a tracer off the list first, and drops its requests. */
+	/* Not valid in cancel, which unlists a tracer and then drops its requests. */
 	if (!shot.ret && !unwind_test_listed(&shot.slot->work))
 		trap->ret = -ENOLINK;
 	return 0;
 }
 
-/* Being there keeps the trap from becoming a jump, which is no NMI. */
+/* A post handler keeps kprobes from optimizing the trap to a jump, which is no NMI. */
 static void unwind_test_probe_over(struct kprobe *probe, struct pt_regs *regs,
 				   unsigned long flags)
 {
@@ -577,7 +578,7 @@ static int unwind_test_op(struct unwind_test_file *file, struct unwind_test_op *
 	case UNWIND_TEST_AT:
 		if (op->arg >= UNWIND_TEST_NR_POINTS)
 			return -EINVAL;
-		/* Interrupts are off there: nothing to wait for, no sleeping. */
+		/* Interrupts are off at these points: requests must not wait or sleep. */
 		if (op->arg != UNWIND_TEST_POINT_WORK && op->where != UNWIND_TEST_TASK &&
 		    op->where != UNWIND_TEST_IRQS_OFF && op->where != UNWIND_TEST_NMI)
 			return -EINVAL;
@@ -644,7 +645,7 @@ static long unwind_test_ioctl(struct file *filep, unsigned int cmd, unsigned lon
 	return unwind_test_run(filep->private_data, &ops);
 }
 
-/* Always from a worker: that is what it is for. */
+/* Always run in a worker, which is the purpose of this command. */
 static int unwind_test_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct unwind_test_ops ops;
@@ -691,7 +692,7 @@ static int unwind_test_release(struct inode *inode, struct file *filep)
 	unwind_test_disarm(file, unwind_test_fails, UNWIND_TEST_NR_FAILS);
 	unwind_test_disarm(file, unwind_test_points, UNWIND_TEST_NR_POINTS);
 	unwind_test_unprobe(file);
-	/* A trap that fired in another thread may still be at work with a slot. */
+	/* A trap in another thread may still use a slot. Pairs with unwind_test_point(). */
 	smp_mb();
 	while (atomic_read(&unwind_test_firing))
 		fsleep(1000);
@@ -720,7 +721,7 @@ static int __init unwind_test_init(void)
 	if (ret)
 		return ret;
 
-	/* Never removed; the proxy that guards removal knows no io_uring. */
+	/* Never removed, so no proxy is needed, which does not support io_uring. */
 	debugfs_create_file_unsafe("test", 0600, dir, NULL, &unwind_test_fops);
 	dput(dir);
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The debugfs file unwind/test: what tools/testing/selftests/unwind and
- * test_tracer.c agree on, and the hooks that the core calls. No ABI: both sides
- * are built from the same tree.
+ * The debugfs file unwind/test: the interface between tools/testing/selftests/unwind and
+ * test_tracer.c, and the hooks that the core calls. Not an ABI: both sides are built
+ * from the same tree.
  *
  * A test is an array of operations that the kernel runs in one kernel entry of the
  * calling task, in order. Each operation's result is written back into it.
@@ -13,11 +13,11 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* One more than the core has bits, so that it can be asked for too many. */
+/* One more than the core has bits, to be able to request too many. */
 #define UNWIND_TEST_SLOTS	64
-/* Addresses that an event keeps; unwind_test_event::nr says how many there were. */
+/* Addresses that an event keeps; unwind_test_event::nr is the full number. */
 #define UNWIND_TEST_ENTRIES	32
-/* Callbacks that are remembered until somebody reads them. */
+/* Callbacks that are logged until userspace reads them. */
 #define UNWIND_TEST_EVENTS	1024
 
 enum unwind_test_code {
@@ -26,7 +26,7 @@ enum unwind_test_code {
 	UNWIND_TEST_CANCEL,
 	/* Request in @where. */
 	UNWIND_TEST_REQUEST,
-	/* Request from an NMI on CPU @arg, if it runs a task of this process. */
+	/* Request from an NMI on CPU @arg if that CPU runs a task of this process. */
 	UNWIND_TEST_REQUEST_CPU,
 	/* unwind_user_faultable(); @arg becomes the number of entries. */
 	UNWIND_TEST_FAULTABLE,
@@ -36,27 +36,27 @@ enum unwind_test_code {
 	UNWIND_TEST_FAIL,
 	/* When this task passes @arg (enum unwind_test_point), request in @where. */
 	UNWIND_TEST_AT,
-	/* What the request of the latest UNWIND_TEST_AT for point @arg returned. */
+	/* Result of the request of the latest UNWIND_TEST_AT for point @arg. */
 	UNWIND_TEST_AT_RESULT,
-	/* What the slot's callback does: @arg (enum unwind_test_mode) to slot @where. */
+	/* Set the action of the slot's callback: @arg (enum unwind_test_mode) to slot @where. */
 	UNWIND_TEST_MODE,
-	/* Let a sleeping callback go on. */
+	/* Wake up a sleeping callback. */
 	UNWIND_TEST_RELEASE,
-	/* Take the oldest event to address @arg; returns 0 when there is none. */
+	/* Copy the oldest event to address @arg and remove it; returns 0 if there is none. */
 	UNWIND_TEST_EVENT,
-	/* @ret is the slot's bit, @arg this task's mask, @cookie its entry's name. */
+	/* @ret is the slot's bit, @arg this task's mask, @cookie the cookie of its entry. */
 	UNWIND_TEST_STATE,
-	/* UNWIND_TEST_POINT_PROBE is the instruction at @arg; with 0 it is disarmed. */
+	/* Set UNWIND_TEST_POINT_PROBE to the instruction at @arg; 0 disarms it. */
 	UNWIND_TEST_PROBE,
-	/* @ret is how many addresses this task's buffer has room for; 0: it has none. */
+	/* @ret is the capacity of this task's buffer in addresses, 0 if it has none. */
 	UNWIND_TEST_ROOM,
-	/* Nobody looked for any object of a file in the last @arg seconds. */
+	/* Age all objects of files by @arg seconds. */
 	UNWIND_TEST_OLDER,
-	/* Drop the objects that nobody looked for in the last @arg seconds. */
+	/* Drop the objects that were not looked up in the last @arg seconds. */
 	UNWIND_TEST_DROP,
 };
 
-/* Where a request comes from. */
+/* The context of a request. */
 enum unwind_test_where {
 	UNWIND_TEST_TASK,
 	UNWIND_TEST_IRQS_OFF,
@@ -68,34 +68,34 @@ enum unwind_test_where {
 enum unwind_test_fail {
 	UNWIND_TEST_FAIL_TASK_WORK,
 	UNWIND_TEST_FAIL_CACHE,
-	/* An object of a file, and what its name takes. */
+	/* The allocations of a file's object, and of its name. */
 	UNWIND_TEST_FAIL_OBJECT,
 	UNWIND_TEST_FAIL_NAME,
 	UNWIND_TEST_NR_FAILS,
 };
 
-/* Places in the core at which an NMI may come, or come too late. */
+/* Places in the core where an NMI may hit, or hit too late. */
 enum unwind_test_point {
-	/* The count of a cookie is claimed, the CPU is not stored yet. */
+	/* The count of a cookie is claimed; the CPU is not stored yet. */
 	UNWIND_TEST_POINT_COOKIE,
-	/* The mask was read, the tracer's bit is not set yet. */
+	/* The mask was read; the tracer's bit is not set yet. */
 	UNWIND_TEST_POINT_MASK,
-	/* PENDING is set, the task work is not queued yet. */
+	/* PENDING is set; the task work is not queued yet. */
 	UNWIND_TEST_POINT_QUEUE,
-	/* The task work cleared PENDING, and did nothing else yet. */
+	/* The task work cleared PENDING and did nothing else yet. */
 	UNWIND_TEST_POINT_WORK,
 	/* The last moment before the entry is forgotten. */
 	UNWIND_TEST_POINT_RESET,
 	/* The last moment before user registers are replaced. */
 	UNWIND_TEST_POINT_CHANGE,
-	/* Any instruction, see UNWIND_TEST_PROBE; @where is ignored, it traps. */
+	/* Any instruction, see UNWIND_TEST_PROBE. A trap requests; @where is ignored. */
 	UNWIND_TEST_POINT_PROBE,
 	UNWIND_TEST_NR_POINTS,
 };
 
 enum unwind_test_mode {
 	UNWIND_TEST_MODE_LOG,
-	/* Sleep until released; a second event says that it is over. */
+	/* Sleep until released; a second event is logged at the end. */
 	UNWIND_TEST_MODE_SLEEP,
 	/* Request for another slot, or for itself. */
 	UNWIND_TEST_MODE_REQUEST,
@@ -105,11 +105,11 @@ enum unwind_test_mode {
  * struct unwind_test_op - one operation
  * @code:	enum unwind_test_code
  * @slot:	the tracer
- * @where:	enum unwind_test_where, or as @code says
- * @ret:	out: what the core returned
- * @arg:	as @code says
- * @cookie:	out: likewise
- * @seq:	out: position of its end among all operations and events of the file
+ * @where:	enum unwind_test_where, or depends on @code
+ * @ret:	out: return value of the core
+ * @arg:	depends on @code
+ * @cookie:	out: depends on @code
+ * @seq:	out: position of its end in the sequence of the file's operations and events
  */
 struct unwind_test_op {
 	__u32	code;
@@ -123,12 +123,12 @@ struct unwind_test_op {
 
 /**
  * struct unwind_test_event - one callback
- * @seq:	position among all operations and events of the file
+ * @seq:	position in the sequence of the file's operations and events
  * @cookie:	as the callback got it
  * @slot:	the tracer
  * @tid:	thread that the callback ran in
  * @nr:		length of the trace
- * @end:	the end of a callback that slept, not its start
+ * @end:	the event is the end of a callback that slept, not its start
  * @ret:	UNWIND_TEST_MODE_REQUEST: result of the request
  * @lost:	events that were dropped before this one for lack of room
  * @entries:	the first entries of the trace

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Is an address code, of the task that is being walked?
+ * Is an address in code of the task that is being walked?
  *
  * Contexts: task context of that task, page faults allowed or disabled; with page
  * faults disabled nothing here sleeps.
  *
- * A return address is believed only if it is in an executable mapping: what else
- * is on a stack looks like one too easily. The answer is a hint, and so is what the
- * code says about its frame. Both are remembered for as long as nobody has changed
- * the mappings; they may change under a walk that is under way, at the price of a wrong
- * address. What code says is not remembered where a program may rewrite it. It can change
- * all the same, by a debugger, where a uprobe is taken out, or by write() to a file that
- * is mapped privately: so all is forgotten about once a second while anybody walks.
+ * A return address is believed only if it is in an executable mapping, because other
+ * words of a stack look like one too easily. The answer is a hint, and so is what the
+ * code says about its frame. Both are cached until the mappings change; a change during
+ * a walk may cost a wrong address. What the code says is not cached where a program may
+ * rewrite it. Other code can change as well: by a debugger, when a uprobe is removed, or
+ * by write() to a file that is mapped privately. So all caches are dropped about once a
+ * second while anybody walks.
  */
 #include <linux/minmax.h>
 #include <linux/mm.h>
@@ -27,8 +27,8 @@
 #include "unwind.h"
 
 /**
- * unwind_text_forget - forget all
- * @text:	what was known
+ * unwind_text_forget - drop the cache of a task's code
+ * @text:	the cache
  */
 void unwind_text_forget(struct unwind_text *text)
 {
@@ -39,9 +39,9 @@ void unwind_text_forget(struct unwind_text *text)
 }
 
 /**
- * unwind_text_begin_anew - forget all, as it is not true any more
- * @text:	what was known
- * @seq:	state of the address space that what comes belongs to
+ * unwind_text_begin_anew - drop the cache of a task's code, as it may be stale
+ * @text:	the cache
+ * @seq:	state of the address space that the new contents belong to
  */
 void unwind_text_begin_anew(struct unwind_text *text, u64 seq)
 {
@@ -52,7 +52,7 @@ void unwind_text_begin_anew(struct unwind_text *text, u64 seq)
 /**
  * unwind_text_look_at - see what the code at the ip says
  * @state:	the walk
- * @look:	the two places where it may be remembered, or NULL
+ * @look:	the two cache slots for the answer, or NULL
  * @follow:	see arch_unwind_user_look()
  *
  * Context: as the walk; page faults are allowed or disabled.
@@ -63,7 +63,7 @@ enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 {
 	enum unwind_user_says says = UNWIND_SAYS_NO_CODE;
 
-	/* Of what cannot run, no byte means anything. */
+	/* Do not decode bytes outside executable mappings. */
 	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip)) {
 		says = arch_unwind_user_look(state, follow);
 		if (says != UNWIND_SAYS_SIGNAL && unwind_sframe_knows(state))
@@ -72,7 +72,7 @@ enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 			says = UNWIND_SAYS_FP;
 	}
 
-	/* Code that cannot be read says nothing, but perhaps not for good. */
+	/* Do not cache the answer for code that cannot be read now, but may be later. */
 	if (look && says != UNWIND_SAYS_NO_CODE && unwind_text_may_remember(state, state->ip)) {
 		u64 key = unwind_text_key(state);
 
@@ -103,11 +103,11 @@ static bool unwind_text_is_data(const struct unwind_text *text, unsigned long ad
 }
 
 /**
- * struct unwind_text_vma - what is asked about a mapping
- * @range:	where it is; if there is none, where none is, or of size 0
- * @mapped:	there is one
+ * struct unwind_text_vma - properties of a mapping
+ * @range:	where it is; without a mapping, where the gap is, or of size 0
+ * @mapped:	a mapping exists
  * @code:	it is executable
- * @rewritable:	it is writable, or shared with one that may be
+ * @rewritable:	it is writable, or shared with a mapping that may be
  */
 struct unwind_text_vma {
 	struct unwind_text_range	range;
@@ -124,7 +124,7 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 	if (!vma)
 		return;
 
-	/* May be about to change, which unwind_text_fast() notices. */
+	/* May be changing: unwind_text_fast() notices. */
 	copy->range.start = max(data_race(vma->vm_start), PAGE_SIZE);
 	/* So may this ... */
 	copy->range.size = data_race(vma->vm_end) - copy->range.start;
@@ -136,7 +136,7 @@ static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_
 }
 
 #ifdef CONFIG_PER_VMA_LOCK
-/* Returns false while somebody changes mappings: ask again under the lock. */
+/* Returns false while the mappings change: ask again under the lock. */
 static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
 			     struct unwind_text_vma *copy)
 {
@@ -192,7 +192,7 @@ static void unwind_text_remember_code(struct unwind_user_state *state,
 	state->code = code;
 }
 
-/* Where the trampoline is, each address has to be compared with it. */
+/* Do not cache the mapping of the trampoline: each address in it has to be compared. */
 static bool unwind_text_has_trampoline(const struct unwind_text_range *range)
 {
 #ifdef CONFIG_UPROBES
@@ -203,12 +203,12 @@ static bool unwind_text_has_trampoline(const struct unwind_text_range *range)
 }
 
 /**
- * unwind_text_lookup - is this address code? the long way
+ * unwind_text_lookup - is an address in code? (slow path)
  * @state:	the walk, which remembers the mapping
  * @addr:	the address
  *
- * Return: true when @addr is in an executable mapping, and when that cannot be
- * told without waiting; false for the trampoline of return probes.
+ * Return: true when @addr is in an executable mapping, or when the lock cannot be
+ * taken; false for the trampoline of return probes.
  */
 bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 {
@@ -240,12 +240,12 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 }
 
 /**
- * unwind_mapped_from - what is left of the mapping that an address is in
+ * unwind_mapped_from - how far a mapping reaches from an address on
  * @addr:	the address
- * @max:	what is of interest
+ * @max:	limit of the result
  *
  * Return: bytes from @addr on, at most @max; 0 when nothing is mapped there, @max
- * when that cannot be told without waiting.
+ * when the lock cannot be taken.
  */
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
 {
@@ -267,8 +267,8 @@ unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
  * @state:	the walk, which remembers the mapping that the function returns to
  * @slot:	where on the stack its return address was
  *
- * By place and not by order: longjmp() leaves probes behind, and coroutines take
- * turns. The latest one of a place is the one that counts.
+ * Search by place and not by order: longjmp() leaves probes behind, and coroutines take
+ * turns. The latest probe of a place is the valid one.
  *
  * Return: the probe, which lasts as long as the walk, or NULL.
  */
@@ -276,9 +276,9 @@ const struct return_instance *unwind_uretprobe_find(struct unwind_user_state *st
 						    unsigned long slot)
 {
 	for (const struct return_instance *ri = state->uretprobe; ri; ri = ri->next) {
-		/* What the probe found on the stack is the user's word, too. */
+		/* The address that the probe found on the stack is user data, too. */
 		if (ri->stack == slot && ri->orig_ret_vaddr < TASK_SIZE_MAX) {
-			/* To know what mapping it is in; the probe knows that it is code. */
+			/* Find its mapping; the probe knows that the address is code. */
 			unwind_text(state, ri->orig_ret_vaddr);
 			return ri;
 		}

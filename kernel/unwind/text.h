@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the walker asks about an address, see text.c.
+ * Address checks of the walker, see text.c.
  */
 #ifndef _KERNEL_UNWIND_TEXT_H
 #define _KERNEL_UNWIND_TEXT_H
@@ -23,7 +23,7 @@ unwind_text_in(const struct unwind_text_range *range, unsigned long addr)
 	return addr - range->start < range->size;
 }
 
-/* Is @addr code? Where the mapping is that of the latest caller, this is all it takes. */
+/* Is @addr code? If it is in the mapping of the latest caller, the first test is enough. */
 static __always_inline bool unwind_text(struct unwind_user_state *state,
 					unsigned long addr)
 {
@@ -32,8 +32,8 @@ static __always_inline bool unwind_text(struct unwind_user_state *state,
 }
 
 /*
- * May be remembered what the code at @addr says, after unwind_text() found it? Not where
- * it could not be read in earnest, nor where a program may rewrite it.
+ * May the cache keep what the code at @addr says, after unwind_text() found it? Not with
+ * page faults disabled, when the read may have failed, nor where a program may rewrite it.
  */
 static __always_inline bool
 unwind_text_may_remember(const struct unwind_user_state *state, unsigned long addr)
@@ -42,19 +42,19 @@ unwind_text_may_remember(const struct unwind_user_state *state, unsigned long ad
 	       unwind_text_in(&state->code->range, addr) && !state->code->rewritable;
 }
 
-/* Can @addr be an address at all? What is on a stack is a small number as often as not. */
+/* Can @addr be a user address at all? Many words of a stack are small numbers. */
 static __always_inline bool unwind_text_may_be(unsigned long addr)
 {
 	return addr >= PAGE_SIZE && addr < TASK_SIZE_MAX;
 }
 
-/* The state of the mappings; odd when it is not known for how long it lasts. */
+/* Sequence count of the mappings; odd if they may change at any time. */
 static __always_inline unsigned int unwind_text_seq(struct mm_struct *mm)
 {
 #ifdef CONFIG_PER_VMA_LOCK
 	/*
-	 * Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). No section
-	 * of readers starts here that somebody has to end.
+	 * Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). Starts no
+	 * read section that would have to end.
 	 */
 	return smp_load_acquire(&mm->mm_lock_seq.sequence);
 #else
@@ -68,7 +68,7 @@ void unwind_text_forget(struct unwind_text *text);
 enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
 					  u64 *look, bool follow);
 
-/* Addresses have bits to spare: two for the word size, and below these some for the answer. */
+/* Addresses have spare bits: two for the word size, and below them four for the answer. */
 #define UNWIND_TEXT_SAYS	GENMASK(3, 0)
 
 static __always_inline u64 unwind_text_key(const struct unwind_user_state *state)
@@ -76,7 +76,7 @@ static __always_inline u64 unwind_text_key(const struct unwind_user_state *state
 	return state->ip << 6 | state->ws << 2;
 }
 
-/* A uprobe is being handled: the code is not what everybody else reads there. */
+/* Is a uprobe being handled? Then the code is not what other walks read there. */
 static __always_inline bool unwind_text_at_uprobe(void)
 {
 #ifdef CONFIG_UPROBES
@@ -87,7 +87,7 @@ static __always_inline bool unwind_text_at_uprobe(void)
 }
 
 /**
- * unwind_text_look - see what the code at the ip says, or said before
+ * unwind_text_look - see what the code at the ip says, from the cache if possible
  * @state:	the walk
  * @follow:	see arch_unwind_user_look()
  *
@@ -105,7 +105,7 @@ unwind_text_look(struct unwind_user_state *state, bool follow)
 		says = look[0] ^ key;
 		if (unlikely(says > UNWIND_TEXT_SAYS))
 			says = look[1] ^ key;
-		/* If it said nothing, more of it may tell. */
+		/* If the first instruction said nothing, the code after it may tell. */
 		if (likely(says <= UNWIND_TEXT_SAYS) && (says || !follow))
 			return says;
 	}
@@ -113,7 +113,7 @@ unwind_text_look(struct unwind_user_state *state, bool follow)
 }
 
 #ifdef CONFIG_UPROBES
-/* Do functions return here whose return is probed? */
+/* Do functions with a return probe return to @addr? */
 static inline bool unwind_is_trampoline(const struct unwind_user_state *state,
 					unsigned long addr)
 {
@@ -129,7 +129,7 @@ static inline void unwind_uretprobe_init(struct unwind_user_state *state)
 const struct return_instance *unwind_uretprobe_find(struct unwind_user_state *state,
 						    unsigned long slot);
 
-/* Undo what a return probe did to the address at @slot. Returns false where there is none. */
+/* Undo what a return probe did to the address at @slot. Returns false without a probe. */
 static __always_inline bool unwind_uretprobe_address(struct unwind_user_state *state,
 						     unsigned long *addr, unsigned long slot)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracers of deferred user stack unwinding: who may ask, and how those are called
- * that did.
+ * The tracers of deferred user stack unwinding: their registration, and the calls of
+ * their callbacks.
  *
- * Contexts: task context, may sleep. Callbacks run under SRCU, but for those that may
- * wait.
+ * Contexts: task context, may sleep. Callbacks run under SRCU, except for those of
+ * tracers with &unwind_work.may_wait.
  *
  * Invariant: a tracer that has a bit is on the list, and when unwind_deferred_cancel()
- * returns no mask of any task has its bit any more.
+ * returns, its bit is clear in the masks of all tasks.
  */
 #include <linux/bitops.h>
 #include <linux/mutex.h>
@@ -23,29 +23,29 @@
 static DEFINE_MUTEX(unwind_mutex);
 static LIST_HEAD(unwind_works);
 static unsigned long unwind_bits_used = UNWIND_RESERVED_BITS;
-/* A bit of these changes only while it is nobody's. */
+/* A bit of these masks changes only while no tracer owns it. */
 unsigned long unwind_bits_no_trace;
 unsigned long unwind_bits_want_files;
 static unsigned long unwind_bits_may_wait;
 DEFINE_SRCU(unwind_srcu);
 
 /*
- * The bit of this tracer, if it is its time: it counts as called from here on. Inline, as
- * each delivery comes here.
+ * Claim the call of this tracer if it is due, and return its bit: it counts as called from
+ * here on. Inline, because each delivery comes here.
  */
 static __always_inline unsigned long
 unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
 		  unsigned long due)
 {
 	/*
-	 * Pairs with unwind_deferred_init(): with a new owner's bit come masks from
-	 * which cancel has swept the old one's requests.
+	 * Pairs with unwind_deferred_init(): a reader of a new owner's bit also sees
+	 * masks from which cancel has swept the old owner's requests.
 	 */
 	int bit = smp_load_acquire(&work->bit);
 
 	if (bit < UNWIND_TRACER_SHIFT || !(unwind_bits_due(info) & due & BIT(bit)))
 		return 0;
-	/* A new owner of the bit, whose request has queued the work again. */
+	/* Skip a new owner of the bit: its request has queued the work again. */
 	if (!work->no_trace && !info->walked)
 		return 0;
 
@@ -53,7 +53,7 @@ unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
 	return BIT(bit);
 }
 
-/* Call the tracers of @due, but for those that may wait. Returns who was not called. */
+/* Call the tracers of @due, except for those that may wait. Returns the bits not called. */
 static unsigned long unwind_call(struct unwind_task_info *info, unsigned long due,
 				 struct unwind_stacktrace *trace, u64 cookie)
 {
@@ -69,7 +69,7 @@ static unsigned long unwind_call(struct unwind_task_info *info, unsigned long du
 			continue;
 		work->func(work, trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
-		/* Most often there is one. */
+		/* Most often only one tracer is due. */
 		due &= ~bit;
 		if (!due)
 			break;
@@ -78,7 +78,7 @@ static unsigned long unwind_call(struct unwind_task_info *info, unsigned long du
 	return due;
 }
 
-/* Of those that may wait, the next of @due, claimed. */
+/* Claim the next tracer of @due that may wait. */
 static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
 						unsigned long *due)
 {
@@ -101,16 +101,16 @@ static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
 }
 
 /**
- * unwind_call_tracers - call who is due
+ * unwind_call_tracers - call the tracers that are due
  * @info:	current's
  * @due:	their bits
- * @trace:	what they get
+ * @trace:	the trace that they get
  * @cookie:	names the kernel entry
  *
- * What some of them wait for does not hold up the others.
+ * Tracers that may wait come last, so that they do not delay the others.
  *
  * Context: task context of current, may sleep.
- * Return: the bits of @due that nobody was called for.
+ * Return: the bits of @due for which no tracer was called.
  */
 unsigned long unwind_call_tracers(struct unwind_task_info *info, unsigned long due,
 				  struct unwind_stacktrace *trace, u64 cookie)
@@ -123,14 +123,14 @@ unsigned long unwind_call_tracers(struct unwind_task_info *info, unsigned long d
 		return due;
 
 	while ((work = unwind_claim_waiting(info, &due))) {
-		/* One that may wait is never freed. */
+		/* A tracer that may wait is never freed. */
 		work->func(work, trace, cookie);
 		unwind_count(UNWIND_STAT_CALLBACKS);
 	}
 	return due;
 }
 
-/* Readers see it without a lock, see unwind_prepare() and unwind_call_tracers(). */
+/* Lockless readers see the change, see unwind_prepare() and unwind_call_tracers(). */
 static void unwind_assign_bit(unsigned long *bits, unsigned long bit, bool set)
 {
 	lockdep_assert_held(&unwind_mutex);
@@ -143,8 +143,8 @@ static void unwind_assign_bit(unsigned long *bits, unsigned long bit, bool set)
  * @func:	its callback
  *
  * Context: task context, may sleep.
- * Return: 0, -EINVAL when @work is registered, -EBUSY when all tracer bits are
- * taken: there are UNWIND_MAX_TRACERS.
+ * Return: 0, -EINVAL when @work is already registered, -EBUSY when all
+ * UNWIND_MAX_TRACERS bits are taken.
  */
 int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 {
@@ -160,7 +160,7 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 		return -EBUSY;
 
 	unwind_bits_used |= BIT(bit);
-	/* Before the bit, as those who look at them do so after it. */
+	/* Set these before the bit, because readers check them after it. */
 	unwind_assign_bit(&unwind_bits_no_trace, bit, work->no_trace);
 	unwind_assign_bit(&unwind_bits_want_files, bit, work->want_files);
 	unwind_assign_bit(&unwind_bits_may_wait, bit, work->may_wait);
@@ -174,7 +174,7 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 	return 0;
 }
 
-/* Take a bit that nobody can set any more out of all tasks' masks. */
+/* Clear, in the masks of all tasks, a bit that no tracer can set any more. */
 static void unwind_sweep_bit(unsigned long bit)
 {
 	struct task_struct *p, *t;
@@ -188,12 +188,12 @@ static void unwind_sweep_bit(unsigned long bit)
 
 /**
  * unwind_deferred_cancel - unregister a tracer
- * @work:	the tracer; one that is not registered is left alone
+ * @work:	the tracer; nothing happens if it is not registered
  *
- * When this returns the callback is not running and never will, but for a @work that
- * &unwind_work.may_wait: of that, one that was claimed before may still run. Requests
- * that were granted and not delivered yet are dropped. @work can be freed or
- * registered again.
+ * When this returns, the callback is not running and will not run again, except for a
+ * @work with &unwind_work.may_wait: its callback may still run if it was claimed before.
+ * Requests that were granted and not delivered yet are dropped. @work can be registered
+ * again; it can be freed unless it may wait.
  *
  * Context: task context, may sleep; not from a callback.
  */
@@ -211,21 +211,21 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	list_del_rcu(&work->list);
 	WRITE_ONCE(work->bit, -1);
 
-	/* Requests that still saw the bit have set it now, ... */
+	/* Requests that still saw the bit have set it by now, ... */
 	synchronize_rcu();
-	/* ... no callback is running that found the work, ... */
+	/* ... no callback of the removed work runs any more, unless it may wait, ... */
 	synchronize_srcu(&unwind_srcu);
-	/* ... and before its next owner asks, nobody remembers this one, */
+	/* ... the bit is clear in all tasks before its next owner asks, ... */
 	unwind_sweep_bit(BIT(bit));
-	/* ... not even an unwind_reset_entry() that read it before. */
+	/* ... and no unwind_reset_entry() that read it before can act on it. */
 	synchronize_rcu();
 	unwind_bits_used &= ~BIT(bit);
 }
 
 /**
- * unwind_nr_tracers - how many tracers there are
+ * unwind_nr_tracers - count the tracers
  *
- * Return: those that are registered, and those that are about to be gone.
+ * Return: the number of tracers, including those that are being cancelled.
  */
 unsigned int unwind_nr_tracers(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The tracers, as those see them that deliver.
+ * The tracers, as deferred.c sees them.
  */
 #ifndef _KERNEL_UNWIND_TRACERS_H
 #define _KERNEL_UNWIND_TRACERS_H
@@ -14,11 +14,11 @@
 
 struct unwind_stacktrace;
 
-/* What tracers are like; a bit of these changes only while it is nobody's. */
+/* Properties of tracers. A bit of these masks changes only while no tracer owns it. */
 extern unsigned long unwind_bits_no_trace;
 extern unsigned long unwind_bits_want_files;
 
-/* Callbacks run under it. */
+/* Callbacks run in its read-side sections, unless they may wait. */
 extern struct srcu_struct unwind_srcu;
 
 /**
@@ -26,7 +26,7 @@ extern struct srcu_struct unwind_srcu;
  * @info:	current's
  *
  * Context: task context of current.
- * Return: their bits; also those of tracers that are being cancelled.
+ * Return: their bits, including those of tracers that are being cancelled.
  */
 static inline unsigned long unwind_bits_due(struct unwind_task_info *info)
 {

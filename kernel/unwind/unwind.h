@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of kernel/unwind share among themselves.
+ * Internal declarations of kernel/unwind.
  */
 #ifndef _KERNEL_UNWIND_UNWIND_H
 #define _KERNEL_UNWIND_UNWIND_H
@@ -18,17 +18,17 @@ struct unwind_task_info;
 enum {
 	/* The task work is queued. */
 	UNWIND_PENDING_BIT,
-	/* The entry has a name, or a trace, which its end has to forget. */
+	/* The entry has a name or a trace, which its end has to forget. */
 	UNWIND_USED_BIT,
 	/* In exec: no user stack until the return to user mode. */
 	UNWIND_EXEC_BIT,
-	/* The entry is being forgotten; only NMIs can see this one. */
+	/* The entry is being forgotten; only NMIs can see this bit. */
 	UNWIND_RESET_BIT,
-	/* The stack is being walked: what a fault of the walk leads to cannot walk. */
+	/* The stack is being walked: a fault of the walk must not start another walk. */
 	UNWIND_WALKING_BIT,
-	/* The event user_unwind_stack of the entry was hit. */
+	/* The user_unwind_stack event of the entry was hit. */
 	UNWIND_EVENT_BIT,
-	/* The name is that of the entry before, whose last requests are still due. */
+	/* The name is that of the previous entry, whose last requests are still due. */
 	UNWIND_LATE_BIT,
 	UNWIND_TRACER_SHIFT,
 };
@@ -46,15 +46,15 @@ enum {
 static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
 	       UNWIND_WALKING | UNWIND_EVENT | UNWIND_LATE) == UNWIND_RESERVED_BITS);
 
-/* Frames between two looks at pending signals. */
+/* Frames between two checks for pending signals. */
 #define UNWIND_USER_BATCH	64U
 
 /**
  * struct unwind_cache - a task's latest trace, in a page
  * @max:	room in @entries
  * @nr:		entries in use
- * @entries:	the addresses: @page, or where there is more room
- * @text:	what is known about the task's code
+ * @entries:	the addresses: @page, or a separate allocation for longer traces
+ * @text:	cache of the task's code
  * @page:	room for most traces
  */
 struct unwind_cache {
@@ -65,7 +65,7 @@ struct unwind_cache {
 	unsigned long		page[];
 };
 
-/* What is left of the page. */
+/* Entries that fit in the rest of the page. */
 #define UNWIND_PAGE_ENTRIES						\
 	((unsigned int)((PAGE_SIZE - sizeof(struct unwind_cache)) / sizeof(long)))
 

@@ -3,22 +3,22 @@
  * User stack walker.
  *
  * Runs in task context of the task whose stack it reads, where page faults are
- * allowed; with page faults disabled it works too and ends at the first page
- * that is not resident. The lock of a mapping is taken to see whether an address is
- * code, and where page faults are allowed its file may be read, for SFrame tables.
+ * allowed. With page faults disabled it works too, and ends at the first page
+ * that is not resident. It may take the lock of the mappings to see whether an address
+ * is code, and where page faults are allowed, read a mapped file for SFrame tables.
  *
- * Registers and stack belong to the user and may say anything. Everything rests
+ * The user controls registers and stack, which may hold anything. Everything rests
  * on one invariant: each step either adds an entry or is the last of its kind in
- * a row, and each one that adds an entry moves the stack pointer strictly up, but at
- * a signal frame and at UNWIND_USER_SWITCHES switches to a lower stack. So a walk ends
- * after as many steps as the caller has room for, whatever the stack holds. A failed test
- * or read is never an error. It is the end of the walk, or where code or a signal frame
- * cannot be read, the end of what these could tell; what was found so far is kept.
+ * a row, and each step that adds an entry moves the stack pointer strictly up, except at
+ * a signal frame and at up to UNWIND_USER_SWITCHES switches to a lower stack. So a walk
+ * ends after as many steps as the caller has room for, whatever the stack holds. A failed
+ * test or read is never an error: it ends the walk, or where code or a signal frame cannot
+ * be read, only what these could tell. The walk keeps the entries found so far.
  *
- * What differs from the in-place walker of perf: the code at an exact ip tells of
- * frames that are not built yet or not any more; a signal frame leads to the code
- * that was interrupted, on whatever stack; a return address that is no code ends
- * the walk and is not shown.
+ * Differences from perf's in-place walker: the code at an exact ip tells of frames
+ * that are not built yet or already torn down; a signal frame leads to the
+ * interrupted code, on any stack; a return address outside of code ends the walk
+ * and is not reported.
  */
 #include <linux/bitops.h>
 #include <linux/cache.h>
@@ -33,12 +33,12 @@
 #include "text.h"
 #include "unwind.h"
 
-/* Where no mapping is known. */
+/* The mapping of a walk that has found none yet. */
 struct unwind_text_code unwind_text_none __ro_after_init;
 
 /*
- * A frame pointer that may be followed from @sp. That it points into user
- * memory is left to the access itself.
+ * May the walk follow the frame pointer @base from @sp? The access itself checks
+ * whether it points into user memory.
  */
 static __always_inline bool
 unwind_user_base_ok(unsigned long base, unsigned long sp, unsigned int ws)
@@ -46,14 +46,14 @@ unwind_user_base_ok(unsigned long base, unsigned long sp, unsigned int ws)
 	return base >= sp && !(base & (ws - 1));
 }
 
-/* The outermost frame pointer is 0, which ends a walk as it should. */
+/* The outermost frame pointer is 0, which is the normal end of a walk. */
 static void unwind_user_bad_frame(unsigned long fp)
 {
 	if (fp)
 		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
 }
 
-/* Read an address; one of 32-bit code is relative to its segment's base. */
+/* Read an address. In 32-bit code it is relative to the base of its segment. */
 static bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr,
 			     u32 base, unsigned long *val)
 {
@@ -74,16 +74,16 @@ static bool unwind_user_word(const struct unwind_user_state *state, unsigned lon
 #define UNWIND_USER_FAULT	((unsigned long)-EFAULT)
 
 /*
- * A word of the stack, from inside a window of user access. No user address is
- * UNWIND_USER_FAULT, so whoever checks the word for being one need not check for the
- * fault before.
+ * Read a word of the stack inside a user access window. No user address equals
+ * UNWIND_USER_FAULT, so callers that check the word for being a user address need not
+ * check for the fault before.
  */
 static __always_inline unsigned long
 unwind_user_load(unsigned long addr, u32 base, const unsigned int ws)
 {
 	unsigned long word = arch_unwind_user_load(addr, ws);
 
-	/* A word of 4 bytes is never a fault, as it is shorter. */
+	/* A 4-byte word never equals UNWIND_USER_FAULT, because it is zero-extended. */
 	static_assert(sizeof(word) == sizeof(u64));
 	if (ws == sizeof(u32) && likely(word != UNWIND_USER_FAULT))
 		word = (u32)(word + base);
@@ -91,11 +91,11 @@ unwind_user_load(unsigned long addr, u32 base, const unsigned int ws)
 }
 
 /*
- * Open a window for frames from @fp on: for one, or for a batch where the
- * architecture can mask user pointers. One mask serves all of these, as each step is
- * shorter than a signal frame: behind user memory has to be a gap in which all of
- * them end, also those of speculation. @max becomes for how many; false if there
- * is no window.
+ * Open a user access window for frames from @fp on: for a batch if the architecture
+ * can mask user pointers, else for one frame. One mask serves the whole batch: each step
+ * is shorter than a signal frame, and all of them, speculation included, must end in the
+ * gap after user memory. Lowers @max to the frames that the window serves; returns false
+ * if there is no window.
  */
 static __always_inline bool
 unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int *max)
@@ -112,9 +112,9 @@ unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int *max)
 }
 
 /*
- * Follow saved frame pointers for up to @max frames, as long as one caller is in
- * the same mapping as the one before: only the last address may be none of code.
- * @ws is a constant in each caller, which makes the frame layout one too.
+ * Follow saved frame pointers for up to @max frames, as long as each caller is in
+ * the same mapping as the one before: only the last address may be outside of code.
+ * @ws is a constant in each caller, which makes the frame layout constant too.
  */
 static __always_inline unsigned int
 unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
@@ -136,9 +136,9 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 	}
 
 	/*
-	 * Up to 0, which needs no comparison. What is hidden from the compiler is so
-	 * because it would keep ra, next and fp as well, which can be made again
-	 * behind the loop, at the price of three copies in each round.
+	 * Count up to 0 to save a compare. OPTIMIZER_HIDE_VAR() keeps the compiler from
+	 * holding ra, next and fp live, at three copies per iteration: they are computed
+	 * again after the loop.
 	 */
 	nr = -(long)max;
 	end = entries + max;
@@ -151,20 +151,20 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 		end[nr] = ra;
 		text = ra - start;
 		OPTIMIZER_HIDE_VAR(text);
-		/* What is misaligned becomes large. */
+		/* A misaligned frame pointer becomes large. */
 		words = ror64(next - sp, ilog2(ws));
 		OPTIMIZER_HIDE_VAR(words);
 		if (unlikely(text >= size) || unlikely(words >= near))
 			break;
 
-		/* Neither does speculation get further than that. */
+		/* Keep speculation within the same bound. */
 		OPTIMIZER_HIDE_VAR(words);
 		words &= roundup_pow_of_two(near) - 1;
 		fp = sp + words * ws;
 	} while (++nr);
 	user_read_access_end();
 
-	/* The last one is none of these, unless the room is full. */
+	/* The frame that ended the loop is not counted yet; without one, @entries is full. */
 	nr += max;
 	ra = text + start;
 	next = sp + rol64(words, ilog2(ws));
@@ -198,8 +198,8 @@ unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsig
 }
 
 /*
- * Does a call end at this address of code? Samples of one loop have the same caller at
- * the top again and again: the latest one is remembered.
+ * Does a call end at this address of code? Samples of one loop find the same caller on
+ * top of the stack again and again: remember the latest one.
  */
 static __always_inline bool unwind_user_after_call(struct unwind_user_state *state,
 						   unsigned long ra)
@@ -216,9 +216,9 @@ static __always_inline bool unwind_user_after_call(struct unwind_user_state *sta
 }
 
 /*
- * Read what may be a return address: after a call, where a signal handler returns
- * to, or where a return probe put its trampoline. Returns 0 when it is none; sets the
- * step that follows.
+ * Read a word that may be a return address: after a call, the restorer of a signal
+ * handler, or the trampoline of a return probe. Returns 0 when it is none; sets the
+ * next step.
  */
 static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
 {
@@ -239,7 +239,7 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 	return arch_unwind_user_restorer(state, ra) ? ra : 0;
 }
 
-/* The same, but the real one where a return probe put its trampoline. */
+/* Like unwind_user_caller(), but replaces the trampoline of a return probe. */
 static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
 					     unsigned long addr)
 {
@@ -250,7 +250,7 @@ static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
 	return ra;
 }
 
-/* Go to a caller that was found otherwise than by saved frame pointers. */
+/* Go to a caller that was found by other means than a batch of frame pointers. */
 static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned long *entries,
 				   unsigned long ra, unsigned long cfa, unsigned long fp)
 {
@@ -260,7 +260,7 @@ static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned lon
 	state->ip = ra;
 	state->sp = cfa;
 	state->fp = fp;
-	/* What is below the CFA is no frame that could tell more. */
+	/* Pass the CFA as stack pointer: no frame below it could tell more. */
 	if (unwind_sframe_has_table(state))
 		unwind_sframe_enter(state, ip, cfa);
 	state->drap = 0;
@@ -268,9 +268,9 @@ static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned lon
 }
 
 /*
- * What a frame down the stack returns to; 0 if that is no address after a call. Libraries
- * use the frame pointer for something else, and then each walk may end at the same word:
- * what is none is remembered.
+ * Read the return address of a frame down the stack; 0 if no call ends there. Some libraries
+ * use the frame pointer for other purposes, and then each walk may end at the same word:
+ * remember one that is no return address.
  */
 static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 					       unsigned long addr)
@@ -293,9 +293,9 @@ static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 }
 
 /*
- * A frame pointer that leads down the stack. It may lead to another one: coroutines have
- * theirs wherever they were allocated, and their runtimes call from them to the stack of
- * the thread. What else is there is a return address seldom enough.
+ * Follow a frame pointer that leads down the stack. It may lead to another stack:
+ * coroutines have theirs wherever they were allocated, and their runtimes call from them
+ * to the stack of the thread. Other data there rarely looks like a return address.
  */
 static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned long *entries)
 {
@@ -303,7 +303,7 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 	unsigned long cfa = state->fp + frame.cfa_off, ra, fp;
 
 	state->step = UNWIND_STEP_DONE;
-	/* Most walks end at 0: that is not read, which would be a page fault of the task. */
+	/* Most walks end at frame pointer 0: reading there would cost the task a page fault. */
 	if (!unwind_text_may_be(state->fp))
 		goto bad_frame;
 	if (state->fp >= state->sp || cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
@@ -321,7 +321,7 @@ bad_frame:
 	return 0;
 }
 
-/* Is the caller one whose return address a probe replaced? */
+/* If a return probe replaced the last return address, put the real one in its place. */
 static bool unwind_user_probed(struct unwind_user_state *state, unsigned long *last)
 {
 	if (!unwind_uretprobe_address(state, last, state->sp - state->ws))
@@ -330,7 +330,7 @@ static bool unwind_user_probed(struct unwind_user_state *state, unsigned long *l
 	return true;
 }
 
-/* Follow frame pointers for up to @max frames, which one mask serves: UNWIND_USER_BATCH. */
+/* Follow up to @max frame pointers, which one mask has to serve: UNWIND_USER_BATCH at most. */
 static unsigned int unwind_user_fp(struct unwind_user_state *state,
 				   unsigned long *entries, unsigned int max)
 {
@@ -341,7 +341,7 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 	if (unlikely(!unwind_user_base_ok(fp, sp, state->ws)))
 		return unwind_user_switch(state, entries);
 
-	/* Where a table says nothing, it may say something for the next one. */
+	/* One frame at a time: a table that says nothing here may cover the next frame. */
 	if (unwind_sframe_has_table(state))
 		max = 1;
 retry:
@@ -350,12 +350,12 @@ retry:
 	if (!nr)
 		return 0;
 
-	/* All others are where the first was expected. */
+	/* All addresses before the last one are in the expected mapping. */
 	last = &entries[nr - 1];
 	if (unwind_text(state, *last) || unwind_user_probed(state, last)) {
 		if (unlikely(unwind_sframe_has_table(state)) && state->step != UNWIND_STEP_DONE) {
 			if (nr > 1) {
-				/* It takes to know where the one before is: go there first. */
+				/* unwind_sframe_enter() needs the frame before: go there first. */
 				state->ip = ip;
 				state->sp = sp;
 				state->fp = fp;
@@ -382,12 +382,12 @@ static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long add
 	return unwind_user_word(state, addr, state->ss_base, &word) && word == state->fp;
 }
 
-/* How far up functions may find the CFA by the DRAP, having aligned the stack. */
+/* How far above the stack pointer the DRAP may point, in functions that align their stack. */
 #define UNWIND_USER_DRAP_MAX	4096UL
 
 /*
- * What the code at the ip says. There is no need to follow it, unless one of the
- * words where a return address may be is one.
+ * Ask the code at the ip where the return address is. Follow the code only if one of
+ * the words that may hold a return address does.
  */
 static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 {
@@ -398,7 +398,7 @@ static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 	     unwind_user_caller(state, state->sp + state->ws) ||
 	     (state->drap - state->sp - 1 < UNWIND_USER_DRAP_MAX &&
 	      unwind_user_caller(state, state->drap - state->ws)))) {
-		/* None of these is gone to: the ip is as exact as before. */
+		/* The walk went to none of these callers: the ip is as exact as before. */
 		state->step = UNWIND_STEP_CODE;
 		says = unwind_text_look(state, true);
 	}
@@ -406,9 +406,9 @@ static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 }
 
 /*
- * A frame that begins right below the stack pointer: Go sets it up before it calls code
- * that has no prologue, and so its words are where they always are. Reads the caller's
- * frame pointer.
+ * Does a frame begin right below the stack pointer? Go builds it before it calls code
+ * without a prologue, so its words are in the usual places. Reads the caller's frame
+ * pointer.
  */
 static bool unwind_user_is_below(struct unwind_user_state *state, unsigned long *fp)
 {
@@ -416,7 +416,7 @@ static bool unwind_user_is_below(struct unwind_user_state *state, unsigned long 
 	       unwind_user_word(state, state->fp, state->ss_base, fp);
 }
 
-/* The caller by what the code at the ip says, if there is one where it should be. */
+/* Find the caller by the code at the ip, if a return address is in the expected place. */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
@@ -434,7 +434,7 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 		return 0;
 	case UNWIND_SAYS_PUSHED:
 	case UNWIND_SAYS_PUSHED_3:
-		/* It is the caller's still, or the stack is all of the frame again. */
+		/* Either fp is still the caller's, or only the frame is left on the stack. */
 		if ((state->fp != state->sp && !unwind_user_is_fp(state, state->sp)) ||
 		    !unwind_user_word(state, state->sp, state->ss_base, &fp))
 			return 0;
@@ -473,19 +473,20 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 }
 
 /*
- * The code that a signal interrupted, if this is the end of its handler. Each takes
- * a look at the code, and may lead to the next one: a walk passes a few only.
+ * Find the code that a signal interrupted, if this is the end of its handler. Each
+ * signal frame costs a look at the code, and may lead to the next one: a walk passes
+ * only UNWIND_USER_SIGNALS.
  */
 static unsigned int unwind_user_signal(struct unwind_user_state *state,
 				       unsigned long *entries)
 {
-	/* At a return address it shows in the code, which was seen before most often. */
+	/* At a return address the code tells; the answer is mostly cached. */
 	if (state->syscall < 0 && unwind_text_look(state, false) != UNWIND_SAYS_SIGNAL) {
 		state->step = UNWIND_STEP_FP;
 		return 0;
 	}
 	if (!arch_unwind_user_signal_frame(state)) {
-		/* In the innermost frame the code was not looked at yet. */
+		/* The code of the innermost frame was not looked at yet. */
 		state->step = state->syscall >= 0 ? UNWIND_STEP_CODE : UNWIND_STEP_FP;
 		state->syscall = -1;
 		return 0;
@@ -508,7 +509,7 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 static unsigned int unwind_user_step(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
-	/* What code and signal frames take to read counts as well. */
+	/* Reading code and signal frames takes time as well: halve the batch. */
 	unsigned int batch = UNWIND_USER_BATCH / 2, nr = 0;
 
 	switch (state->step) {
@@ -526,14 +527,14 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 		break;
 	}
 
-	/* Most often these lead to frame pointers. */
+	/* Most of these steps lead to frame pointers. */
 	max = min(max, batch);
 	if (state->step != UNWIND_STEP_FP || nr >= max)
 		return nr;
 	return nr + unwind_user_fp(state, entries + nr, max - nr);
 }
 
-/* Forget what is not true any more. */
+/* Forget what is known about the code, if it may have become stale. */
 static __always_inline void unwind_user_recall(struct unwind_user_state *state)
 {
 	u64 seq = unwind_text_seq(current->mm) | (u64)unwind_object_ticks() << 32;
@@ -541,7 +542,7 @@ static __always_inline void unwind_user_recall(struct unwind_user_state *state)
 
 	if (unlikely((seq & 1) || seq != text->seq))
 		unwind_text_begin_anew(text, seq);
-	/* The first caller is likely to be where one was before. */
+	/* The first caller is likely to be in a mapping where one was before. */
 	state->code = &text->code[0];
 }
 
@@ -549,8 +550,8 @@ static __always_inline void unwind_user_recall(struct unwind_user_state *state)
  * unwind_user_start - begin a walk
  * @state:	the position to set up
  * @regs:	user registers to start from
- * @text:	what walks of this task remember of its code, or NULL; zeroed before
- *		the first one, and forgotten when the task gets another address space
+ * @text:	cache of the task's code for its walks, or NULL; zeroed before the first
+ *		walk, and forgotten when the task gets another address space
  *
  * Context: task context of the task that owns @regs. No user memory is read.
  */
@@ -570,7 +571,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 	if (!state->ws)
 		return;
 
-	/* A system call may be sigreturn; anywhere else the code tells. */
+	/* The system call may be sigreturn; anywhere else the code tells. */
 	state->step = state->syscall >= 0 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE;
 	unwind_uretprobe_init(state);
 	if (text)
@@ -583,7 +584,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
  * @entries:	where to store return addresses, innermost first
  * @max:	room in @entries
  *
- * Ends when @max entries were stored, at the end of the stack, at anything that
+ * Ends when @max entries were stored, at the end of the stack, or at anything that
  * does not look like a frame. A walk that ended because of @max can be continued
  * with the same @state. A task that is exiting or being killed never waits for
  * user memory: its walk ends at the first page that is not resident.
@@ -614,11 +615,11 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 
 /**
  * unwind_user - take a stack trace of current's user stack
- * @trace:	@trace->entries has room for @max_entries, the walk fills it in
+ * @trace:	to be filled in; @trace->entries has room for @max_entries
  * @max_entries: maximum number of entries, the instruction pointer included
  *
  * Context: task context. May fault and then sleep, unless page faults are
- * disabled. Must not be called before the user registers are complete or after
+ * disabled. Must not be called before the user registers are complete, or after
  * they were changed on behalf of user space.
  * Return: 0, or -EINVAL when current has no user stack; @trace->nr is 0 then.
  */

@@ -2,9 +2,9 @@
 /*
  * KUnit tests of the user stack walker.
  *
- * The test thread gets a user mapping of its own, each case writes a stack into
- * it and walks it from made-up registers. Hostile stacks come first: the contract
- * is that every one of them ends in a shorter trace.
+ * The test thread gets a user mapping of its own. Each case writes a stack into it and
+ * walks it from made-up registers. Hostile stacks come first: each of them must end in
+ * a shorter trace.
  */
 #include <kunit/test.h>
 #include <linux/highmem.h>
@@ -21,13 +21,13 @@
 #define WALK_SLOTS	(WALK_PAGES * PAGE_SIZE / sizeof(u64))
 #define WALK_MAX	24
 
-/* What frames return to is in this page of the mapping, each behind a call. */
+/* The page of the mapping that frames return to: each caller is after a call. */
 #define WALK_TEXT	(2 * PAGE_SIZE)
 #define CALLER(n)	(WALK_TEXT + 16 * (n))
 
 /*
- * Words and registers of a case are byte offsets into the user mapping where they
- * are meant as addresses; RAW() takes a value as it is.
+ * Words and registers of a case are byte offsets into the user mapping if they
+ * stand for addresses; RAW() takes a value as it is.
  */
 struct walk_val {
 	bool	raw;
@@ -42,9 +42,9 @@ struct walk_val {
 struct walk_case {
 	const char	*desc;
 	unsigned int	ws;
-	/* What a function starts with is at the ip. */
+	/* The ip is at the first instruction of a function. */
 	bool		at_entry;
-	/* The last page of the mapping is gone. */
+	/* The last page of the mapping is unmapped. */
 	bool		hole;
 	struct walk_val	sp, fp;
 	struct {
@@ -278,7 +278,7 @@ static void walk_test(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, state.ip, entries[nr - 1]);
 }
 
-/* A chain through the whole mapping, in pieces of every size. */
+/* Walk a chain through the whole mapping, in pieces of several sizes. */
 static void walk_resume_test(struct kunit *test)
 {
 	const unsigned int frames = WALK_SLOTS / 2;
@@ -312,7 +312,7 @@ static void walk_resume_test(struct kunit *test)
 	}
 }
 
-/* Pages that are not there yet fault in; with faults disabled they end the walk. */
+/* Pages that are not present fault in; with page faults disabled they end the walk. */
 static void walk_fault_test(struct kunit *test)
 {
 	struct unwind_user_state state, start;
@@ -337,7 +337,7 @@ static void walk_fault_test(struct kunit *test)
 
 	state = start;
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 0);
-	/* It was, and 0 is no code. */
+	/* The frame was read, and 0 is no code. */
 	KUNIT_EXPECT_EQ(test, state.sp, fp + 16);
 }
 
@@ -400,7 +400,7 @@ static void walk_poke(struct kunit *test, unsigned long addr, const void *what, 
 	unpin_user_page(page);
 }
 
-/* What is remembered of code, and a page of code that cannot change: zeros. */
+/* Returns an empty cache, and maps a page of read-only code: zeros. */
 static struct unwind_text *walk_text_map(struct kunit *test, unsigned long *code)
 {
 	struct unwind_text *text;
@@ -413,7 +413,7 @@ static struct unwind_text *walk_text_map(struct kunit *test, unsigned long *code
 	return text;
 }
 
-/* A return address, and whether it is a caller, and remembered. */
+/* A return address, whether it is accepted as caller, and whether it is cached. */
 struct walk_ra {
 	unsigned long	ra;
 	bool		no_faults;
@@ -421,7 +421,7 @@ struct walk_ra {
 	bool		remembered;
 };
 
-/* Walk from @start on with each of @cases in turn at @at; *@memory is what is remembered. */
+/* Walk from @start with each of @cases in turn at @at; *@memory is the cached address. */
 static void walk_each(struct kunit *test, const struct unwind_user_state *start,
 		      const struct walk_ra *cases, int nr, unsigned long at,
 		      const unsigned long *memory)
@@ -445,8 +445,8 @@ static void walk_each(struct kunit *test, const struct unwind_user_state *start,
 }
 
 /*
- * A caller at the top is remembered, and so its code is looked at once; but not where that
- * may change or could not be read.
+ * A caller on top of the stack is cached, so that its code is read only once. It is not
+ * cached if the code may change or could not be read.
  */
 static void walk_caller_test(struct kunit *test)
 {
@@ -482,14 +482,14 @@ static void walk_caller_test(struct kunit *test)
 }
 
 /*
- * Where a frame down the stack leads to no caller, that is remembered, and so it is looked
- * at once; but not of code that may change or could not be read.
+ * If a frame down the stack leads to no caller, this is cached, so that its code is read
+ * only once. It is not cached if the code may change or could not be read.
  */
 static void walk_switch_test(struct kunit *test)
 {
 	unsigned long base = walk_map(test, 0), entry, code, zeros;
 	struct unwind_user_state state, start;
-	/* Its zeros are no call. */
+	/* The zeros of this page are no call. */
 	struct unwind_text *text = walk_text_map(test, &code);
 
 	start = (struct unwind_user_state) {
@@ -497,7 +497,7 @@ static void walk_switch_test(struct kunit *test)
 		.code = &text->code[0], .text = text, .syscall = -1,
 	};
 	walk_write(test, base + 16, 0, 8);
-	/* It can be read without a fault, too. */
+	/* Fault the page in, for reads with page faults disabled. */
 	KUNIT_ASSERT_EQ(test, 0, get_user(zeros, (unsigned long __user *)code));
 	KUNIT_ASSERT_EQ(test, 0, zeros);
 
@@ -547,14 +547,14 @@ static void start_test(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, state.text);
 	KUNIT_EXPECT_NULL(test, state.uretprobe);
 
-	/* What a 32-bit task left in the upper halves is not part of its stack. */
+	/* The upper halves of a 32-bit task's registers are not part of its addresses. */
 	regs.cs = __USER32_CS;
 	unwind_user_start(&state, &regs, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 4);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x34567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x34567898);
 
-	/* No code that user space may have. */
+	/* A code segment that user space cannot have. */
 	memset(&state, 0xa5, sizeof(state));
 	regs.cs = __KERNEL32_CS | 3;
 	unwind_user_start(&state, &regs, NULL);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What x86 code looks like where the frame pointer is not the answer: before a
- * function has its frame, after it gave it up, and in signal handlers.
+ * Decode x86 code where the frame pointer does not lead to the caller: before a
+ * function has set up its frame, after it has left it, and in signal handlers.
  *
  * Contexts: task context of the task that owns the code, page faults allowed or
  * disabled. No locks, no allocation.
  *
- * All text is the user's and may say anything, and may change while it is read.
- * What is found here is a guess about where a return address lies; whoever uses
- * it has to check that address. A failed read is the answer "nothing special".
+ * All text is untrusted user memory, and may change while it is read. The results
+ * are guesses about where a return address is: the caller has to check the address.
+ * A failed read gives the answer "nothing special".
  */
 #include <linux/compat.h>
 #include <linux/compiler.h>
@@ -26,9 +26,9 @@
 #include <asm/unwind_user.h>
 
 /**
- * arch_unwind_user_set_32 - the rest of arch_unwind_user_set()
+ * arch_unwind_user_set_32 - slow path of arch_unwind_user_set()
  * @state:	as set for 64-bit code
- * @regs:	user registers of other code
+ * @regs:	user registers of code that is not 64-bit
  *
  * Context: any.
  */
@@ -46,17 +46,17 @@ void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_re
 
 /* The longest call: a prefix, opcode, ModRM, SIB and a displacement. */
 #define MAX_CALL	7
-/* Instructions that are looked at, and bytes that are read for them. */
+/* Maximum number of instructions that are decoded, and of bytes that are read for them. */
 #define MAX_SCAN	32
 #define SCAN_BYTES	160
 
-/* Read what there is of @size bytes; returns how many. */
+/* Read up to @size bytes; returns the number of bytes read. */
 static size_t read_text(u8 *buf, unsigned long addr, size_t size)
 {
 	return size - copy_from_user(buf, (void __user *)addr, size);
 }
 
-/* The code at the ip, without the breakpoint of a uprobe that is being handled. */
+/* Read the code at the ip, without the breakpoint of a uprobe that is being handled. */
 static size_t read_code(const struct unwind_user_state *state, u8 *code, size_t size)
 {
 	size_t len = read_text(code, state->ip, size);
@@ -74,10 +74,10 @@ static size_t read_code(const struct unwind_user_state *state, u8 *code, size_t 
  * struct sigreturn_code - how a restorer asks for sigreturn
  * @len:	bytes in @code
  * @code:	the instructions, the system call last
- * @before:	words of the signal frame that are off the stack at the first of
- *		them; one is the return address that led there
+ * @before:	words of the signal frame that have been popped at the first
+ *		instruction, including the return address that led there
  * @after:	likewise, at the system call
- * @nr:		its number
+ * @nr:		system call number
  * @regs:	offset of the saved registers in the signal frame
  */
 struct sigreturn_code {
@@ -106,7 +106,7 @@ static const struct sigreturn_code sigreturn_64[] = {
 #define IA32_REGS	offsetof(struct sigframe_ia32, sc)
 #define IA32_RT_REGS	offsetof(struct rt_sigframe_ia32, uc.uc_mcontext)
 
-/* pop %eax, if the signal number has to go; mov $nr,%eax; int $0x80 */
+/* pop %eax, to drop the signal number, in the first; mov $nr,%eax; int $0x80 */
 static const struct sigreturn_code sigreturn_32[] = {
 	{ 8, { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 1, 2, ARCH_IA32_SIGRETURN, IA32_REGS },
 	{ 7, { 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 }, 2, 2, ARCH_IA32_SIGRETURN, IA32_REGS },
@@ -122,7 +122,7 @@ static bool is_sigreturn(const struct sigreturn_code *known, unsigned long addr)
 	       !memcmp(code, known->code, known->len);
 }
 
-/* Which sigreturn is it, if any, and how much of the frame is off the stack? */
+/* Find the sigreturn at the ip, if any, and how many words of its frame have been popped. */
 static const struct sigreturn_code *
 find_sigreturn(const struct unwind_user_state *state, const struct sigreturn_code *known,
 	       int nr, unsigned int *popped)
@@ -132,7 +132,7 @@ find_sigreturn(const struct unwind_user_state *state, const struct sigreturn_cod
 	if (state->syscall >= 0) {
 		for (int i = 0; i < nr; i++) {
 			*popped = known[i].after;
-			/* An exception's error code is no system call. */
+			/* The number may be an exception's error code: check the code, too. */
 			if (known[i].nr == state->syscall &&
 			    is_sigreturn(&known[i], state->ip - known[i].len))
 				return &known[i];
@@ -155,7 +155,7 @@ find_sigreturn(const struct unwind_user_state *state, const struct sigreturn_cod
 	return NULL;
 }
 
-/* The restorer that the walk is at: at its first instruction or in its system call. */
+/* Find the restorer at the ip: at its first instruction or in its system call. */
 static const struct sigreturn_code *
 find_restorer(const struct unwind_user_state *state, unsigned int *popped)
 {
@@ -167,7 +167,7 @@ find_restorer(const struct unwind_user_state *state, unsigned int *popped)
 }
 
 /**
- * struct code_pattern - code that tells by itself
+ * struct code_pattern - code that determines the frame by its first bytes
  * @len:	bytes in @code
  * @code:	the instruction at the user ip
  * @ws:		word size of the code
@@ -197,12 +197,12 @@ static const struct code_pattern code_patterns[] = {
 	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8, UNWIND_SAYS_DRAP },
 	{ 3, { 0x8d, 0x61, 0xfc },		4, UNWIND_SAYS_DRAP },
 	/*
-	 * int80_landing_pad, which is where system calls by the vDSO return to, and
-	 * the int $0x80 before it, to which a signal makes them return.
+	 * int80_landing_pad, where system calls of the vDSO return to, and the
+	 * int $0x80 before it, where a signal makes them restart.
 	 */
 	{ 4, { 0x5d, 0x5a, 0x59, 0xc3 },	4, UNWIND_SAYS_PUSHED_3 },
 	{ 4, { 0xcd, 0x80, 0x5d, 0x5a },	4, UNWIND_SAYS_PUSHED_3 },
-	/* The restorers below, and their system calls. */
+	/* The restorers above, and their system calls. */
 	{ 3, { 0x48, 0xc7, 0xc0 },		8, UNWIND_SAYS_SIGNAL },
 	{ 1, { 0xb8 },				8, UNWIND_SAYS_SIGNAL },
 	{ 1, { 0xb8 },				4, UNWIND_SAYS_SIGNAL },
@@ -224,11 +224,11 @@ find_pattern(const u8 *code, size_t len, unsigned int ws)
 	return NULL;
 }
 
-/* Not known yet: ask the next instruction, or the target of a jump. */
+/* Not known yet: look at the next instruction, or at the target of a jump. */
 #define SAYS_NEXT	UNWIND_SAYS_NOTHING
 #define SAYS_TARGET	UNWIND_SAYS_SIGNAL
 
-/* lea 8(%rsp),%r10 or lea 4(%esp),%ecx right before: other code aligns its stack, too. */
+/* Is lea 8(%rsp),%r10 or lea 4(%esp),%ecx right before? Other code aligns its stack, too. */
 static bool is_after_lea(unsigned long ip, unsigned int len)
 {
 	static const u8 lea_64[] = { 0x4c, 0x8d, 0x54, 0x24, 0x08 };
@@ -239,7 +239,7 @@ static bool is_after_lea(unsigned long ip, unsigned int len)
 	       !memcmp(code, len == sizeof(lea_64) ? lea_64 : lea_32, len);
 }
 
-/* Of REX; REX2 has the fourth bits of registers above the third ones. */
+/* Get the bits of REX; for REX2, combine bits 4 and 3 of each register number. */
 static u8 rex_bits(const struct insn *insn)
 {
 	u8 bits = insn->rex_prefix.bytes[1];
@@ -247,7 +247,7 @@ static u8 rex_bits(const struct insn *insn)
 	return insn->rex_prefix.nbytes == 2 ? bits | (bits >> 4 & 7) : insn->rex_prefix.bytes[0];
 }
 
-/* ModRM names the stack pointer: as register, as operand. */
+/* Is the stack pointer the register, or the operand, of ModRM? */
 static bool is_sp_reg(const struct insn *insn)
 {
 	return X86_MODRM_REG(insn->modrm.value) == 4 && !X86_REX_R(rex_bits(insn));
@@ -270,7 +270,7 @@ static bool is_bp_rm(const struct insn *insn)
 	       X86_MODRM_RM(insn->modrm.value) == 5 && !X86_REX_B(rex_bits(insn));
 }
 
-/* -8(%r10); -4(%ecx): where the return address is, as functions know that align their stack */
+/* -8(%r10); -4(%ecx): the return address in functions that align their stack */
 static bool is_drap_ra(const struct insn *insn)
 {
 	unsigned int reg = X86_MODRM_RM(insn->modrm.value) |
@@ -288,7 +288,7 @@ static enum unwind_user_says ask_group5(const struct insn *insn)
 	case 1:
 		return SAYS_NEXT;
 	case 4:
-		/* Relative to the ip: a PLT, or a tail call by its means. */
+		/* Relative to the ip: a PLT entry, or a tail call of the same form. */
 		return insn->x86_64 && insn_rip_relative((struct insn *)insn) ?
 			UNWIND_SAYS_TOP : UNWIND_SAYS_JUMP;
 	case 6:
@@ -310,13 +310,13 @@ static enum unwind_user_says ask_two_bytes(const struct insn *insn)
 	}
 }
 
-/* mov %rsp,%rbp, but not of their lower halves */
+/* mov %rsp,%rbp of whole registers, not of their lower halves */
 static bool is_whole(const struct insn *insn)
 {
 	return insn->opnd_bytes == (insn->x86_64 ? 8 : 4);
 }
 
-/* lea 8(%rsp),%r10; lea 4(%esp),%ecx: the first thing in a function */
+/* lea 8(%rsp),%r10; lea 4(%esp),%ecx: the first instruction of a function */
 static bool is_drap_set(const struct insn *insn)
 {
 	unsigned int reg = X86_MODRM_REG(insn->modrm.value) |
@@ -328,15 +328,15 @@ static bool is_drap_set(const struct insn *insn)
 }
 
 /*
- * What one instruction says. A function with a frame pointer has its frame
- * wherever it calls, and moves the stack pointer in no other way than to set up
- * that frame, to use it and to leave it.
+ * Evaluate one instruction. A function with a frame pointer has set up its frame
+ * before each call, and only changes the stack pointer to set up, use or leave
+ * that frame.
  */
 static enum unwind_user_says ask(const struct insn *insn)
 {
 	u8 opcode = insn->opcode.bytes[0];
 
-	/* Their opcodes are of another map. */
+	/* These use other opcode maps. */
 	if (insn_is_avx((struct insn *)insn) ||
 	    (insn_is_rex2((struct insn *)insn) && insn_rex2_m_bit((struct insn *)insn)))
 		return SAYS_NEXT;
@@ -383,7 +383,7 @@ static enum unwind_user_says ask(const struct insn *insn)
 	case 0xcb: case 0xcc: case 0xcf: case 0xe8: case 0xea: case 0xf4:
 		return UNWIND_SAYS_FP;
 	default:
-		/* Where a conditional jump goes, the stack is the same. */
+		/* Ignore conditional jumps: the stack is the same at their targets. */
 		return SAYS_NEXT;
 	}
 }
@@ -410,7 +410,7 @@ static enum unwind_user_says scan_code(const struct unwind_user_state *state, u8
 		if (at >= len || insn_decode(&insn, code + at, len - at, mode))
 			return UNWIND_SAYS_FP;
 
-		/* Further on it is a label that is jumped to. */
+		/* Later in the code, endbr is the target of a jump, not a function entry. */
 		if (!i && is_endbr_insn(&insn))
 			return UNWIND_SAYS_TOP;
 
@@ -435,7 +435,7 @@ static enum unwind_user_says scan_code(const struct unwind_user_state *state, u8
  * @state:	a walk whose ip is exact: the next instruction to run
  * @follow:	look at more than the first instruction
  *
- * Return: what it says; nothing, if only more instructions could tell.
+ * Return: the answer; UNWIND_SAYS_NOTHING if that needs more instructions.
  */
 enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
 					    bool follow)
@@ -445,7 +445,7 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 	u8 code[SCAN_BYTES];
 	size_t len;
 
-	/* Most often nothing but the first few bytes is of interest. */
+	/* Usually the first few bytes are enough. */
 	len = read_code(state, code, follow ? sizeof(code) : sizeof(pattern->code));
 	if (!len)
 		return UNWIND_SAYS_NO_CODE;
@@ -460,7 +460,7 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 	return scan_code(state, code, len);
 }
 
-/* push %r10, which saves it; or what is relative to it, see is_drap_ra(). */
+/* push %r10, which saves it; or an operand relative to it, see is_drap_ra(). */
 static bool is_drap_use(const struct insn *insn)
 {
 	switch (insn->opcode.bytes[0]) {
@@ -478,7 +478,7 @@ static bool is_drap_use(const struct insn *insn)
 /**
  * arch_unwind_user_uses_drap - is the code in the prologue or epilogue of a function that
  * aligns its stack?
- * @ip:		where it is, the next instruction to run, of 64-bit code
+ * @ip:		the next instruction to run, of 64-bit code
  *
  * Context: as the walk; page faults are allowed or disabled.
  * Return: true if it uses the DRAP before it calls, jumps or returns.
@@ -505,8 +505,8 @@ bool arch_unwind_user_uses_drap(unsigned long ip)
 }
 
 /*
- * A probe on the call itself hides the first byte of it. The same byte fills gaps
- * between functions: where probes are, a few more words look like return addresses.
+ * A uprobe on the call replaces its first byte. The same byte fills gaps between
+ * functions: in tasks with uprobes, a few more words look like return addresses.
  */
 static bool is_probed(u8 opcode)
 {
@@ -533,7 +533,7 @@ static bool is_indirect_call(const u8 *modrm, unsigned int rest)
 	return size == rest && (modrm[-1] == 0xff || is_probed(modrm[-1]));
 }
 
-/* What is before an address that may be near the start of its mapping, or 0. */
+/* Read the code before an address near the start of its mapping; 0 if it is unreadable. */
 static noinline u64 read_first_code(unsigned long addr)
 {
 	size_t near = min(offset_in_page(addr), sizeof(u64));
@@ -558,7 +558,7 @@ static noinline bool ends_in_indirect_call(u64 word)
 	return false;
 }
 
-/* nop; call; nop: Go lets the first function of a goroutine return after the first nop. */
+/* nop; call; nop: the first function of a goroutine returns to the call. */
 static noinline int is_goexit(unsigned long addr)
 {
 	u8 code[6];
@@ -570,11 +570,11 @@ static noinline int is_goexit(unsigned long addr)
 
 /**
  * arch_unwind_user_after_call - does a call instruction end at an address?
- * @addr:	a return address, perhaps
+ * @addr:	a possible return address
  *
  * Context: as the walk; page faults are allowed or disabled.
- * Return: 1 if so, or if the outermost function of a goroutine returns there; 0 if not;
- * -EFAULT if the code cannot be read.
+ * Return: 1 if one does, or if the outermost function of a goroutine returns there; 0 if
+ * not; -EFAULT if the code cannot be read.
  */
 int arch_unwind_user_after_call(unsigned long addr)
 {
@@ -593,7 +593,7 @@ int arch_unwind_user_after_call(unsigned long addr)
 	byte = word >> 24;
 	if (byte == 0xe8 || is_probed(byte))
 		return 1;
-	/* By a register: most of the others. */
+	/* call *%reg: most of the other calls */
 	if ((word >> 48 & 0xf8ff) == 0xd0ff)
 		return 1;
 	if (ends_in_indirect_call(word))
@@ -614,7 +614,7 @@ static bool load_signal_regs_32(struct unwind_user_state *state, unsigned long a
 		.ip = sc.ip, .sp = sc.sp, .bp = sc.bp, .cx = sc.cx,
 		.cs = sc.cs | 3, .ss = sc.ss | 3, .orig_ax = -1,
 	});
-	/* That may be 64-bit code, of which not all registers are there. */
+	/* The interrupted code may be 64-bit: the frame does not have all its registers. */
 	state->regs = NULL;
 	state->signal_regs = 0;
 	return true;
@@ -638,12 +638,12 @@ static bool load_signal_regs_64(struct unwind_user_state *state, unsigned long a
 }
 
 /**
- * arch_unwind_user_restorer - is this what a signal handler returns to?
+ * arch_unwind_user_restorer - is an address the restorer that signal handlers return to?
  * @state:	the walk
- * @addr:	a return address
+ * @addr:	the return address
  *
  * Context: as the walk; page faults are allowed or disabled.
- * Return: true if so; false also if the code cannot be read.
+ * Return: true if a restorer is there; false also if the code cannot be read.
  */
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr)
 {
@@ -654,10 +654,10 @@ bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned l
 }
 
 /**
- * arch_unwind_user_signal_frame - go from a signal handler to what it interrupted
+ * arch_unwind_user_signal_frame - step from a signal handler to the interrupted code
  * @state:	a walk that may be at the restorer, which a signal handler returns to
  *
- * Return: true when @state is that of the interrupted code now.
+ * Return: true if @state has been set to the interrupted code.
  */
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state)
 {

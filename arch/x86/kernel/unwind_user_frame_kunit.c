@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of what x86 code says about frames: each instruction that the walker
- * knows at the ip, each form of a call before a return address, and signal frames
- * of every ABI, on stacks and text that the test writes into a mapping of its own.
+ * KUnit tests of the decoding of x86 code and frames: each instruction that the walker
+ * knows at the ip, each form of a call before a return address, and signal frames of
+ * every ABI. The test writes stacks and text into its own mapping.
  */
 #include <kunit/test.h>
 #include <linux/compat.h>
@@ -43,7 +43,7 @@ static void put_word(struct kunit *test, unsigned long addr, unsigned int ws, u6
 	KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr, &val, ws));
 }
 
-/* A frame that frame pointers lead to; @next may be 0. */
+/* Write a frame for a walk by frame pointers; @next may be 0. */
 static void put_frame(struct kunit *test, unsigned long addr, unsigned int ws,
 		      u64 next, u64 ra)
 {
@@ -56,22 +56,22 @@ static void put_code(struct kunit *test, unsigned long addr, const u8 *code, siz
 	KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr, code, len));
 }
 
-/* What the instruction at the ip tells the walk to do. */
+/* The frame layout that the instruction at the ip implies. */
 enum frame_kind {
-	/* Nothing: the frame pointer is right. */
+	/* The frame pointer is valid. */
 	KIND_FP,
 	/* The return address is on top of the stack. */
 	KIND_ENTRY,
-	/* Below it the caller's frame pointer was pushed. */
+	/* The caller's frame pointer was pushed below the return address. */
 	KIND_PUSHED,
-	/* Likewise, and two more words, as by the vDSO. */
+	/* Likewise, and two more words, as in the vDSO. */
 	KIND_PUSHED_3,
 	/* The frame that the frame pointer points to begins right below the stack pointer. */
 	KIND_BELOW,
-	/* r10 or ecx holds the CFA, for the second if it was loaded right before. */
+	/* r10 or ecx holds the CFA; for LEA_DRAP only if a lea loaded it right before. */
 	KIND_DRAP,
 	KIND_LEA_DRAP,
-	/* The word on top, or below it, is not the frame pointer: it is right. */
+	/* The word on top, or below it, is not the frame pointer: the register is valid. */
 	KIND_NOT_PUSHED,
 	KIND_NOT_LEFT,
 };
@@ -137,8 +137,8 @@ static const struct code_case code_cases[] = {
 KUNIT_ARRAY_PARAM_DESC(code, code_cases, desc);
 
 /*
- * The caller is CALLER(1) where the code says so, and CALLER(2) where the frame
- * pointer says so; then comes the frame of CALLER(3).
+ * The caller is CALLER(1) if the code determines it, and CALLER(2) if the frame
+ * pointer does; the next frame is that of CALLER(3).
  */
 static void code_test(struct kunit *test)
 {
@@ -174,7 +174,7 @@ static void code_test(struct kunit *test)
 	case KIND_FP:
 	case KIND_NOT_PUSHED:
 	case KIND_NOT_LEFT:
-		/* What is not asked for must not be taken. */
+		/* The walk must ignore these return addresses. */
 		put_frame(test, state.sp, ws, base + CALLER(1), base + CALLER(1));
 		break;
 	case KIND_ENTRY:
@@ -184,7 +184,7 @@ static void code_test(struct kunit *test)
 		put_frame(test, state.sp, ws, state.fp, base + CALLER(1));
 		break;
 	case KIND_PUSHED_3:
-		/* The second one could be a caller, too. */
+		/* The second word is a decoy: the return address is in the fourth. */
 		put_frame(test, state.sp, ws, state.fp, base + CALLER(4));
 		put_word(test, state.sp + 3 * ws, ws, base + CALLER(1));
 		break;
@@ -214,7 +214,7 @@ static void code_test(struct kunit *test)
 	if (fp_only)
 		return;
 
-	/* The same without a call in front of the caller: not believed. */
+	/* Without a call before the caller's address, the walk must reject it. */
 	put_word(test, base + CALLER(1) - 5, 1, 0x90);
 	state = start;
 	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
@@ -285,7 +285,7 @@ static void call_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, arch_unwind_user_after_call(base + CODE), c->is_call);
 }
 
-/* Where the first function of a goroutine returns to, and what only looks like it. */
+/* The return address of a goroutine's first function, and code that differs by a byte. */
 static void goexit_test(struct kunit *test)
 {
 	static const u8 goexit[] = { 0x90, 0xe8, 1, 2, 3, 4, 0x90 };
@@ -305,7 +305,7 @@ static void goexit_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EFAULT, arch_unwind_user_after_call(addr));
 }
 
-/* The first bytes of an address space, and of a mapping, have nothing before them. */
+/* No code precedes the first bytes of an address space or of a mapping. */
 static void call_edge_test(struct kunit *test)
 {
 	unsigned long base = frame_map(test);
@@ -350,7 +350,7 @@ static unsigned int abi_ws(enum signal_abi abi)
 	return abi == ABI_IA32 || abi == ABI_IA32_RT ? 4 : 8;
 }
 
-/* Registers of the interrupted code in a signal frame at @frame. */
+/* Write the registers of the interrupted code to a signal frame at @frame. */
 static void put_signal_frame(struct kunit *test, const struct signal_case *c,
 			     unsigned long frame, unsigned long ip, unsigned long sp,
 			     unsigned long fp)
@@ -382,7 +382,7 @@ static void put_signal_frame(struct kunit *test, const struct signal_case *c,
 
 /*
  * The handler runs on a stack above that of the interrupted code, which is about
- * to push its frame pointer: from the handler, then from each position in the
+ * to push its frame pointer. Walk from the handler, then from each position in the
  * restorer.
  */
 static void signal_test(struct kunit *test)
@@ -434,7 +434,7 @@ static void signal_test(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, entries[0], base + CODE, "%s", where[at]);
 	}
 
-	/* One entry at a time comes to the same. */
+	/* Walking one entry at a time gives the same number of entries. */
 	state = (struct unwind_user_state) {
 		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
 		.syscall = -1, .step = UNWIND_STEP_FP, .code = &unwind_text_none,
@@ -445,7 +445,7 @@ static void signal_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
 }
 
-/* A mapping with the restorer of the case below in it. */
+/* Map the restorer of the first signal case. */
 static unsigned long restorer_map(struct kunit *test, unsigned long *frame)
 {
 	unsigned long base = frame_map(test);
@@ -455,7 +455,7 @@ static unsigned long restorer_map(struct kunit *test, unsigned long *frame)
 	return base;
 }
 
-/* Walk from the start of the restorer, with the frame's return address off the stack. */
+/* Walk from the start of the restorer, after the frame's return address was popped. */
 static unsigned int walk_restorer(unsigned long base, unsigned long sp,
 				  unsigned long *entries, unsigned int max)
 {
@@ -480,7 +480,7 @@ static void signal_loop_test(struct kunit *test)
 			UNWIND_USER_SIGNALS);
 }
 
-/* Frames that say nonsense, and frames that are not there. */
+/* Frames with invalid contents, and frames outside mappings. */
 static void signal_hostile_test(struct kunit *test)
 {
 	const struct signal_case *c = &signal_cases[0];
@@ -489,23 +489,23 @@ static void signal_hostile_test(struct kunit *test)
 
 	base = restorer_map(test, &frame);
 
-	/* An ip of the kernel's. */
+	/* A kernel ip. */
 	put_signal_frame(test, c, frame, 0xffffffff81000000, base + STACK, 0);
 	KUNIT_EXPECT_EQ(test, walk_restorer(base, frame + 8, entries, MAX_ENTRIES), 0);
 
-	/* A stack that is nowhere. */
+	/* An unmapped stack. */
 	put_signal_frame(test, c, frame, base + CODE, -8UL, -16UL);
 	KUNIT_EXPECT_EQ(test, walk_restorer(base, frame + 8, entries, MAX_ENTRIES), 1);
 	KUNIT_EXPECT_EQ(test, entries[0], base + CODE);
 
-	/* Half a frame, and none: as any code, with nothing on the stack. */
+	/* A truncated frame, and none: treated as other code, with nothing on the stack. */
 	for (int i = 0; i < 2; i++) {
 		sp = i ? TASK_SIZE_MAX - 64 : base + MAP_SIZE - 128;
 		KUNIT_EXPECT_EQ(test, walk_restorer(base, sp, entries, MAX_ENTRIES), 0);
 	}
 }
 
-/* Segments of the kernel's, which only a made-up signal frame can name. */
+/* Kernel segments, which only a forged signal frame can name. */
 static void signal_segments_test(struct kunit *test)
 {
 	static const u16 selectors[] = { 0x43, 0x4b, 0x53, 0x7b, 0x03, 0x13 };
@@ -527,7 +527,7 @@ static void signal_segments_test(struct kunit *test)
 	}
 }
 
-/* The number of sigreturn where no system call is: an error code, say. */
+/* The number of sigreturn outside of a system call, as from an exception's error code. */
 static void no_system_call_test(struct kunit *test)
 {
 	const struct signal_case *c = &signal_cases[0];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of the user frame predicate: made-up interrupted positions of every
- * class that arch_perf_user_regs_valid() tells apart in a kernel without FRED. A frame
- * whose ip is not there yet, of a 32-bit fast system call, is a matter of kselftests.
+ * KUnit tests of the user frame predicate: made-up interrupted positions of every class
+ * that arch_perf_user_regs_valid() distinguishes in a kernel without FRED. kselftests cover
+ * 32-bit fast system calls, whose frame has no ip yet.
  */
 #include <kunit/test.h>
 #include <linux/sched/task_stack.h>

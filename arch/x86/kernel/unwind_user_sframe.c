@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What SFrame tables need to know of x86: registers by their numbers, frames that they
- * have no rows for, and the vDSO.
+ * x86 support for SFrame tables: registers by their numbers, frames that tables have no
+ * rows for, and the vDSO.
  *
  * Contexts: task context of the task that is walked, page faults allowed or disabled; no
- * locks. Stacks and signal frames are the user's memory.
+ * locks. Stacks and signal frames are in user memory.
  */
 #include <linux/align.h>
 #include <linux/mm_types.h>
@@ -18,10 +18,10 @@
 #include <asm/unwind_user.h>
 #include <asm/vdso.h>
 
-/* Where the kernel has a register, and where a signal frame has it. */
+/* Offsets of a register in pt_regs and in the registers of a signal frame. */
 #define REG(name)	{ offsetof(struct pt_regs, name), offsetof(struct sigcontext_64, name) }
 
-/* By the numbers of DWARF. */
+/* Indexed by DWARF register number. */
 static const struct {
 	u16	regs;
 	u16	signal;
@@ -31,12 +31,12 @@ static const struct {
 };
 
 /**
- * arch_unwind_user_reg - a register of a frame whose ip is exact
+ * arch_unwind_user_reg - get a register of a frame whose ip is exact
  * @state:	the walk, of 64-bit code
- * @reg:	its number in DWARF
- * @value:	set
+ * @reg:	its DWARF number
+ * @value:	set to its value
  *
- * Return: true; false when it is not known, or cannot be read.
+ * Return: true; false if it is not known, or cannot be read.
  */
 bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int reg,
 			  unsigned long *value)
@@ -53,13 +53,14 @@ bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int re
 							  user_regs[reg].signal));
 }
 
-/* The largest alignment that functions ask for, and registers that they save first. */
+/* Maximum alignment of a stack by a function, and number of registers that it saves first. */
 #define REALIGN_MAX	4096UL
 #define REALIGN_SAVED	6
 
 /*
- * Both places that have the return address of a function that aligned its stack: the one
- * is as far below the other as what it is aligned to, at most.
+ * Is @cfa the CFA of a function that aligned its stack? Then the return address is right
+ * below @cfa, with a copy right below state->sp, which is lower than @cfa by the alignment
+ * at most.
  */
 static bool is_realigned(const struct unwind_user_state *state, unsigned long cfa)
 {
@@ -73,15 +74,16 @@ static bool is_realigned(const struct unwind_user_state *state, unsigned long cf
 }
 
 /**
- * arch_unwind_user_cfa - the CFA of a function that the code or a frame pointer led out of
- * @state:	the walk, of 64-bit code, after that step; with the DRAP of before
- * @ip:		where it was before
- * @sp:		what is below belongs to nobody
+ * arch_unwind_user_cfa - get the CFA of the function that the last step left
+ * @state:	the walk, of 64-bit code, after a step by the code or a frame pointer; the DRAP
+ *		is that of before
+ * @ip:		the ip before that step
+ * @sp:		the stack pointer before that step: memory below it is unused
  *
- * Some tables have no rows for functions that align their stack. Their frame has a copy
- * of the return address, and their CFA is in the DRAP register, or close below the frame
- * pointer where they saved that. What other functions have left behind there may look the
- * same: the register counts where the code is about to use it.
+ * Some tables have no rows for functions that align their stack. Such a function has a
+ * copy of the return address in its frame, and its CFA is in the DRAP register, or saved
+ * close below the frame pointer. Stale values of other functions may look the same: use
+ * the register only if the code is about to use it.
  *
  * Return: the CFA, which is @state->sp for all other functions.
  */
@@ -103,7 +105,7 @@ unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsign
 }
 
 /**
- * arch_unwind_user_vdso - where is the vDSO of 64-bit code mapped?
+ * arch_unwind_user_vdso - get the mapping of the vDSO of 64-bit code
  * @addr:	an address
  * @start:	set to its start
  * @end:	set to its end
@@ -116,16 +118,16 @@ bool arch_unwind_user_vdso(unsigned long addr, unsigned long *start, unsigned lo
 
 	if (image != &vdso_image_64)
 		return false;
-	/* No partner: mremap() may move it, and is noticed as any change of mappings. */
+	/* No partner: a move by mremap() is noticed like any change of mappings. */
 	*start = (unsigned long)READ_ONCE(current->mm->context.vdso);
 	*end = *start + image->size;
 	return addr >= *start && addr < *end;
 }
 
 /**
- * arch_unwind_user_vdso_image - what is mapped there
- * @bytes:	set
- * @size:	set, in bytes
+ * arch_unwind_user_vdso_image - get the image of the vDSO of 64-bit code
+ * @bytes:	set to its start
+ * @size:	set to its size, in bytes
  *
  * Return: true.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Events of deferred user stack unwinding. For traces in a buffer of one's own see
- * kernel/trace/trace_user_unwind.c, which writes the same events.
+ * Events of deferred user stack unwinding. kernel/trace/trace_user_unwind.c writes
+ * the same events for tracing instances that have traces of their own.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM unwind
@@ -16,8 +16,8 @@
 #include <linux/unwind_user_types.h>
 
 /*
- * Somebody asks for the user stack of this kernel entry, and nobody has the trace yet.
- * From any context, NMI included.
+ * A tracer asks for the user stack of this kernel entry for the first time. Hit in any
+ * context, NMI included.
  */
 TRACE_EVENT(user_unwind_cookie,
 
@@ -38,8 +38,8 @@ TRACE_EVENT(user_unwind_cookie,
 
 /*
  * The user stack of a kernel entry: addresses, innermost first, and for each the file
- * that it is in. Where there is none, inode and dev are 0 and the offset is the address
- * itself. Of a deeper stack, there are UNWIND_EVENT_ENTRIES; nr is its depth.
+ * that it is in. Without a file, inode and dev are 0 and the offset is the address
+ * itself. A deeper stack is cut to UNWIND_EVENT_ENTRIES addresses; nr is its depth.
  */
 TRACE_EVENT(user_unwind_stack,
 
@@ -87,9 +87,9 @@ TRACE_EVENT(user_unwind_stack,
 );
 
 /*
- * What a file is that stacks of an instance lead through: before the first of them, and
- * again when that may have been lost. No tracepoint is hit: only the instances have it
- * that asked. Control characters and backslashes of the path are in octal.
+ * Names a file that stacks of an instance lead through: before the first such stack, and
+ * again when the event may have been lost. The tracepoint is never hit: only instances
+ * that asked get the event. Control characters and backslashes of the path are in octal.
  */
 TRACE_EVENT(user_unwind_file,
 
@@ -118,8 +118,8 @@ TRACE_EVENT(user_unwind_file,
 );
 
 /*
- * While it is on, everybody's requests lead to walks, and files are looked up. Without raw
- * data perf would let any user count it.
+ * While this event is on, the requests of all users lead to walks, and files are looked up.
+ * Without this check, perf would let any user count it, as that takes no raw data.
  */
 #ifdef CONFIG_PERF_EVENTS
 TRACE_EVENT_PERF_PERM(user_unwind_stack,

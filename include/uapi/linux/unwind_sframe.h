@@ -15,12 +15,13 @@
 /**
  * struct unwind_sframe_section - a section for all files of a build-id
  * @fd:		a regular file that holds the section, open for reading
- * @flags:	none yet, has to be 0
- * @offset:	of the section in @fd, in bytes
- * @size:	bytes of it
- * @addr:	where in the files it would be; what it says of addresses is relative to that
+ * @flags:	must be 0, no flags are defined yet
+ * @offset:	offset of the section in @fd, in bytes
+ * @size:	size of the section, in bytes
+ * @addr:	address that the section would have in the files: addresses in it are relative
+ *		to this
  * @build_id_size: bytes of @build_id
- * @build_id:	of the files, which have no section of their own; the rest is 0
+ * @build_id:	build-id of the files, which have no section of their own; unused bytes are 0
  */
 struct unwind_sframe_section {
 	__s32	fd;

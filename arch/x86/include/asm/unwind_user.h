@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the user stack walker needs to know of x86.
+ * x86 support for the user stack walker.
  */
 #ifndef _ASM_X86_UNWIND_USER_H
 #define _ASM_X86_UNWIND_USER_H
@@ -19,14 +19,14 @@
 unsigned long get_segment_base(unsigned int segment);
 
 /**
- * user_segment_base - the base of a segment that user space may have
- * @segment:	its selector, by a debugger or a signal frame
+ * user_segment_base - get the base of a segment that userspace may use
+ * @segment:	its selector, maybe set by a debugger or a signal frame
  * @base:	set
  *
- * Any other one would tell where the kernel keeps its tables.
+ * Refuse other segments: their bases would leak where the kernel keeps its tables.
  *
  * Context: any.
- * Return: false if it is none of the user's.
+ * Return: false if it is no segment of userspace.
  */
 static inline bool user_segment_base(unsigned int segment, u32 *base)
 {
@@ -39,7 +39,7 @@ static inline bool user_segment_base(unsigned int segment, u32 *base)
 	    (index < GDT_ENTRY_TLS_MIN || index > GDT_ENTRY_TLS_MAX))
 		return false;
 
-	/* The LDT is freed after an IPI. */
+	/* Interrupts off keep the LDT: it is freed only after an IPI. */
 	guard(irqsave)();
 	*base = get_segment_base(segment);
 	return true;
@@ -53,7 +53,7 @@ static inline bool user_segment_base(unsigned int segment, u32 *base)
 	.ra_off		= -1 * (s32)(ws),	\
 	.fp_off		= -2 * (s32)(ws),
 
-/* SFrame: what a section of this architecture says, and registers by their numbers there. */
+/* SFrame: header fields of sections for this architecture, and its register numbers. */
 #define ARCH_SFRAME_ABI			3
 #define ARCH_SFRAME_RA_OFF		(-8)
 #define ARCH_SFRAME_FP			6
@@ -63,7 +63,7 @@ static inline bool user_segment_base(unsigned int segment, u32 *base)
 /* No signal frame is smaller than its registers. */
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
 
-/* Behind TASK_SIZE_MAX are addresses that are not canonical. */
+/* Minimum size of the non-canonical range after TASK_SIZE_MAX. */
 #define ARCH_USER_GAP			BIT(47)
 
 #ifndef arch_unwind_user_load
@@ -72,10 +72,10 @@ static inline bool user_segment_base(unsigned int segment, u32 *base)
  * @addr:	its address, which was masked or checked, and is aligned
  * @ws:		its size, a constant: 8, or 4
  *
- * With unsafe_get_user() an error would be tested for after each word.
+ * unsafe_get_user() would test for an error after each word.
  *
  * Context: as for unsafe_get_user().
- * Return: the word, zero-extended; -EFAULT when it cannot be read.
+ * Return: the word, zero-extended; -EFAULT if it cannot be read.
  */
 static __always_inline unsigned long
 arch_unwind_user_load(unsigned long addr, const unsigned int ws)
@@ -104,8 +104,8 @@ arch_unwind_user_load(unsigned long addr, const unsigned int ws)
 #define ARCH_IA32_RT_SIGRETURN		173
 
 /*
- * By the number alone, which is another system call's in the other ABI. It is -1 outside of
- * system calls.
+ * Check the number only, which is that of another system call in the other ABI. The number
+ * is -1 outside of system calls.
  */
 static __always_inline bool arch_maybe_sigreturn(long nr)
 {
@@ -117,10 +117,10 @@ void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_re
 
 #ifndef arch_unwind_user_set
 /**
- * arch_unwind_user_set - set the position of a walk to that of registers
+ * arch_unwind_user_set - set the position of a walk from registers
  * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
  *		is 0 in VM86 mode, which has no walkable stack, and with segments
- *		that are not the user's
+ *		that userspace may not use
  * @regs:	user registers
  *
  * Context: any. No user memory is read.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Deferred user unwinding for Linux 6.12: assemble, build, run, check.
 #
-# Every verb does what it needs first, so any works on a fresh clone. A goal that
-# is not a verb is passed to the assembled kernel tree, with the O= of KERNEL.
+# Every verb first does what it depends on, so each works on a fresh clone. Goals that
+# are not verbs are passed to the assembled kernel tree, with the O= of KERNEL.
 
 VERBS := help demo check check-all check-long test bench interop tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
@@ -21,7 +21,7 @@ endif
 TOP	:= $(CURDIR)
 CHECK_LOCK := $(TOP)/build/check.lock
 ifneq ($(filter check check-all check-long test,$(MAKECMDGOALS)),)
-# Nothing is built under a check that runs.
+# Do not build anything while a check runs.
 ifneq ($(shell [ ! -e $(CHECK_LOCK) ] || flock -n $(CHECK_LOCK) true || echo busy),)
 $(error another check runs in build/check)
 endif
@@ -33,11 +33,11 @@ PERF	:= $(TOP)/build/perf
 SCRIPTS	:= $(TOP)/patches/scripts
 VM	:= $(TOP)/tools/testing/selftests/unwind/qemu
 JOBS	:= $(shell nproc)
-# A build that ends with make, even when that is killed.
+# Run a build that ends with make, even if make is killed.
 ALONE	= exec setpriv --pdeathsig TERM $(VM)/alone.sh
 
-# The default cache is shared by all clones: nothing in a hash may depend on where
-# the clone is or when it was made.
+# All clones share ccache's default cache: no hash may depend on the path or the age of
+# a clone.
 export CCACHE_BASEDIR		:= $(TOP)
 export CCACHE_NOHASHDIR		:= 1
 export CCACHE_SLOPPINESS	:= time_macros,include_file_mtime,include_file_ctime
@@ -55,7 +55,7 @@ FRAGMENTS_bench	:= $(FRAGMENTS_base) $(VM)/unwind.config
 FRAGMENTS_plain	:= $(FRAGMENTS_bench) $(VM)/test.config
 FRAGMENTS_debug	:= $(FRAGMENTS_plain) $(VM)/debug.config
 FRAGMENTS_kcsan	:= $(FRAGMENTS_plain) $(VM)/kcsan.config
-# The base is measured next to the series, and has a tree of its own.
+# The base kernel has its own tree, because make bench compares it with the series.
 SOURCE		= $(if $(filter base,$(KERNEL)),"$$($(SCRIPTS)/base.sh pmu $(BASE))",$(LINUX))
 MEM_base	:= 1G
 MEM_bench	:= 1G
@@ -63,7 +63,7 @@ MEM_plain	:= 1G
 MEM_debug	:= 2G
 MEM_kcsan	:= 2G
 
-# What is on the PATH in the guest, and where perf finds its own files.
+# The guest has this directory on its PATH, and perf finds its own files below it.
 GUEST_PATH := $(PERF)/install/bin
 export GUEST_PATH
 export MEM := $(MEM_$(KERNEL))
@@ -100,7 +100,7 @@ tree: deps
 refresh: deps
 	@$(SCRIPTS)/series.py refresh $(PATCH)
 
-# VERSIONS=this skips the other versions of the base that apt offers.
+# VERSIONS=this skips the base's other versions that apt offers.
 series: tree
 	@versions=$(if $(filter this,$(VERSIONS)),,$$($(SCRIPTS)/base.sh versions)) && \
 		$(SCRIPTS)/series.py export $$versions
@@ -113,8 +113,8 @@ lint: kernel
 kernel: tree
 	@$(ALONE) $(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))
 
-# Both kernels, or the one that KERNEL names: KERNEL=plain is for edits. The slow one
-# first, so that quick parts fill the CPUs at the end.
+# Check both kernels, or only KERNEL: KERNEL=plain gives quick results for edits. The slow
+# kernel comes first: the quick parts of the other keep the CPUs busy at the end.
 CHECKED := $(if $(filter file,$(origin KERNEL)),debug plain,$(KERNEL))
 check: tree perf
 	$(call CHECK,gate,$(CHECKED))
@@ -122,7 +122,7 @@ check: tree perf
 check-all: tree perf
 	$(call CHECK,all,$(CHECKED))
 
-# Storms and fuzzers for MINUTES, and what the other kernels have no time for.
+# Storms and fuzzers for MINUTES, and tests that are too slow for the other tiers.
 MINUTES ?= 30
 check-long: CHECKED := plain debug kcsan
 check-long: export MINUTES := $(MINUTES)
@@ -130,8 +130,8 @@ check-long: tree perf
 	@$(SCRIPTS)/deps.sh clang
 	$(call CHECK,long,$(CHECKED))
 
-# One program of the kselftests or a test of it, KUnit or one of its suites, or a part of
-# the checks: in one boot. What needs perf or another tool says so in its output.
+# Run one kselftest program or one of its tests, KUnit or one of its suites, or a part of
+# the checks, in one boot. Tests that need perf or another tool report if it is missing.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
 ifeq ($(strip $(T)),)
 $(error usage: make test T=program[.test] or T=kunit[.suite] [KERNEL=debug]; T=help lists them)
@@ -151,7 +151,7 @@ endef
 demo: kernel perf
 	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
 
-# On kernels without test options: the series', and the base.
+# Measure kernels without test options: the series and the base.
 bench: perf
 	@$(ALONE) sh -c 'for k in base bench; do $(MAKE) KERNEL=$$k kernel || exit 1; done'
 	@$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-bench ARCH=x86 headers
@@ -164,8 +164,8 @@ interop: kernel perf
 perf: tree
 	@$(ALONE) $(SCRIPTS)/perf.sh $(LINUX) $(PERF)
 
-# make itself ends with status 2 when a command failed; "vm.sh run" below ends with
-# the command's own. The dollar signs of the command are the guest's.
+# make exits with status 2 if the command fails; "vm.sh run" below exits with the
+# command's status. The guest expands the dollar signs of the command.
 ifneq ($(filter run,$(MAKECMDGOALS)),)
 ifeq ($(strip $(value CMD)),)
 $(error usage: make run CMD='command' [OUT=directory])
@@ -187,7 +187,7 @@ clean:
 		build/series build/series.tmp build/draft build/check build/check.lock build/ci.log build/demo build/bench build/each-commit \
 		build/base/*.tmp build/base-files build/base-pmu build/base-pmu.stamp build/dl/tmp build/interop/out build/interop/log
 
-# Everything else belongs to the assembled tree.
+# All other goals belong to the assembled tree.
 %: tree
 	@$(MAKE) -C $(SOURCE) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@
 

@@ -3,13 +3,13 @@
 # Provide a pristine base tree: Debian's package linux-source-6.12.
 #
 #   base.sh tree [VERSION]             print the directory of the extracted base
-#   base.sh pmu [VERSION]              the same with nothing but the test PMU
+#   base.sh pmu [VERSION]              the same with only the test PMU added
 #   base.sh files VERSION DIR < LIST   extract only the listed files to DIR
 #   base.sh versions                   print the versions that apt offers
 #
-# Without VERSION the version chosen first in this clone stays the default, so
-# that a package update never changes a tree under somebody's hands. Everything
-# is written under a temporary name and renamed, under a lock.
+# Without VERSION, this clone keeps the version that it chose first: otherwise a
+# package update would change a tree in use. Under a lock, everything is written
+# to a temporary name and then renamed.
 set -eu
 
 pkg=linux-source-6.12
@@ -38,7 +38,7 @@ need_space() {
 		die "$build has $free MB free, $2 needs $1 MB"
 }
 
-# fetch VERSION: print the path of the package, downloaded if need be
+# fetch VERSION: print the path of the package, and download it if it is missing
 fetch() {
 	file=$build/dl/${pkg}_$1_all.deb
 	if [ ! -e "$file" ]; then
@@ -92,7 +92,7 @@ tree() {
 	printf '%s\n' "$dir"
 }
 
-# So that both sides can be sampled in NMI.
+# The base needs the test PMU: make bench samples both kernels in NMI.
 pmu() {
 	base=$(tree "$1")
 	dir=$build/base-pmu
@@ -100,7 +100,7 @@ pmu() {
 		"$top"/patches/*-perf-test-pmu.patch | sha256sum)"
 	if [ "$(cat "$dir.stamp" 2> /dev/null)" != "$stamp" ]; then
 		rm -rf "$dir"
-		# Files are shared with the base; those that change get a copy of their own.
+		# Share the files with the base by hard links, but copy those that change.
 		cp -al "$base" "$dir"
 		for file in arch/x86/events/Makefile arch/x86/Kconfig.debug; do
 			cp --remove-destination "$base/$file" "$dir/$file"
@@ -123,7 +123,7 @@ files() {
 	status=0
 	unpack "$deb" -C "$2.tmp" --wildcards --no-wildcards-match-slash -T "$3" 2> "$3.err" ||
 		status=$?
-	# A file that this version lacks is the caller's to report.
+	# The caller reports files that this version lacks.
 	if wrong=$(grep -v -e ': Not found in archive$' \
 		-e '^tar: Exiting with failure status due to previous errors$' "$3.err"); then
 		die "reading $deb failed: $(printf '%s\n' "$wrong" | head -n 1)"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Install the Debian packages that the build needs and that are missing; without
-# root, name them in one line. Arguments are further packages.
+# Install missing Debian packages that the build needs; without root, print their
+# names in one line. Arguments are additional packages.
 set -u
 
 packages="bc binutils bison bpftrace btrfs-progs bzip2 ca-certificates ccache clang codespell cpio

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Build every commit of the series: its kernel with the feature on and off, at a
-# tiny configuration with -Werror, and perf where the commit touches it.
+# Build every commit of the series: its kernel with the feature on and off, in a
+# tiny configuration with -Werror, and perf if the commit changes it.
 #
 #   each-commit.sh [on|off...]
 #
-# Run after 'series.py export'. One source tree walks the commits forward, each
-# variant keeps its objects, so that a commit costs what it changes.
+# Run after 'series.py export'. One source tree checks out the commits in order, and
+# each variant keeps its objects: only changed files are rebuilt.
 # shellcheck disable=SC2317	# report calls what it is given
 set -eu -o pipefail
 
@@ -22,7 +22,7 @@ kmake() {
 	make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
 }
 
-# Before x86 has the feature, it is no loss that it cannot be on.
+# Accept lost options before the commit that adds the feature to x86.
 complete() {
 	grep -q HAVE_UNWIND_USER_FP "$source/arch/x86/Kconfig" || return 0
 	grep '^CONFIG_' "$here/tiny-$variant.config" > "$dir/requested"
@@ -34,7 +34,7 @@ kernel() {
 		complete && kmake -j"$(nproc)" vmlinux
 }
 
-# report WHAT COMMAND...: build it in build/each-commit/WHAT, say how that went
+# report WHAT COMMAND...: run a build in build/each-commit/WHAT, and print its result
 report() {
 	local what=$1 begin=$SECONDS result=ok
 	shift
@@ -49,7 +49,7 @@ report() {
 	fi
 }
 
-# Read as a whole before it runs: an edit meanwhile must not reach this run.
+# bash parses this block as a whole before it runs: edits of this file do not affect this run.
 {
 free=$(df -Pm "$build" | awk 'NR == 2 { print $4 }')
 [ "$free" -ge 4000 ] || die "the disk has $free MB free, the trees of objects need 4000 MB"

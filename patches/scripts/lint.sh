@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Static checks of what the series adds, as TAP: lint.sh SOURCE [KERNEL-BUILD-DIR]
+# Static checks of the series, as TAP: lint.sh SOURCE [KERNEL-BUILD-DIR]
 #
-# Without a kernel build, only those that need none. Every check runs; the status
-# is non-zero if one of them found anything. No check is retried or filtered but
-# for the checkpatch types below.
+# Without a kernel build, only the checks that need none run. All checks run even if
+# one fails; the status is non-zero if one of them failed. No check is retried, and only
+# the checkpatch types below are filtered.
 # shellcheck disable=SC2317	# lint calls what it is given
 set -u -o pipefail
 # Debian's python3, which has the modules that the kernel's scripts import.
@@ -17,7 +17,7 @@ cd "$top" || exit 1
 nr=0
 failed=0
 out=$(mktemp)
-# checkpatch leaves what it knows in the tree.
+# checkpatch leaves its cache in the tree.
 trap 'rm -f "$out" "$source"/.checkpatch-camelcase.*' EXIT
 
 # The repository may belong to another user, as it does in CI.
@@ -38,27 +38,27 @@ lint() {
 # FILE_PATH_CHANGES	asks about MAINTAINERS for every new file; one commit of
 #			the series updates it for all of them.
 # ENOSYS		the stubs of a kernel without the feature return what upstream's do.
-# RCU_TASKS_TRACE	uprobes are a user of it already, and where they hold it a
-#			stack walk has to let go of it.
+# RCU_TASKS_TRACE	uprobes use it already, and a stack walk has to release it where
+#			they hold it.
 # MACRO_ARG_REUSE	the macros concerned take constants, labels and plain names.
 # MACRO_ARG_UNUSED	the fallback of a macro that an architecture may define.
-# ARCH_INCLUDE_LINUX, INCLUDE_LINUX	files below arch/ and their tests mean the
+# ARCH_INCLUDE_LINUX, INCLUDE_LINUX	files below arch/ and their tests need the
 #			architecture's header.
-# Where there are fault handlers of assembly also:
-# SPACING		the % of an operand is not a division's.
-# Where there are tracepoints also:
-# OPEN_ENDED_LINE, PARENTHESIS_ALIGNMENT	they are written as all others are.
-# Where the helpers of BPF are described also:
-# SPACE_BEFORE_TAB	the scripts that read it want just that.
-# In tests and tools also, where checkpatch reads the macros of the harness as statements:
+# For patches with fault handlers of assembly, also:
+# SPACING		the % of an operand is no modulo operator.
+# For patches with tracepoints, also:
+# OPEN_ENDED_LINE, PARENTHESIS_ALIGNMENT	they follow the style of all tracepoints.
+# For patches that document BPF helpers, also:
+# SPACE_BEFORE_TAB	the scripts that parse it require this.
+# For tests and tools, also, because checkpatch parses the macros of the harness as statements:
 # BRACES		an EXPECT or ASSERT is two statements and needs them.
 # SPACING		FIXTURE_DATA(x) *self is a declaration; a test may have a block.
-# MACRO_WITH_FLOW_CONTROL	as the harness' own.
+# MACRO_WITH_FLOW_CONTROL	the harness' macros have it, too.
 # AVOID_EXTERNS, OPEN_ENDED_LINE, CAMELCASE	labels and blocks of assembly; names of
 #			elfutils and protobuf-c.
 # COMPLEX_MACRO, BIT_MACRO	lists of BPF instructions; user space has no BIT().
-# VOLATILE		what keeps the compiler from dropping a test's memory access; what the
-#			loader of a BPF program sets.
+# VOLATILE		keeps the compiler from dropping a test's memory access; variables that
+#			the loader of a BPF program sets.
 # PREFER_DEFINED_ATTRIBUTE_MACRO	user space has no __aligned().
 # SPDX_LICENSE_TAG	perf takes the description of a shell test from line 2.
 checkpatch() {
@@ -69,10 +69,10 @@ checkpatch() {
 	tests=$ignored,BRACES,SPACING,MACRO_WITH_FLOW_CONTROL,AVOID_EXTERNS,OPEN_ENDED_LINE
 	tests+=,CAMELCASE,COMPLEX_MACRO,BIT_MACRO,VOLATILE,PREFER_DEFINED_ATTRIBUTE_MACRO
 	tests+=,SPDX_LICENSE_TAG
-	# Without --codespell, which is three quarters of the time: spelling() does it.
+	# No --codespell, which takes three quarters of the time: spelling() checks that.
 	command=(perl scripts/checkpatch.pl --strict --quiet --show-types)
 	patches/scripts/series.py draft || return
-	# A patch that passed passes again: remembered for all clones, as ccache does.
+	# Remember passed patches for all clones, as ccache does, because they pass again.
 	passed=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/unwind-checkpatch
 	mkdir -p "$passed" || return
 	(cd "$source" && status=0
@@ -95,7 +95,7 @@ checkpatch() {
 	exit "$status")
 }
 
-# new SUFFIX...: the series' new files with one of these suffixes
+# new SUFFIX...: list the series' new files with one of these suffixes
 new() {
 	local suffix
 	for suffix; do
@@ -104,7 +104,7 @@ new() {
 	return 0
 }
 
-# The objects of the new .c files that this configuration builds.
+# List the objects of new .c files that this configuration builds.
 objects() {
 	new c | grep -v '^tools/' | sed 's/c$/o/' | while read -r object; do
 		[ ! -e "$kernel/$object" ] || echo "$object"
@@ -115,13 +115,13 @@ kmake() {
 	make -s -C "$source" O="$kernel" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@" < /dev/null
 }
 
-# Objects built with other flags are removed, so that the next build is a plain one.
+# Build the objects with other flags, then remove them and build plain ones again.
 rebuild() {
 	local list status
 	list=$(objects)
 	[ -n "$list" ] || return 0
 	(cd "$kernel" && echo "$list" | xargs rm -f)
-	# -k: one finding does not hide the next.
+	# -k: otherwise one finding hides the next.
 	# shellcheck disable=SC2086
 	kmake -k "$@" $list
 	status=$?
@@ -132,7 +132,7 @@ rebuild() {
 	return "$status"
 }
 
-# sparse reports on stderr and make succeeds all the same.
+# make succeeds even if sparse reports something on stderr.
 sparse() {
 	local text
 	text=$(rebuild C=1 CHECK='sparse' CF='-Wsparse-error -D__CHECK_ENDIAN__' 2>&1) ||
@@ -165,7 +165,7 @@ spelling() {
 		xargs codespell --ignore-words-list=creat,stap,parms,filp,ist
 }
 
-# Kernel options and ABI go together with their fragments.
+# The configuration must contain all options of its fragments.
 fragments() {
 	tools/testing/selftests/unwind/qemu/check-config.sh "$kernel/requested" "$kernel/.config"
 }

@@ -18,7 +18,7 @@ exec 9> "$dir/lock"
 flock -n 9 || { echo "perf: waiting for another build of perf"; flock 9; }
 [ -x "$dir/install/bin/perf" ] || echo "perf: building (about 4 minutes on two CPUs)"
 
-# What the series does not touch, and what Debian 12 has no package for, is off.
+# Disable features that the series does not touch, or that Debian 12 has no package for.
 make -s -C "$1/tools/perf" O="$dir" CC="$KCC" HOSTCC="$KHOSTCC" WERROR=1 \
 	prefix="$dir/install" -j"$(nproc)" \
 	NO_LIBPERL=1 NO_LIBPYTHON=1 NO_GTK2=1 NO_JVMTI=1 NO_LIBUNWIND=1 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The series as text, and the trees that are made of it.
+"""Assemble the series, and export it as patches.
 
   series.py manifest            check patches/series against what is there
   series.py tree [--force]      assemble build/linux; touches only what changed
@@ -9,10 +9,10 @@
   series.py export [VERSION..]  build/series/*.patch, proved by git am
   series.py new                 list the files that the series adds, as DEST
 
-patches/series names the commits in order. A line at column 0 is a patch file;
-the lines below it that start with a tab are the new files which that commit
-brings; one that ends in a slash stands for all files below it. A patch file is a mail: From, Subject, message, "---", and the edits to
-files of the base, which may be none.
+patches/series lists the commits in order. A line at column 0 names a patch file;
+the lines after it that start with a tab name the new files of that commit; a name
+that ends in a slash stands for all files below it. A patch file is a mail: From,
+Subject, message, "---", and the edits to files of the base, if any.
 
 Invariant: build/tree.state holds the hash of every file that the assembly
 wrote. A file in build/linux with another hash was edited there, and is never
@@ -37,7 +37,7 @@ LINUX = os.path.join(BUILD, "linux")
 STATE = os.path.join(BUILD, "tree.state")
 SERIES = os.path.join(PATCHES, "series")
 
-# What is at the root of the repository and is not a file of the kernel tree.
+# Files of the repository that are not files of the kernel tree.
 NOT_OVERLAY = ("patches/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile",
                ".gitignore")
 KCONFIG_DEST = "kernel/unwind/Kconfig"
@@ -77,7 +77,7 @@ def read_or_none(path):
 
 
 def write(path, data, mode=0o644):
-    """All or nothing: a temporary name, then a rename. The mtime is now."""
+    """Write the file atomically: to a temporary name, then rename. The mtime is now."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     tmp = path + ".tmp~"
     with open(tmp, "wb") as f:
@@ -101,7 +101,7 @@ def digest_file(path):
 
 
 class Commit:
-    """One commit of the series: its mail header, its edits, its new files."""
+    """A commit of the series: its mail header, its edits, its new files."""
 
     def __init__(self, name):
         self.name = name
@@ -132,7 +132,7 @@ class Commit:
 
 
 def files_of(entry):
-    """The new files that a line of patches/series stands for."""
+    """Return the new files that a line of patches/series stands for."""
     if not entry.endswith("/"):
         return [entry]
     listing = run(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files", "-z", entry])
@@ -143,7 +143,7 @@ def files_of(entry):
 
 
 def load():
-    """The commits of patches/series, in order."""
+    """Return the commits of patches/series, in order."""
     commits = []
     try:
         lines = read(SERIES).decode().splitlines()
@@ -163,7 +163,7 @@ def load():
 
 
 def overlay():
-    """The new files, as {destination in the tree: source in the repository}."""
+    """Return the new files, as {destination in the tree: source in the repository}."""
     listing = run(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files", "-z", "-co", "--exclude-standard"])
     found = {}
     for name in listing.decode().split("\0"):
@@ -178,7 +178,7 @@ def destination(name):
 
 
 def manifest(commits):
-    """Every new file in exactly one commit, every patch file listed: a list of complaints."""
+    """List violations: each new file must be in exactly one commit, each patch file listed."""
     wrong = []
     owner = {}
     names = [c.name for c in commits]
@@ -203,7 +203,7 @@ def manifest(commits):
 
 
 def apply_diff(old, diff, where, version):
-    """Apply a diff to bytes, without fuzz. The failure names patch, hunk, file and base."""
+    """Apply a diff to bytes, without fuzz. A failure names patch, hunk, file and base."""
     with tempfile.TemporaryDirectory() as tmp:
         target = os.path.join(tmp, "file")
         write(target, old)
@@ -219,7 +219,7 @@ def apply_diff(old, diff, where, version):
 
 
 class Hooks:
-    """Every edited base file after each commit that edits it."""
+    """The contents of each edited base file after each commit that edits it."""
 
     def __init__(self, base, version, commits):
         self.stages = {}
@@ -254,7 +254,7 @@ def merge_maintainers(base, ours):
 
 
 def base_tree(version=""):
-    """The pristine base: its directory and its version."""
+    """Return the directory and the version of the pristine base."""
     done = subprocess.run([os.path.join(PATCHES, "scripts", "base.sh"), "tree", version],
                           stdout=subprocess.PIPE, check=False)
     if done.returncode:
@@ -276,7 +276,7 @@ def save_state(state):
 
 
 def wanted(base, hooks):
-    """What the assembly writes: {destination: (data, mode, source)}; the source of an edit is None."""
+    """Return the assembled files, {destination: (data, mode, source)}; an edit's source is None."""
     files = {path: (hooks.final(path), hooks.mode(path), None) for path in hooks.stages}
     for dest, name in overlay().items():
         source = os.path.join(TOP, name)
@@ -297,10 +297,10 @@ def need_space(megabytes, what):
 
 
 def copy_base(base, version, state):
-    """A copy of the base as build/linux. Objects of an earlier tree may be newer than the copied files."""
+    """Copy the base to build/linux. Objects of an earlier tree may be newer than the copied files."""
     shutil.rmtree(LINUX + ".tmp", ignore_errors=True)
     known = os.path.exists(STATE)
-    # Until the whole tree is there, it is of no base: what is interrupted starts from scratch.
+    # Record no base until the tree is complete: after an interruption, start from scratch.
     save_state({"base": None, "files": {}})
     if os.path.isdir(LINUX) and state["base"]:
         say(f"tree: changing build/linux from base {state['base']} to {version} (about 30 s)")
@@ -309,7 +309,7 @@ def copy_base(base, version, state):
     shutil.rmtree(LINUX, ignore_errors=True)
     need_space(2500, "the source tree")
     say(f"tree: copying base {version} to build/linux (about 10 s)")
-    # Objects of another base are older than every file that is copied now.
+    # With new timestamps, objects of another base are older than every copied file.
     same = not known or state["base"] == version
     run(["cp", "-a", *([] if same else ["--no-preserve=timestamps"]), base, LINUX + ".tmp"])
     for path in state["files"]:
@@ -320,7 +320,7 @@ def copy_base(base, version, state):
 
 
 def edited(state, files):
-    """Files of build/linux whose content is neither what was written nor what would be."""
+    """List files of build/linux that differ from both the last and the next written version."""
     result = []
     for path, was in state["files"].items():
         now = digest_file(os.path.join(LINUX, path))
@@ -373,7 +373,7 @@ def tree(force):
 
 
 def make_diff(path, old, new):
-    """A diff with the least context that still places every hunk."""
+    """Return a diff with the least context that makes the place of each hunk unique."""
     for context in range(1, 6):
         diff = diff_text(path, old, new, context)
         if all(old.decode(errors="surrogateescape").count(block) == 1 for block in old_blocks(diff)):
@@ -394,7 +394,7 @@ def diff_text(path, old, new, context):
 
 
 def old_blocks(diff):
-    """The lines that each hunk expects to find."""
+    """Yield the lines that each hunk expects in the old file."""
     for hunk in re.split(r"(?m)^@@ .*\n", diff)[1:]:
         yield "".join(line[1:] for line in hunk.splitlines(True) if line[0] in " -")
 
@@ -404,7 +404,7 @@ def without_positions(text):
 
 
 def edited_base_files(base, state):
-    """Files of the base that were edited in build/linux and that no hook touches yet."""
+    """Yield base files that were edited in build/linux and that no patch touches yet."""
     for root, dirs, names in os.walk(base):
         if root == base:
             dirs[:] = [d for d in dirs if d != ".git"]
@@ -455,7 +455,7 @@ def refresh(patch):
 
 
 def take_back(path, patch, hooks, names, version):
-    """Put the edit of a base file into the stages of one patch and of all later ones."""
+    """Add the edit of a base file to the stages of one patch and of all later ones."""
     new = read(os.path.join(LINUX, path))
     if path not in hooks.stages:
         if not patch:
@@ -476,7 +476,7 @@ def take_back(path, patch, hooks, names, version):
 
 
 def rewrite(commit, hooks):
-    """Write a patch file again where its normal form says something else."""
+    """Rewrite a patch file if it differs from its normal form."""
     text = commit.header
     for path in sorted(hooks.stages):
         stages = hooks.stages[path]
@@ -500,7 +500,7 @@ def git(repo, *args, env=None, **kwargs):
 
 
 def import_base(base, version):
-    """A bare repository whose branch 'base' is the pristine source."""
+    """Return a bare repository whose branch 'base' is the pristine source."""
     repo = os.path.join(BUILD, "git", version + ".git")
     if os.path.isdir(repo):
         return repo
@@ -524,7 +524,7 @@ def fill(repo, base, version, paths):
 
 
 def stamp(repo, tree_dir, tag, paths):
-    """Record files of a directory as a tree, by an index of its own that remembers stat data; tag it."""
+    """Write files of a directory as a tree object, using a separate index for stat data; tag it."""
     env = {"GIT_INDEX_FILE": os.path.join(repo, f"index.{tag}"), "GIT_WORK_TREE": tree_dir, "GIT_DIR": repo}
     git(repo, "-C", tree_dir, "add", "-A", "-f", *paths, env=env)
     value = git(repo, "write-tree", env=env)
@@ -539,7 +539,7 @@ def identity(author):
 
 
 def build_branch(repo, base, commits, hooks):
-    """The series as commits on top of 'base'; nothing is checked out."""
+    """Create the commits of the series on top of 'base' without a checkout."""
     env = {"GIT_INDEX_FILE": os.path.join(repo, "index.series")}
     git(repo, "read-tree", "base", env=env)
     parent = git(repo, "rev-parse", "base")
@@ -572,7 +572,7 @@ def build_branch(repo, base, commits, hooks):
 
 
 def prove_by_am(repo, paths):
-    """git am of the exported patches on a pristine base: the tree that it gives."""
+    """Apply the exported patches to a pristine base with git am, and return the resulting tree."""
     work = os.path.join(BUILD, "git", "am")
     shutil.rmtree(work, ignore_errors=True)
     git(repo, "worktree", "prune")
@@ -585,7 +585,7 @@ def prove_by_am(repo, paths):
 
 
 def checked_series():
-    """The base, its version, the commits and their edits, when the manifest is right."""
+    """Check the manifest; return the base, its version, the commits and their edits."""
     base, version = base_tree(load_state()["base"] or os.environ.get("BASE", ""))
     commits = load()
     wrong = manifest(commits)
@@ -601,7 +601,7 @@ def format_patches(repo, out, *paths):
 
 
 def draft():
-    """The patches, without data, from the files that they edit alone: seconds, but proves nothing of the rest."""
+    """Write patches without data, from only the files that they edit: fast, but not a full check."""
     base, version, commits, hooks = checked_series()
     with tempfile.TemporaryDirectory(dir=BUILD) as repo:
         fill(repo, base, version, ["MAINTAINERS", *hooks.stages])
@@ -635,7 +635,7 @@ def export(versions):
 
 
 def other_base(version, commits, hooks):
-    """The edits must apply, without fuzz, to the files of another version of the base."""
+    """Check that the edits apply, without fuzz, to another version of the base."""
     full = os.path.join(BUILD, "base", version)
     if not os.path.exists(full + ".sha256"):
         full = os.path.join(BUILD, "base-files", version)

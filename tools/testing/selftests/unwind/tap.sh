@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# For tests of tools: a directory to work in, which is the current one, and results in TAP.
-# To be sourced with the words of the command line: DIRECTORY [WORDS]. The directory is where
-# the programs are; with WORDS, only tests with these in their name run.
+# For tests of tools: sets up a temporary working directory, and prints results in TAP. Source
+# it with the arguments of the command line: DIRECTORY [WORDS]. DIRECTORY holds the programs;
+# with WORDS, only tests whose names contain these run.
 # shellcheck disable=SC2034	# bin and work are used there
 set -u
 
@@ -16,13 +16,12 @@ nr=0
 bad=0
 why=
 
-# clean_up: what is to be done behind each test, however it has ended; where that is something, it
-# is defined anew
+# clean_up: runs after each test, even a failed one; tests that need a cleanup redefine it
 clean_up() {
 	:
 }
 
-# check NAME COMMAND...: one result
+# check NAME COMMAND...: run one test, and print its result
 check() {
 	local name=$1 status
 	shift
@@ -44,26 +43,26 @@ check() {
 	fi
 }
 
-# skip NAME REASON: a test that needs what is not there
+# skip NAME REASON: skip a test because something that it needs is missing
 skip() {
 	[[ $1 == *"$only"* ]] || return
 	nr=$((nr + 1))
 	echo "ok $nr - $1 # SKIP $2"
 }
 
-# skipped REASON: what a test returns when it finds that it needs what is not there
+# skipped REASON: a test returns this when it finds that something is missing
 skipped() {
 	why=$1
 	return 4
 }
 
-# fail WORD...: why the test fails
+# fail WORD...: print why the test fails, and fail
 fail() {
 	echo "$*"
 	return 1
 }
 
-# soon COMMAND...: it is true before long
+# soon COMMAND...: wait up to a minute until COMMAND succeeds
 soon() {
 	for _ in $(seq 600); do
 		"$@" > /dev/null 2>&1 && return
@@ -73,7 +72,7 @@ soon() {
 	fail "this does not happen: $*"
 }
 
-# finish: the plan; fails if a test did
+# finish: print the plan; fails if a test failed
 finish() {
 	echo "1..$nr"
 	[ "$bad" = 0 ]

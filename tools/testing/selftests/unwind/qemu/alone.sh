@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# alone.sh COMMAND...: a build that ends with whoever started it, however that ends, and so does
-# what it has started and left in its process group.
+# alone.sh COMMAND...: run a build that ends with its parent, even if the parent is killed. The
+# processes that the build leaves in its process group end too.
 #
-# To be started by "setpriv --pdeathsig TERM". A terminal's signals reach this shell alone, and
-# end it; as when it is told to end, the build goes with it.
+# Start it with "setpriv --pdeathsig TERM". Signals of the terminal reach only this shell. They
+# end it as SIGTERM does, and the build ends with the shell.
 setpriv --pdeathsig TERM timeout -k 30 0 "$@" &
 wait $!
 exit

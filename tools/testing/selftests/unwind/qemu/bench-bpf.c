@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What BPF programs in NMI pay for user stacks, for make bench.
+ * Measure the cost of user stacks for BPF programs in NMI, for make bench.
  *
  *   bench-bpf nothing|stackid|deferred PERIOD PROGRAM ARGUMENT...
  *
  * Runs PROGRAM with a BPF program on samples of perf_test/self/: one that only counts
- * them, one that calls bpf_get_stackid(), or one that asks with BPF_F_USER_DEFERRED.
- * Then it prints the number of samples, behind what PROGRAM has printed.
+ * them, one that calls bpf_get_stackid(), or one that requests deferred stacks with
+ * BPF_F_USER_DEFERRED. Prints the number of samples after the output of PROGRAM.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 		_exit(127);
 	}
 	attr.type = pmu_type();
-	/* What perf_test/self/ is, as its format says. */
+	/* perf_test/self/: the format in sysfs defines this value. */
 	attr.config = 1;
 	attr.sample_period = strtoull(argv[2], NULL, 0);
 	event = syscall(SYS_perf_event_open, &attr, child, -1, -1, PERF_FLAG_FD_CLOEXEC);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions for bench-load.c that only SFrame can walk: as many as a C library has, with
- * as many rows. Each calls the next one of a list that its argument points to, and
- * returns what that returned; the frame pointer is anything.
+ * Functions for bench-load.c that only SFrame can unwind: as many as a C library has, with
+ * as many rows. Each calls the next one of the list that its argument points to, and
+ * returns that function's result; the frame pointer holds an arbitrary value.
  */
 #define FUNCS	3700
 #define SIZE	64

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fixed work for make bench: how long it takes is what its profiler costs.
+ * Fixed work for make bench: the difference in run time is the cost of the profiler.
  *
  *   bench-load read|bulk|cold|user|getppid|reload DEPTH COUNT [SPREAD]
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
- * the nanoseconds of it: instructions, where the machine counts time in these. With
- * SPREAD they are that many functions of bench-chain.S by turns, if it is linked.
+ * their nanoseconds, which are instructions if the machine's clock counts these. With
+ * SPREAD, the callers are in turn SPREAD functions of bench-chain.S, if it is linked.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static __attribute__((noinline)) void bulk_once(void)
 		exit(1);
 }
 
-/* What is known about the mappings is not true any more. */
+/* Invalidate what the kernel caches about the mappings. */
 static __attribute__((noinline)) void cold_once(void)
 {
 	void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +64,7 @@ static __attribute__((noinline)) void getppid_once(void)
 	syscall(SYS_getppid);
 }
 
-/* What is known about files is not true any more, and there are samples. */
+/* Invalidate what the kernel caches about files, and run long enough for samples. */
 static __attribute__((noinline)) void reload_once(void)
 {
 	static const char * const values[] = { "0\n", "1\n" };
@@ -91,7 +91,7 @@ static __attribute__((noinline)) unsigned long work(void (*once)(void), long cou
 {
 	unsigned long begin;
 
-	/* What is done for the first time costs more. */
+	/* Warm up, because the first rounds cost more. */
 	for (long i = 0; i < 100 && i < count; i++)
 		once();
 	begin = now();
@@ -128,7 +128,7 @@ static unsigned long chain_work(void **list)
 	return work(chain_once, chain_count);
 }
 
-/* Neighbours in the list are none in the table. */
+/* Functions that are adjacent in the list are not adjacent in the table. */
 static unsigned long below_chain(int depth, unsigned int spread, void (*once)(void), long count)
 {
 	void **list = calloc(depth + 1, sizeof(*list));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The table of make bench: bench-table.py DIRECTORY
+"""Print the table of make bench: bench-table.py DIRECTORY
 
-Reads "times", "chains", "start", "stock" and the recordings that guest-bench.sh left,
-and "complete" of bench.sh. The cost of a sample is what the work took longer than without
-a profiler, divided by the samples. Each figure is the median of the rounds; behind it is
-half the range.
+Reads "times", "chains", "start", "stock" and the recordings of guest-bench.sh, and
+"complete" of bench.sh. The cost of a sample is the additional time of the work with the
+profiler, divided by the number of samples. Each figure is the median of the rounds,
+followed by half the range.
 """
 
 import os
@@ -15,30 +15,30 @@ import sys
 from perfdata import PerfData
 
 WAYS = ("fp", "deferred", "dwarf,8192", "dwarf,8192,defer")
-# What user_regs counts.
+# The output of user_regs.
 SHOTS = re.compile(r"(\w+):no registers (\d+) \((\d+) elsewhere\), stale (\d+), torn (\d+), "
                    r"with -1 (\d+), all right (\d+)")
 HITS = re.compile(r"(\w+):(\d+) NMIs, (\d+) in the kernel, (\d+) in entry code, "
                   r"(\d+) of them in the gap")
 SHOOTINGS = 7
 CALLS = 100000
-# What a record, a task work and a look at the code may cost.
+# Limit for the instructions of a record, a task work and a look at the code.
 ALONE = 1600
-# SFrame: times what a frame costs in place, instructions for one that was not seen
-# before and for a section of the size of a C library's, and memory per byte of that.
+# SFrame limits: cost of a warm frame relative to a frame in place, instructions of a cold
+# frame and of a section of a C library's size, and memory per byte of that section.
 WARM, COLD, LOAD, MEMORY = 3, 800, 2000000, 1.15
-# Programs of a distribution: instructions of perf record for sections of its cache; times
-# fp for a sample, which is to be cheaper than dwarf's, too; its bytes, but for 8 for each
-# user frame; and how complete stacks are, since what is not walked costs
-# nothing: how many in 100 are not.
+# Limits for programs of a distribution: instructions of perf record for cached sections;
+# cost of a sample relative to fp (it must be below dwarf's, too); bytes of a sample without
+# 8 for each user frame; percentage of incomplete stacks, because frames that are not walked
+# cost nothing.
 START, STOCK, BYTES, INCOMPLETE = 30000000, 3, 130, 1
 STOCK_WAYS = WAYS[:3]
-# To convert, times what libdw alone takes to say all rows.
+# Limit for a conversion, relative to the time in which libdw alone produces all rows.
 CONVERT = 3
 CONVERTED = re.compile(r"(\S+): libdw alone ([\d.]+) ms for (\d+) rows; convert ([\d.]+) ms")
-# A load, a test and a branch that is not taken.
+# Three instructions: a load, a test and a branch that is not taken.
 IDLE = 3
-# Of a limit, what a figure may be above it for its spread.
+# The share of a limit by which a figure may exceed it because of its spread.
 MARGIN = 0.05
 
 
@@ -50,12 +50,12 @@ def figure(values, digits=0):
 
 
 def median(values):
-    """The middle one."""
+    """The median."""
     return sorted(values)[len(values) // 2]
 
 
 class Limits:
-    """What is promised, and by how much it is kept."""
+    """Compare figures with their limits."""
 
     def __init__(self):
         self.lines = []
@@ -63,9 +63,9 @@ class Limits:
 
     def at_most(self, what, values, limit):
         """
-        The figure, as it was in each round, is to be no more than @limit. One that is above
-        by less than its own spread says nothing; but a spread that is large hides what is
-        wrong, so that only MARGIN of the limit counts.
+        The median of @values must be at most @limit. An excess below the figure's own
+        spread proves nothing, but a large spread can hide a regression: tolerate at most
+        MARGIN of the limit.
         """
         over = median(values) - limit
         spread = (max(values) - min(values)) / 2
@@ -79,11 +79,11 @@ class Limits:
         self.lines.append(f"{what:56}{figure(values, digits):>20}{limit:>12,}  {verdict}")
 
     def none(self, what, count):
-        """Of this there is to be nothing."""
+        """The count must be 0."""
         self.at_most(what, [count], 0)
 
     def show(self):
-        """Returns the exit status."""
+        """Print the limits, and return the exit status."""
         print("\nlimits:")
         print("\n".join(self.lines))
         if self.missed:
@@ -93,7 +93,7 @@ class Limits:
 
 
 class Bench:
-    """What was measured."""
+    """The measurements."""
 
     def __init__(self, out):
         self.out = out
@@ -142,10 +142,10 @@ def minus(more, less):
 
 def totals(bench, limits):
     """
-    A sample for each kernel entry, or none: all that it costs. To defer is to cost no more
-    than to walk in place, but for ALONE: below a short stack the record of its own and the
-    way to it are more than what is saved. And a stack that is deferred is to take no more
-    room than one in the sample.
+    The total cost of a sample, with at most one sample per kernel entry. A deferred walk
+    must cost no more than a walk in place; on a short stack it may cost ALONE more, because
+    its record and task work cost more than it saves. A deferred stack must take no more
+    space than one in the sample.
     """
     for work in ("read", "user"):
         for depth in (5, 100):
@@ -168,8 +168,8 @@ def totals(bench, limits):
 
 def frames(bench):
     """
-    What a frame more costs; and what is forgotten when mappings change, which is the
-    same at any depth.
+    The cost of an additional frame, and of the cache misses after mappings change, which
+    does not depend on the depth.
     """
     for work, label in (("read", "in a system call"), ("user", "in user mode")):
         cells = [figure(per_frame(bench, work, way, (5, 100)), 1) for way in WAYS]
@@ -180,7 +180,7 @@ def frames(bench):
 
 
 def per_frame(bench, work, way, depths):
-    """What a frame more costs, in each round."""
+    """The cost of an additional frame in each round."""
     flat, deep = (bench.costs(work, depth, way, bench.data(work, depth, way))
                   for depth in depths)
     return [(b - a) / (depths[1] - depths[0]) for a, b in zip(flat, deep)]
@@ -188,8 +188,8 @@ def per_frame(bench, work, way, depths):
 
 def sframe(bench, limits):
     """
-    Frames that only SFrame tells of, the section of bench-chain, and the programs that
-    three assemblers made.
+    Frames that only SFrame can unwind, the section of bench-chain, and programs of three
+    assemblers.
     """
     for work, label in (("read", "in a system call"), ("user", "in user mode")):
         place, deferred = (per_frame(bench, work, "fp", (5, 100)),
@@ -206,7 +206,7 @@ def sframe(bench, limits):
     row("a frame not seen before", "in a system call", ["", figure(cold, 1)])
     limits.at_most("SFrame: a frame not seen before", cold, COLD)
 
-    # Samples while it is read cost as much as others.
+    # Samples during the load of a section cost as much as others.
     data = bench.data("reload-1", 5, "deferred")
     sample = median(bench.costs("read-1", 5, "deferred", bench.data("read-1", 5, "deferred")))
     base = median(bench.times[("reload-1", 5, "none")])
@@ -237,9 +237,9 @@ def sframe(bench, limits):
 
 def interrupts(bench, limits):
     """
-    Some 80 samples in each kernel entry: interrupt and NMI are nearly all that counts. A
-    deferred sample is to cost the same whatever the depth, but for its share of the one
-    walk, and stacks that are deferred are to take a fifth of the room.
+    About 80 samples in each kernel entry: interrupt and NMI cause nearly all of the cost. A
+    deferred sample must cost the same at each depth, except for its share of the walk, and
+    deferred stacks must take at most a fifth of the space.
     """
     deferred = []
     for depth in (5, 30, 120, 500):
@@ -260,9 +260,9 @@ def interrupts(bench, limits):
 
 def programs(bench, limits):
     """
-    What BPF programs in NMI pay for user stacks. One that asks is to cost at most half of
-    one that takes the stack below 30 frames, each without what a program that does nothing
-    costs.
+    The cost of user stacks for BPF programs in NMI. Below 30 frames, a program that requests
+    a stack must cost at most half of one that walks it, each after subtracting the cost of a
+    program that does nothing.
     """
     ways = ("nothing", "stackid", "deferred")
     print(f"{'':48}" + "".join(f"{head:>17}" for head in (
@@ -278,8 +278,8 @@ def programs(bench, limits):
 
 def registers(bench, limits):
     """
-    Samples in NMI with user registers, on the base and with the series: they are to be
-    cheaper, and none is to be wrong any more.
+    Samples in NMI with user registers, on the base and with the series: with the series they
+    must be cheaper, and none may be wrong.
     """
     costs = {}
     for name, way, none in (("unpatched base", "base-regs", "base-none"),
@@ -305,13 +305,13 @@ def registers(bench, limits):
             print("".join(f"{cell:>14}" for cell in cells))
             wrong[name].append(sum(map(int, m.group(4, 6))))
     limits.none("samples with user registers that are wrong", sum(wrong["series"]))
-    # On the base it is stale in the gap, and -1 everywhere: that is what it is for.
+    # On the base, registers are stale in the gap and -1 everywhere: the test must see that.
     limits.none("what is done that was not looked at, or is never wrong on the base",
                 2 * SHOOTINGS - len(wrong["series"]) - sum(map(bool, wrong["base"])))
 
 
 def rounds_of(path):
-    """Figures of rounds, by what was done and the way."""
+    """The figures of all rounds, by program and way."""
     figures = {}
     with open(path, encoding="ascii") as file:
         for line in file:
@@ -322,8 +322,8 @@ def rounds_of(path):
 
 def starts(bench, limits):
     """
-    What perf record costs when there is next to nothing to record, and how much more with
-    sections of its cache.
+    The cost of perf record with almost nothing to record, and the additional cost of the
+    sections in its cache.
     """
     costs = rounds_of(os.path.join(bench.out, "start"))
     with open(os.path.join(bench.out, "sections"), encoding="ascii") as file:
@@ -343,7 +343,7 @@ def starts(bench, limits):
 
 
 class Stock:
-    """What recordings of programs of a distribution cost and tell."""
+    """Cost and contents of recordings of programs of a distribution."""
 
     def __init__(self, bench):
         times = rounds_of(os.path.join(bench.out, "stock"))
@@ -364,13 +364,13 @@ class Stock:
             self.complete = {f[0]: tuple(map(float, f[1:4])) for f in map(str.split, file)}
 
     def per_sample(self, what, way, names):
-        """Of these programs together, in each round."""
+        """The average of these programs in each round."""
         rounds = zip(*(what[name, way] for name in names))
         samples = zip(*(self.samples[name, way] for name in names))
         return [sum(a) / sum(b) for a, b in zip(rounds, samples)]
 
     def rows(self, label, names):
-        """Returns what a sample costs, of each way."""
+        """Print rows, and return the cost of a sample for each way."""
         costs = {way: self.per_sample(self.more, way, names) for way in STOCK_WAYS}
         row(label, "instructions", [figure(costs[way]) for way in STOCK_WAYS])
         row("", "bytes", [figure(self.per_sample(self.bytes, way, names))
@@ -380,7 +380,7 @@ class Stock:
 
 def stock(bench, limits):
     """
-    Programs of a distribution, from their exec to their end: deferred samples are to be
+    Programs of a distribution, from their exec to their exit: deferred samples must be
     cheap and small, and stacks complete.
     """
     all_of = Stock(bench)
@@ -405,7 +405,7 @@ def stock(bench, limits):
 
 
 def converter(bench, limits):
-    """What it costs to convert files that others have made."""
+    """The cost of converting files of the distribution."""
     with open(os.path.join(bench.out, "convert"), encoding="ascii") as file:
         found = [m.groups() for m in map(CONVERTED.match, file) if m]
     print(f"{'':48}" + "".join(f"{head:>17}" for head in ("rows", "libdw alone", "convert")))
@@ -418,7 +418,7 @@ def converter(bench, limits):
 
 
 def idle(bench, limits):
-    """What a system call costs when nobody profiles."""
+    """The cost of a system call without a profiler."""
     base, series = ([ns / CALLS for ns in bench.times[("getppid", 5, way)]]
                     for way in ("base", "none"))
     for name, cost in (("unpatched base", base), ("this kernel", series)):

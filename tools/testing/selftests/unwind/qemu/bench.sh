@@ -1,20 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# make bench: what a sample costs in instructions and bytes, for each way to get
-# user callchains, side by side in one boot; and what a system call costs when
-# nobody samples, on the base and with the series. Where the assembler can write SFrame
-# sections, also what frames cost that only these tell of, and a section of the size of
-# a C library's. And programs as a distribution has them, without either: what perf
-# record's start costs that finds sections for these in its cache, and what recordings of
-# them cost and tell.
+# make bench: measure the cost of a sample in instructions and bytes for each way to get
+# user callchains, in one boot; the cost of a system call without a profiler, on the base
+# and with the series; the cost of frames that only SFrame can unwind, and of a section of
+# a C library's size. For programs of the distribution, which have neither frame pointers
+# nor sections: the cost of starting perf record with cached sections, and the cost and the
+# contents of recordings.
 #
 #   bench.sh BASE-BUILD-DIR KERNEL-BUILD-DIR OUTPUT-DIR
 #
-# The machine has one CPU, whose time is the number of instructions that it ran
-# (-icount shift=0). So figures do not depend on the host, and repeat.
+# The machine has one CPU, whose clock counts the executed instructions (-icount
+# shift=0): figures do not depend on the host, and are reproducible.
 #
-# Then NMIs hit both kernels wherever they are, and the user registers of the samples
-# are looked at: the base's are known to be wrong.
+# NMIs also hit both kernels at arbitrary instructions to check the user registers in the
+# samples: those of the base are known to be wrong.
 #
 # Environment: LINUX, the source tree; ROUNDS, 3 if not set; GUEST_PATH, where perf is, if
 # that is not on PATH.
@@ -49,8 +48,8 @@ for packed in "${here%/*}"/sframe/frames.*.gz.base64; do
 	chmod +x "$program"
 done
 
-# What user_regs says of a kernel; that it fails on the base is what it is for. The stack
-# pointers would set off a WARN there.
+# Run user_regs on a kernel; it must fail on the base. Leave out hostile_stack_pointers, which
+# triggers a WARN there.
 shoot() {
 	local status=0
 	LOG=$out/log TIMEOUT=300 "$here/vm.sh" run "$2" \
@@ -75,8 +74,8 @@ shoot series "$kernel"
 guest "$base" base
 guest "$kernel" all
 
-# How many user stacks are complete. It is the same here, and faster: the files of the guest
-# have the same names.
+# Count the complete user stacks on the host, which is faster and gives the same result,
+# because the files of the guest have the same names.
 mkdir "$out/home"
 for file in "$out"/stock-*-1.data; do
 	name=$(basename "$file" -1.data)

@@ -5,12 +5,12 @@
 #   build-kernel.sh SOURCE BUILD-DIR FRAGMENT...
 #
 # The configuration is allnoconfig plus the fragments; a later fragment overrides
-# an earlier one. It is made anew only when a fragment changed, so a menuconfig in
-# BUILD-DIR survives; every line of the fragments must be in the result all the
-# same.
+# an earlier one. It is rebuilt only when a fragment changed, so a menuconfig in
+# BUILD-DIR survives, but the result must always contain every line of the
+# fragments.
 set -eu -o pipefail
 
-# Read as a whole before it runs: an edit meanwhile must not reach this run.
+# bash parses this block as a whole before it runs: edits of this file do not affect this run.
 {
 source=${1:?no source tree}
 dir=$2
@@ -20,7 +20,7 @@ name=$(basename "$dir")
 
 die() { printf '%s: %s\n' "$name" "$*" >&2; exit 1; }
 
-# merge FRAGMENT...: the last line about each option
+# merge FRAGMENT...: print the last line for each option
 merge() {
 	cat "$@" | sed -n 's/^# \(CONFIG_[A-Za-z0-9_]*\) is not set$/\1=n/; /^CONFIG_/p' |
 		awk -F= '!($1 in last) { order[++n] = $1 }
@@ -48,7 +48,7 @@ if ! cmp -s "$dir/requested.new" "$dir/requested" || [ ! -e "$dir/.config" ]; th
 	mv "$dir/requested.new" "$dir/requested"
 fi
 rm -f "$dir/requested.new"
-# A new option of the tree must not stop the build with a question.
+# Otherwise a new option of the tree stops the build with a question.
 if [ -n "$(find "$source" -name 'Kconfig*' -newer "$dir/.config" -print -quit)" ]; then
 	kmake olddefconfig > /dev/null < /dev/null
 	touch "$dir/.config"
@@ -61,7 +61,7 @@ goals=(bzImage)
 kmake -j"$(nproc)" "${goals[@]}" < /dev/null || die "the kernel build failed"
 [ ! "${goals[1]:-}" ] || kmake INSTALL_MOD_PATH="$dir/install" modules_install ||
 	die "the modules cannot be installed in $dir/install"
-# PID 1 of the guest, and what it has to be told of the host.
+# PID 1 of the guest, and the program that measures the host's TSC.
 for tool in init tsc; do
 	[ ! -e "$dir/vm-$tool" ] || [ "$here/$tool.c" -nt "$dir/vm-$tool" ] || continue
 	gcc -static -O2 -Wall -Wextra -Werror -I"$source/tools/testing/selftests" \

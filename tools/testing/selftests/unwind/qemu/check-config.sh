@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Is every requested option in the final configuration?
+# Check that the final configuration contains every requested option.
 #
 #   check-config.sh REQUESTED FINAL
 #
-# Kconfig drops an option whose dependencies are not met without a word. Prints
-# what was lost; status 1 if anything was, 2 if a file cannot be read.
+# Kconfig silently drops an option whose dependencies are not met. Prints the
+# lost options; status 1 if there are any, 2 if a file cannot be read.
 set -u
 
 for file in "$1" "$2"; do

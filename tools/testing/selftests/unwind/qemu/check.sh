@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The tests, on kernels that are built:
+# Run the tests on kernels that are already built:
 #
-#   check.sh gate KERNEL...	make check: what finds most for its time
-#   check.sh all KERNEL...	make check-all: everything that comes to an end by itself
+#   check.sh gate KERNEL...	make check: the tests that find most bugs for their time
+#   check.sh all KERNEL...	make check-all: all tests that end by themselves
 #   check.sh long KERNEL...	make check-long: storms and fuzzers for MINUTES
 #   check.sh test KERNEL WHAT	make test: one program, test or part in one boot
 #
-# Each part boots its own VM, so that a part that takes the kernel down hides no
-# other. Prints every failing test, a table, the number of skipped tests if there are
-# any, and as the last line "N passed, N failed". A part that could not run is a
-# failure. parts.sh runs and judges the parts.
+# Each part boots its own VM: otherwise a part that crashes the kernel would hide the
+# results of others. Prints every failing test, a table, the number of skipped tests unless
+# it is 0, and "N passed, N failed" as the last line. A part that could not run is a
+# failure. parts.sh runs the parts and evaluates their results.
 #
 # Environment: BUILD (the build directory), LINUX, PERF_BIN, LINT (a command for quick
-# checks of the source, as TAP), MINUTES, and UNWIND_SEED, with which storm and fuzzers do
-# again what they did; each check draws one. make test takes the other variables of parts.sh,
-# too, as a command that runs a test again has them.
+# checks of the source, as TAP), MINUTES, and UNWIND_SEED, which makes the storm and the
+# fuzzers repeat a run; the default is a random seed. make test also accepts the other
+# variables of parts.sh, because the printed commands that repeat a test contain them.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,7 +33,7 @@ guest() {
 	shift 2
 	[ "$kernel" != debug ] || leak=1
 	[ "$kernel" = plain ] || { limit=2400 memory=2G; }
-	# One program that hangs is named, and does not take the others with it.
+	# Time out each program on its own: a hanging one is named, and the others still run.
 	vars="UNWIND_TIMEOUT=$((limit / 2 + 60 * ${MINUTES:-0}))"
 	limit=$((limit + 60 * ${MINUTES:-0}))
 	for variable in $program_variables; do
@@ -44,17 +44,17 @@ guest() {
 		"$vars sh $here/guest-check.sh ${kind%%-*} $*"
 }
 
-# vm KERNEL KIND ARGUMENT...: queue a part that is one boot, with the variables in with
+# vm KERNEL KIND ARGUMENT...: queue a part that is one boot; with[] holds its variables
 vm() {
 	part "$1-$2" "${with[@]}" guest "$@"
 }
 
-# host KIND COMMAND...: queue a part that runs here
+# host KIND COMMAND...: queue a part that runs on the host
 host() {
 	part "host-$1" "${with[@]}" alone $((2400 + 60 * ${MINUTES:-0})) "${@:2}"
 }
 
-# build WHAT DIRECTORY ARGUMENT...: quietly; say what failed
+# build WHAT DIRECTORY ARGUMENT...: run make, and print the end of the log if it fails
 build() {
 	local log=$dir/$1.log
 	echo "check: building $1 (log: $log)"
@@ -65,14 +65,14 @@ build() {
 	return 1
 }
 
-# The kselftests, for all kernels: their headers are the same.
+# Build the kselftests once for all kernels, because the kernels have the same headers.
 build_kselftests() {
 	build kselftest testing/selftests TARGETS=unwind O="$dir/obj" \
 		KHDR_INCLUDES="-isystem $BUILD/kernel-$1/usr/include" \
 		INSTALL_PATH="$install" install
 }
 
-# build_tool DIRECTORY ARGUMENT...: a tool of the tree, and what its tests need
+# build_tool DIRECTORY ARGUMENT...: build a tool of the tree and the programs of its tests
 build_tool() {
 	local name=${1##*/}
 	mkdir -p "$dir/$name"
@@ -83,14 +83,14 @@ build_stackprof() {
 	build_tool bpf/stackprof VMLINUX_BTF="$BUILD/kernel-$1/vmlinux" test
 }
 
-# What the gate leaves out on the debug kernel: these look at values rather than at locks,
-# contexts and lifetimes, the plain kernel shows the same in a tenth of the time, and each
-# takes one to eight minutes there.
+# The gate skips these programs on the debug kernel: they check values, not locks, contexts
+# and lifetimes. Each takes one to eight minutes there, and a tenth of that on the plain
+# kernel, which gives the same results.
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
 
-# programs KIND...: those of parts of the kselftests. The parts take about as long as each
-# other; more of them would cost more boots, and on the debug kernel searches for leaks.
+# programs KIND...: list the kselftest programs of these parts. The parts take about the same
+# time. More parts would cost more boots, and more kmemleak scans on the debug kernel.
 programs() {
 	local name kind
 	while IFS=: read -r _ name; do
@@ -106,20 +106,20 @@ programs() {
 	done < "$install/kselftest-list.txt"
 }
 
-# kselftest KERNEL KIND...: the programs of these kinds in one boot
+# kselftest KERNEL KIND...: queue the programs of these kinds as one boot
 kselftest() {
 	local names
 	mapfile -t names < <(programs "${@:2}")
 	vm "$1" "kselftest-$2" "$install" "${names[@]}"
 }
 
-# queue KERNEL KIND: one part. KIND is one of these:
+# queue KERNEL KIND: queue one part. KIND is one of:
 parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-sframe
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
 corpus sframe-corpus go harness harness-quick lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
-	# What goes on for as long as it is told.
+	# Set how long the storm, the fuzzers and the NMI tests run.
 	case $kernel in
 	plain) with=(UNWIND_SECONDS=5 UNWIND_STORM_NMI=10000) ;;
 	debug) with=(UNWIND_SECONDS=30 UNWIND_STORM_NMI=20000) ;;
@@ -131,7 +131,7 @@ queue() {
 		vm "$kernel" kunit
 		;;
 	kselftest-intel)
-		# The vDSO of 32-bit tasks has SYSENTER there, and SYSCALL elsewhere.
+		# The 32-bit vDSO uses SYSENTER on Intel CPUs, and SYSCALL on others.
 		with+=("VM_CPU=max,vendor=GenuineIntel")
 		vm "$kernel" "$kind" "$install" compat_task
 		;;
@@ -190,8 +190,8 @@ each() {
 	done
 }
 
-# What each tier has of a kernel; the long parts first, so that quick ones fill the CPUs at
-# the end.
+# The parts of each tier on one kernel. Queue the long parts first: the quick ones keep the
+# CPUs busy at the end.
 gate() {
 	local without with=() kind
 	case $1 in
@@ -230,9 +230,9 @@ all() {
 	queue "$1" kunit
 }
 
-# What takes as long as it is told. The numbers are those of half an hour, most of
-# which the storm takes on the plain kernel. Two CPUs of the guest run at the same time
-# where no text is patched meanwhile.
+# Queue tests whose duration MINUTES sets. On the plain kernel the storm takes most of that
+# time: 2 million NMIs for 30 minutes. Emulate the CPUs of the guest in parallel only for
+# tests that do not patch kernel text meanwhile.
 long() {
 	local kernel=$1 third=$((MINUTES * 20)) seed=$((UNWIND_SEED % 1000000 + 1)) with=()
 	case $kernel in
@@ -264,8 +264,8 @@ long() {
 	esac
 }
 
-# has_suite KERNEL SUITE: whether there is one of KUnit that SUITE, which may have wildcards,
-# stands for; what there is instead is said, with status 2
+# has_suite KERNEL SUITE: check that a KUnit suite matches SUITE, which may contain wildcards;
+# otherwise list the suites and return 2
 has_suite() {
 	local suites suite
 	suites=$("$here/kunit-suites.py" "$BUILD/kernel-$1/vmlinux") ||
@@ -284,8 +284,8 @@ list_suites() {
 	echo "$1" | fmt -w 90 | sed 's/^/  /'
 }
 
-# one KERNEL WHAT: queue a program of the kselftests or a test of it, KUnit or a suite, or a
-# part. Status 2: there is no such thing, and 3: the list was all that was wanted
+# one KERNEL WHAT: queue a kselftest program or one of its tests, KUnit or a suite, or a part.
+# Status 2: WHAT does not exist. Status 3: WHAT is "help", and the list was printed.
 one() {
 	local kernel=$1 what=$2 with=()
 	case $what in
@@ -319,7 +319,7 @@ one() {
 	return 2
 }
 
-# Read as a whole before it runs: an edit meanwhile must not reach this run.
+# bash parses main() as a whole before it runs: edits of this file do not affect this run.
 main() {
 	local tier=$1 free variable
 	shift
@@ -332,7 +332,7 @@ main() {
 		return 1
 	fi
 	rm -rf "$dir"/*.first
-	# What a test of one kind is told is nothing for all others.
+	# Only make test takes these variables, because they are meant for one kind of test.
 	if [ "$tier" != test ]; then
 		for variable in $program_variables SINGLESTEP VM_CPU APPEND; do
 			[ "$variable" = UNWIND_SEED ] || unset "$variable"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The recordings of make demo, as tables.
+"""Print tables of the recordings of make demo.
 
     demo-table.py DIR PERF	reads DIR/*-{fp,deferred,dwarf}.data
 
-What is in the files is counted without perf; PERF unwinds the stacks that dwarf copied and
-says where stacks end. Ends with status 1 when one of the limits below does not hold.
+Counts the contents of the files without perf; PERF unwinds the stacks that dwarf copied and
+shows where stacks end. Ends with status 1 if one of the limits below is not met.
 """
 
 import math
@@ -26,7 +26,7 @@ COMPLETE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 LIMIT = 99
 LIMIT_COLD = 90
 LIMIT_WITHOUT = 2
-# Shorter ones are all beginning.
+# In a shorter first run, stacks from before the sections exist dominate.
 COLD_SECONDS = 10
 # Bytes of a sample and of its record, and of a frame.
 BYTES_SAMPLE = 130
@@ -48,10 +48,10 @@ NOTES_STOCK = """\
 
 
 class Stacks:
-    """What complete.py says about the stacks of one recording."""
+    """The output of complete.py for the stacks of one recording."""
 
     def __init__(self, perf, path):
-        # What perf keeps in HOME, and servers of debug information, are no part of this.
+        # Use neither perf's caches in HOME nor debuginfod servers.
         env = dict(os.environ, HOME=os.path.dirname(path), DEBUGINFOD_URLS="")
         with subprocess.Popen([perf, "script", "-f", "--no-inline", "-i", path, "-F",
                                "ip,sym,dso,dsoff"], env=env, stdout=subprocess.PIPE,
@@ -67,7 +67,7 @@ class Stacks:
 
 
 def percent(part, whole):
-    """Rounded down: 100.0 % means all. Few are counted, not rated."""
+    """A percentage, rounded down: 100.0 % means all. Below 100 items, a plain count."""
     if not whole:
         return "-"
     if whole < 100:
@@ -99,12 +99,12 @@ def rows(runs):
 
 
 def per_sample(data):
-    """The size of a recording in samples."""
+    """The bytes of a recording per sample."""
     return data.bytes / max(len(data.samples), 1)
 
 
 def print_messaging(runs):
-    """The table of the kernel-bound program."""
+    """Print the table of the kernel-bound program."""
     print("perf bench sched messaging, which spends its time in the kernel:")
     print()
     print(f"{'':34}" + "".join(f"{h:>11}" for h in HEADS))
@@ -116,7 +116,7 @@ def print_messaging(runs):
 
 
 def print_stock(stock, stacks):
-    """The table of stock programs."""
+    """Print the table of stock programs."""
     def cells(values):
         return "  " + "".join(f"{v:>{width}}" for v, width in zip(values, (8, 9, 11)))
 
@@ -139,7 +139,7 @@ def print_stock(stock, stacks):
 
 
 def say(good, text, hint):
-    """One line; where it fails, more lines that say what to do."""
+    """Print one line, and on failure more lines with hints."""
     print(f"{'ok' if good else 'FAILED'}: {text}")
     if not good:
         print("\n".join("    " + line for line in hint))
@@ -147,14 +147,14 @@ def say(good, text, hint):
 
 
 def verdict(name, part, whole, limit, hint):
-    """Say whether the limit holds."""
+    """Print and return whether the limit is met."""
     return say(whole and 100 * part >= limit * whole,
                f"{name}: {part} of {whole} ({percent(part, whole)}),"
                f" at least {limit} % wanted", hint)
 
 
 def judge_bytes(stock, stacks):
-    """A deferred recording is small."""
+    """Check that deferred recordings are small."""
     size = sum(runs["deferred"].bytes for runs in stock.values())
     samples = sum(len(runs["deferred"].samples) for runs in stock.values())
     deferred = [stacks[name, "deferred"] for name in stock]
@@ -200,7 +200,7 @@ def judge(directory, messaging, stock, stacks):
 
 
 def read_stacks(directory, perf, names):
-    """Let perf unwind, which takes its time for dwarf."""
+    """Let perf unwind the stacks, which is slow for dwarf."""
     print("demo: perf script unwinds the copied stacks", flush=True)
     print()
     with ThreadPoolExecutor(os.cpu_count()) as pool:

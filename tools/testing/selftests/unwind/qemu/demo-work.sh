@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What make demo records: stock programs, as distributions ship them, on real input.
+# The work that make demo records: stock programs of the distribution on real input.
 #
 #   demo-work.sh prepare		write input to the current directory
-#   demo-work.sh list		programs that are here, one in a line; on stderr, those that are not
-#   demo-work.sh PROGRAM	the work of one, a few seconds in the VM
-#   demo-work.sh all		all of them, some times: a minute or more in the VM
+#   demo-work.sh list		list installed programs, one a line; missing ones on stderr
+#   demo-work.sh PROGRAM	run one program, a few seconds in the VM
+#   demo-work.sh all		run all of them several times: a minute or more in the VM
 #
-# UNWIND_TOP is the repository: the compiler compiles what converts sections. HOME is to be
-# a directory of its own.
+# UNWIND_TOP is the repository: the compiler compiles the section converter. Set HOME to a
+# separate directory.
 set -eu
 
 all=(gcc perl python3 sort xz git)
 sframe=$UNWIND_TOP/tools/sframe
-# One for each round.
+# One source file for each round.
 sources=(table frames layout rules decode convert)
 
-# Text that hash functions, comparisons and compressors find neither dull nor random.
+# Text that is neither uniform nor random for hash functions, comparisons and compressors.
 make_lines() {
 	awk -v n="$1" 'BEGIN {
 		for (i = 1; i <= n; i++)

@@ -6,7 +6,7 @@
 #
 #   demo.sh KERNEL-BUILD-DIR OUTPUT-DIR
 #
-# perf of the tree is on GUEST_PATH, here as in the guest.
+# GUEST_PATH has the tree's perf, for the guest and for this script.
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: the measurements of make bench, see bench.sh. To /out go recordings
-# and files: "times" (work, depth, way, round, nanoseconds), "chains" (recording,
+# In the guest: take the measurements of make bench, see bench.sh. Recordings and these
+# files go to /out: "times" (work, depth, way, round, nanoseconds), "chains" (recording,
 # samples, those that reach main, those that reach _start), "bpf" (program, depth,
-# round, nanoseconds, samples), "loads" (round, SFrame sections read in it), and what
-# the kernel says of itself, "stats" and "sframe". Of programs as a distribution has them:
+# round, nanoseconds, samples), "loads" (round, SFrame sections read in it), and the
+# kernel's own counters, "stats" and "sframe". For programs of the distribution:
 # "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
-# way, round, nanoseconds), and the recordings of these; "convert" is what the converter's
-# own bench says.
+# way, round, nanoseconds), and their recordings; "convert" is the output of the
+# converter's own benchmark.
 #
 #   guest-bench.sh base|all DIRECTORY ROUNDS
 set -u
 
 cd /tmp || exit 1
-# What perf keeps of files is nothing of the host's.
+# perf keeps its caches below HOME: start without those of the host.
 HOME=$(mktemp -d)
 export HOME
 what=$1
@@ -27,15 +27,15 @@ spread=
 
 die() { echo "bench: $*" >&2; exit 1; }
 
-# idle NAME ROUND
+# idle NAME ROUND: measure system calls without a profiler
 idle() {
 	local ns
 	ns=$("$load" getppid 5 100000) || die "$load failed"
 	echo "getppid 5 $1 $2 $ns" >> /out/times
 }
 
-# call_graph WAY: sets "how", the options of perf record. The programs of the bench have all
-# that the kernel reads; who looks for more, beside perf, would be measured too.
+# call_graph WAY: sets how[], the options of perf record. --no-sframe: the programs of the
+# bench have the sections that the kernel reads, and a search for others would be measured too.
 call_graph() {
 	case $1 in
 	regs) how=("--user-regs=ip,sp,bp") ;;
@@ -72,24 +72,24 @@ measure() {
 
 loaded() { awk '$1 == "sframe_loaded" { print $2 }' /sys/kernel/debug/unwind/stats; }
 
-# sframe WAY ROUND: frames that only SFrame tells of, seen before (one function) or not
-# (more than are remembered), and sections that are read
+# sframe WAY ROUND: measure frames that only SFrame can unwind, of one function, which is
+# cached, or of more functions than the cache holds, and the loading of sections
 sframe() {
 	local load=$chain spread=1 before depth
 	for depth in 5 100; do
 		measure cpu-clock read $depth 150000 "$1" "$2"
 		measure cpu-clock user $depth 150000 "$1" "$2"
 	done
-	# More than what is kept of a trace.
+	# This trace is deeper than the kernel caches.
 	measure cpu-clock read 500 150000 "$1" "$2"
 	before=$(loaded)
 	measure cpu-clock reload 5 100 "$1" "$2"
 	if [ "$1" != none ]; then
 		echo "$2 $(($(loaded) - before))" >> /out/loads
-		# It is dropped when nobody uses it for a while.
+		# Copy it now, because the kernel drops unused sections after a while.
 		cp /sys/kernel/debug/unwind/sframe /out/
 	fi
-	# No sample while another's stack is walked.
+	# A longer period: otherwise samples hit the walks of other samples.
 	period=2000000
 	spread=3700
 	for depth in 300 700; do
@@ -98,14 +98,14 @@ sframe() {
 	period=200000
 }
 
-# program WHAT DEPTH ROUND: samples that a BPF program sees
+# program WHAT DEPTH ROUND: measure samples with a BPF program
 program() {
 	"$bpf" "$1" 200000 "$load" bulk "$2" 6 > figures || die "$bpf failed"
 	echo "$1 $2 $3 $(paste -sd ' ' figures)" >> /out/bpf
 }
 
-# behind_entry PROGRAM: the last digits of addresses in its _start, behind the first one;
-# where it is mapped changes the others
+# behind_entry PROGRAM: print the last digits of the addresses in its _start after the first
+# address; the other digits depend on where it is mapped
 behind_entry() {
 	local entry off
 	entry=$(readelf -hW "$1" | awk '/Entry point address:/ { print $NF }')
@@ -115,8 +115,8 @@ behind_entry() {
 	done
 }
 
-# chains NAME [PROGRAM]: how far up they reach. PROGRAM is one of the sample programs:
-# _start, which calls start_c, has no symbol there
+# chains NAME [PROGRAM]: count how many chains reach main and _start. PROGRAM is one of the
+# sample programs: their _start, which calls start_c, has no symbol
 chains() {
 	local behind=
 	[ -z "${2:-}" ] || behind=$(behind_entry "$2") || exit
@@ -136,8 +136,8 @@ chains() {
 		END { sample(); print name, n + 0, m + 0, s + 0 }' >> /out/chains
 }
 
-# What a shell in the cgroup runs to print the microseconds of CPU time that it used. What
-# runs is counted up to when it was scheduled, so let it wait for a child before.
+# A shell in the cgroup runs this to print its CPU time in microseconds. The kernel accounts
+# a running task up to its last scheduling, so wait for a child first.
 # shellcheck disable=SC2016	# for that shell
 used='( : ); read -r _ usec < /tmp/cgroup/bench/cpu.stat; echo $usec'
 
@@ -150,11 +150,11 @@ counted() {
 	) > output 2> log < /dev/null || { cat log >&2; die "$* failed"; }
 }
 
-# finished: prints the nanoseconds that the cgroup used, and removes it
+# finished: print the nanoseconds that the cgroup used, and remove the cgroup
 finished() {
 	local tries
 	awk '$1 == "usage_usec" { print $2 "000" }' cgroup/bench/cpu.stat
-	# Who has ended is in it until the scheduler drops the task.
+	# An exited task stays in the cgroup until the scheduler drops it.
 	for tries in {1..100}; do
 		! rmdir cgroup/bench 2> /dev/null || return 0
 		sleep 0.01
@@ -162,7 +162,7 @@ finished() {
 	die "tasks are left after $tries looks"
 }
 
-# start NAME WAY ROUND COMMAND...: all that perf record costs with next to nothing to record
+# start NAME WAY ROUND COMMAND...: measure all of perf record with almost nothing to record
 start() {
 	local name=$1 way=$2 round=$3 ns
 	shift 3
@@ -172,8 +172,8 @@ start() {
 	[ "$round" = warm ] || echo "$name $way $round $ns" >> /out/start
 }
 
-# stock NAME WAY ROUND COMMAND...: from before its exec until it has ended, with what perf
-# does meanwhile; neither perf's start nor its end
+# stock NAME WAY ROUND COMMAND...: measure from before the exec to the exit of COMMAND,
+# including perf's work meanwhile, but not perf's start and end
 stock() {
 	local name=$1 way=$2 round=$3 file=stock-$1-$2-$3.data how=()
 	shift 3
@@ -187,8 +187,8 @@ stock() {
 	[ "$way" = none ] || mv "$file" /out/ || die "no room for $file"
 }
 
-# big_cache FROM: 1000 sections in the cache of HOME, copies of one of FROM that is of
-# middle size
+# big_cache FROM: put 1000 sections into the cache of HOME, copies of the one of median size
+# in FROM
 big_cache() {
 	local sections names=() i
 	mapfile -t sections < <(find "$1/.debug/.sframe" -type f -printf '%s %p\n' | sort -n)
@@ -197,20 +197,20 @@ big_cache() {
 		printf -v "names[$i]" '%02d/%038d' $((i % 40)) "$i"
 	done
 	mkdir -p "$HOME"/.debug/.sframe/2/{0,1,2,3}{0..9}
-	# One process each for as many files as it can open.
+	# 250 files per process, because the number of open files is limited.
 	for i in 0 250 500 750; do
 		(cd "$HOME/.debug/.sframe/2" && tee "${names[@]:i:250}" > /dev/null) \
 			< "${sections[${#sections[@]} / 2]#* }" || die "no room for a cache"
 	done
 }
 
-# sections: how many the cache has, all of which the kernel takes: perf record removes others
+# sections: count the sections in the cache. The kernel accepts all: perf record removes others.
 sections() {
 	! grep '^sframe:' log >&2 || die "perf record complains of its cache"
 	find "$HOME/.debug/.sframe" -type f | wc -l
 }
 
-# convert: sections of a C library and of a compiler are made
+# convert: measure the conversion of a C library and of a compiler
 convert() {
 	local files=()
 	files=("$(ldd "$(type -P bash)" | awk '$1 == "libc.so.6" { print $3 }')"
@@ -218,11 +218,11 @@ convert() {
 	"$sframe" -r "$rounds" "${files[@]}" > /out/convert || die "$sframe failed"
 }
 
-# others ROUND: programs as distributions have them: what perf record does for them before
-# and after, and recordings of fixed work
+# others ROUND: measure programs of the distribution: the work of perf record before and after
+# them, and recordings of fixed work
 others() {
 	local name way ways="none fp deferred dwarf,8192"
-	# No names of its own in a hash, but the same ones.
+	# Use the same hash seed in each run.
 	local -x PERL_HASH_SEED=0 PYTHONHASHSEED=0
 	local -A empty=([perl]="-e 1" [python3]="-c 1")
 	# shellcheck disable=SC2016	# the dollar signs are of perl
@@ -256,7 +256,7 @@ print(len(d))'
 	done
 }
 
-# others_all: the same with caches that have what is needed
+# others_all: run all rounds of others with filled caches
 others_all() {
 	local round home=$HOME name number random
 	true=$(type -P true) big=$(mktemp -d) || die "no program true"
@@ -265,7 +265,7 @@ others_all() {
 	for name in perl python3 xz; do
 		type -P $name > /dev/null || echo "bench: there is no $name, so it is left out"
 	done
-	# Where things are must not decide how long a list in a hash is.
+	# Otherwise random addresses change the length of hash chains.
 	random=$(< /proc/sys/kernel/randomize_va_space)
 	echo 0 > /proc/sys/kernel/randomize_va_space
 	seq 150000 > numbers
@@ -295,7 +295,7 @@ if [ "$what" = base ]; then
 	exit
 fi
 
-# Once for the page cache.
+# Fill the page cache.
 record cpu-clock deferred warm read 5 1000 > /dev/null
 echo 1024 > /proc/sys/kernel/perf_event_max_stack
 

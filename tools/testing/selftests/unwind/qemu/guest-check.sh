@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: one part of make check, results on stdout. A test of this series
-# that perf skips has tested nothing here, which is a failure.
+# In the guest: run one part of make check, results on stdout. If perf skips a test of
+# this series, that is a failure, because nothing was tested.
 #
 #   guest-check.sh kunit | kselftest DIR PROGRAM... | perf LIST | ftrace DIR |
 #	stackprof SOURCE PROGRAMS | sframe SOURCE PROGRAMS |
@@ -10,8 +10,8 @@ set -u
 
 status_file=${TMPDIR:-/tmp}/status
 
-# run_test PROGRAM[.TEST]: its output, line by line. TEST is the name of a test, or that of
-# its fixture and, if there is one, its variant, and then its own.
+# run_test PROGRAM[.TEST]: run it with line-buffered output. TEST is the name of a test, or
+# FIXTURE.TEST, or FIXTURE.VARIANT.TEST.
 run_test() {
 	option=
 	case $1 in
@@ -28,15 +28,15 @@ kunit)
 	# The suites ran at boot; their results are in the kernel log.
 	;;
 kselftest)
-	# As run_kselftest.sh does it, which starts two dozen processes for each program:
-	# on the debug kernel these take longer than most tests.
+	# Do the work of run_kselftest.sh here, because it starts two dozen processes for each
+	# program: on the debug kernel these take longer than most tests.
 	cd "$2/unwind" || exit 1
 	shift 2
 	echo "1..$#"
 	nr=0
 	for name; do
 		nr=$((nr + 1))
-		# Not that of the program before, if this one takes its shell with it.
+		# Drop the last program's status: this program may kill the shell that writes it.
 		rm -f "$status_file" "$status_file.none" "$status_file.plan"
 		echo "# $name: starts"
 		read -r begin _ < /proc/uptime
@@ -66,9 +66,9 @@ kselftest)
 	done
 	;;
 ftrace)
-	# The host's are not those of this kernel.
+	# The modules in the default directory are the host's, not those of this kernel.
 	export MODPROBE_OPTIONS="-d $3"
-	# ftracetest wants to write next to itself, but where it is told otherwise.
+	# Without --logdir, ftracetest writes to its own directory, which is read-only.
 	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace \
 		"$2/test.d/user-unwind/${UNWIND_FTRACE:-}"
 	;;

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: the recordings and the report of make demo, see demo.sh.
+# In the guest: make the recordings and the report of make demo, see demo.sh.
 #
 #   guest-demo.sh
 #
-# Results go to /out. Without a PMU in the machine, a timer takes the samples.
+# Results go to /out. A timer takes the samples, because the machine has no PMU.
 set -u
 
 work=$(cd "$(dirname "$0")" && pwd)/demo-work.sh
-# The cache of sections is below HOME: empty, and gone with the VM.
+# The cache of sections is below HOME: it starts empty, and is lost with the VM.
 HOME=$(mktemp -d) || exit 1
 export HOME
 cd "$HOME" || exit 1
@@ -20,7 +20,7 @@ record() {
 	local begin=$EPOCHREALTIME name=$1-${3%,*} hertz=$2 method=$3 file
 	file=$name.data
 	shift 3
-	# Build ids would cost a look at every mapped file of the host.
+	# No build ids: perf would read every mapped file of the host for them.
 	perf record -B -F "$hertz" -e cpu-clock --call-graph "$method" \
 		-o "$file" -- "$@" > /dev/null 2> "$name.err" < /dev/null ||
 		{ cat "$name.err" >&2; die "perf record failed"; }
@@ -37,22 +37,21 @@ record() {
 "$work" list > /out/programs
 mapfile -t programs < /out/programs
 
-# What a program reads for the first time comes from the host, slowly; that is not to be
-# measured.
+# Run each program once before it is measured, because its first reads come from the host,
+# slowly.
 for program in "${programs[@]}"; do
 	"$work" "$program" > /dev/null || die "$program failed"
 done
-# The first run. To make a section for the compiler, of 30 MB, takes 5 to 10 s here, in an
-# emulator, and until then its stacks end early. So that this does not decide, the run is
-# more than ten times that of what the compiler does meanwhile.
+# The first run. In the emulator, building a section for the compiler, of 30 MB, takes 5 to
+# 10 s, and until then its stacks end early. The run is more than ten times as long as the
+# compiler runs meanwhile: otherwise these stacks would dominate the result.
 echo "demo: the first run, with an empty cache, takes a minute or two: $work all"
 record cold 99 deferred "$work" all
 echo "$seconds" > /out/cold-seconds
 echo "demo: what perf record said:"
 sed -n '/^\[ perf record: Captured/,$s/^/    /p' cold-deferred.err
 
-# The second time perf is there, too. Its first run reads it from the host, and is not to
-# be measured.
+# Run perf bench once before it is measured, because the first run reads it from the host.
 perf record -B -q -e cpu-clock --call-graph deferred -o first.data -- \
 	perf bench sched messaging -g 1 -l 1 > /dev/null 2>&1
 for method in fp deferred dwarf,8192; do

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: the recordings of make interop, see interop.sh.
+# In the guest: make the recordings of make interop, see interop.sh.
 #
 #   guest-interop.sh ROOT		the directory with Debian sid's perf
 #
 # Results go to /out. Upstream's perf runs in its own root, where only /tmp and
-# /root can be written.
+# /root are writable.
 set -u
 
 root=$1
@@ -13,7 +13,7 @@ root=$1
 die() { echo "interop: $*" >&2; exit 1; }
 sid() { chroot "$root" env HOME=/root PATH=/usr/bin:/usr/sbin:/bin:/sbin "$@"; }
 
-# must WHAT COMMAND...: its output only when it fails
+# must WHAT COMMAND...: run it, and print its output only when it fails
 must() {
 	local what=$1
 	shift
@@ -21,7 +21,7 @@ must() {
 	echo "interop: $what"
 }
 
-# to FILE COMMAND...: its output to a file
+# to FILE COMMAND...: write its output to a file
 to() {
 	local file=$1
 	shift

@@ -2,15 +2,15 @@
 /*
  * PID 1 of the test VM: static, no shell needed before the command starts.
  *
- * It gives the guest a writable root of its own in which the host's programs
- * run from their own paths, starts the one command that the harness put into
- * the initramfs, and reports on a private virtio port. Everything that keeps it
- * from doing so is silence on that port, and silence is failure: the harness
- * believes a line of the protocol, never the absence of an error.
+ * It gives the guest its own writable root, in which the host's programs run
+ * from their own paths, starts the command that the harness put into the
+ * initramfs, and reports on a private virtio port. If anything fails, init
+ * stops writing to that port, and the harness treats the missing lines as a
+ * failure.
  *
  *	ready			the guest is set up
  *	exit N | signal N	how the command ended
- *	leak			kmemleak found something; details are in the log
+ *	leak			kmemleak found leaks; the kernel log has the details
  *	end			everything was done
  *
  * The initramfs holds /job/cmd (for sh -c), /job/env (NAME=value lines) and,
@@ -157,7 +157,7 @@ static int open_port(const char *name)
 	die("no virtio port %s", name);
 }
 
-/* The first mounts, and the console: init's own messages are part of the log. */
+/* Set up the first mounts and the console: init's messages go to the kernel log. */
 static void setup_console(void)
 {
 	int fd;
@@ -174,7 +174,7 @@ static void setup_console(void)
 	do_mount("sysfs", "/sys", "sysfs", 0, NULL);
 }
 
-/* Directories of the root that the guest has of its own. */
+/* The guest has its own version of these directories of the root. */
 static bool is_guests_own(const char *name)
 {
 	static const char * const own[] = {
@@ -224,7 +224,7 @@ static void bind_hosts_root(void)
 	closedir(dir);
 }
 
-/* /etc is the host's, entry by entry, so that a test can replace one. */
+/* Link the entries of the host's /etc one by one: a test can replace one. */
 static void link_hosts_etc(void)
 {
 	char from[300], to[300];
@@ -266,7 +266,7 @@ static void mount_kernel_filesystems(void)
 	symlink("/proc/self/fd/2", "/dev/stderr");
 }
 
-/* chroot /host finds the same kernel file systems and a /tmp to write to. */
+/* chroot /host sees the same kernel file systems and a writable /tmp. */
 static void mount_into_host(void)
 {
 	static const char * const shared[] = { "proc", "sys", "dev", "tmp", "run" };
@@ -292,8 +292,8 @@ static void read_env(void)
 }
 
 /*
- * The repository is at its own path also where that is below /tmp or /root. To
- * be called before mount_into_host() covers where it comes from.
+ * Mount the repository at its own path even if that is below /tmp or /root. Call
+ * this before mount_into_host(), which hides the host's /tmp.
  */
 static void bind_repository(void)
 {
@@ -314,7 +314,7 @@ static void bind_repository(void)
 		die("bind %s", path);
 }
 
-/* A root on tmpfs, not the initramfs: pivot_root and umount work in it. */
+/* Use a root on tmpfs: pivot_root and umount do not work in the initramfs. */
 static void setup_root(void)
 {
 	do_mount("root", "/new", "tmpfs", 0, "mode=755,size=50%");
@@ -346,7 +346,7 @@ static void setup_root(void)
 	mount_into_host();
 }
 
-/* The kernel started with one CPU; vm.sh says why, and how many there are to be. */
+/* The kernel booted with one CPU, see vm.sh, which also sets the number of CPUs. */
 static void start_other_cpus(void)
 {
 	const char *text = getenv("VM_CPUS");
@@ -375,7 +375,7 @@ static void setup_system(void)
 		die("lo up");
 	close(fd);
 	setrlimit(RLIMIT_CORE, &core);
-	/* A slow emulated CPU must not throttle sampling. */
+	/* Otherwise perf throttles sampling on a slow emulated CPU. */
 	write_file("/proc/sys/kernel/perf_event_max_sample_rate", "100000");
 	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	write_file("/proc/sys/kernel/perf_event_paranoid", "-1");
@@ -385,7 +385,7 @@ static void setup_system(void)
 	start_other_cpus();
 }
 
-/* In the child: stdin, stdout and stderr, then the command. */
+/* In the child: set up stdin, stdout and stderr, then run the command. */
 static __noreturn void run_command(bool shell, int pipe_end)
 {
 	static char * const login[] = { "bash", "-l", NULL };
@@ -420,7 +420,7 @@ static __noreturn void run_command(bool shell, int pipe_end)
 	die("exec");
 }
 
-/* Copy what is in the pipe to the port. */
+/* Copy the contents of the pipe to the port. */
 static void relay(int from, int to)
 {
 	char buffer[65536];
@@ -436,9 +436,9 @@ static void relay(int from, int to)
 }
 
 /*
- * Wait for the command; orphans that come our way are reaped meanwhile. Its
- * output goes through a pipe since a port can be opened only once, and programs
- * do open /dev/stdout. What a daemon that it left behind still writes is lost.
+ * Wait for the command, and reap orphans meanwhile. The output of the command
+ * goes through a pipe, because a port can be opened only once and programs open
+ * /dev/stdout. Later output of a daemon that the command left is lost.
  */
 static int wait_for(pid_t child, int from, int to)
 {
@@ -466,7 +466,7 @@ static void kmemleak_command(const char *text)
 	close(fd);
 }
 
-/* Returns true when something leaked; what did goes to the log. */
+/* Return true if kmemleak found leaks, and print them to the log. */
 static bool find_leaks(void)
 {
 	char *found;

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Compare what two versions of perf read from each other's files.
+"""Compare how two versions of perf read each other's files.
 
     interop-table.py DIR
 
 DIR holds sid.data and ours.data, and for each READER the output of
-"perf script -F tid,time,ip" as READER-reads-FILE. The numbers to meet are those
-that perfdata.py finds in the file: exactly for this tree's perf, and for upstream's
-but for the few samples that it does not merge: those that were taken when their
-record had been written already, which upstream forgets. All other chains have to be
-the same, address by address. Ends with status 1 when something is not met.
+"perf script -F tid,time,ip" as READER-reads-FILE. The numbers of this tree's perf
+must be those that perfdata.py finds in the file. Upstream's perf may miss the few
+samples that were taken after their record was written, because it drops that record.
+All other chains must be the same, address by address. Ends with status 1 otherwise.
 """
 
 import struct
@@ -52,14 +51,14 @@ def row(name, reader, cells):
 
 
 def meets(reader, cells, wanted):
-    """Say whether a reader found what is there."""
+    """Return whether a reader found the contents of the file."""
     if reader == "ours":
         return cells == wanted
     return cells[0] == wanted[0] and all(c >= UPSTREAM * w for c, w in zip(cells[1:3], wanted[1:3]))
 
 
 def main(directory):
-    """Print the table; return whether every reader found what is there."""
+    """Print the table; return whether every reader found the contents of the files."""
     good = True
     print(f"{'file':6}{'read by':22}{'samples':>9}{'user chain':>12}"
           f"{'kernel+user':>13}{'cookie as address':>19}")

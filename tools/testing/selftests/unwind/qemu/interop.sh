@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# make interop: upstream's perf, as Debian sid packages it, on this kernel. Each
-# of the two versions of perf records, and reads what both recorded.
+# make interop: run upstream's perf, from Debian sid, on this kernel. Both versions
+# of perf record, and each reads both recordings.
 #
 #   interop.sh KERNEL-BUILD-DIR OUTPUT-DIR
 set -eu -o pipefail
@@ -14,7 +14,7 @@ begin=$SECONDS
 
 die() { echo "interop: $*" >&2; exit 1; }
 
-# The mirror is the one that this machine's apt uses for Debian.
+# Print the Debian mirror that this machine's apt uses.
 mirror() {
 	# shellcheck disable=SC2016	# apt's own placeholder
 	apt-get indextargets --format '$(REPO_URI)' \

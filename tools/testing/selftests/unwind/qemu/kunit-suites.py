@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Name the KUnit suites that a kernel runs at boot: kunit-suites.py VMLINUX
 
-They are in tables of pointers, between two symbols each; a suite begins with its name. A file
-where that is not so ends in one sentence and status 1.
+Two pairs of symbols delimit the tables of pointers to suites; a suite begins with its name. For
+a file with another layout, prints an error and ends with status 1.
 """
 
 import mmap
@@ -12,13 +12,13 @@ import subprocess
 import sys
 
 TABLES = ("__kunit_suites", "__kunit_init_suites")
-NAME = 256  # bytes of a name
-MOST = 10000  # suites of a table
+NAME = 256  # bytes in a name
+MOST = 10000  # suites in a table
 PT_LOAD = 1
 
 
 def symbols(path):
-    """The addresses of both ends of each table."""
+    """Return the start and end addresses of each table."""
     lines = subprocess.run(["nm", "--", path], capture_output=True, check=True,
                            text=True).stdout.splitlines()
     found = {words[2]: int(words[0], 16) for words in map(str.split, lines) if len(words) == 3}
@@ -26,7 +26,7 @@ def symbols(path):
 
 
 def segments(image):
-    """Of each that is loaded: address, size in the file, offset in the file."""
+    """Yield address, size in the file and offset in the file of each loaded segment."""
     (offset,) = struct.unpack_from("<Q", image, 32)
     size, number = struct.unpack_from("<HH", image, 54)
     for at in range(offset, offset + size * number, size):

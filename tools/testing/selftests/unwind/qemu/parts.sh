@@ -1,21 +1,21 @@
 # shellcheck shell=bash disable=SC2154	# dir and here are the sourcing script's
 # SPDX-License-Identifier: GPL-2.0
-# The parts of a check: run side by side, judged, run again, counted. To be sourced by a
-# script that sets dir, where the logs go, here, where this file is, install, where the
-# kselftests are, and parts, those that make test has.
+# Run the parts of a check in parallel, repeat failed ones, and count the results. The script
+# that sources this file sets dir (for the logs), here (the directory of this file), install
+# (the installed kselftests) and parts (the parts that make test accepts).
 #
 #   part NAME COMMAND...	queues a part; NAME is KERNEL-KIND; COMMAND begins with its
 #				variables
-#   alone LIMIT COMMAND...	what a part does last: COMMAND, for LIMIT seconds at most
-#   run_parts			runs what is queued, and prints what fails
-#   broken PART REASON		a part that could not run is one failure
-#   summary			the table and the last line; fails if anything did
+#   alone LIMIT COMMAND...	the last step of a part: runs COMMAND for at most LIMIT seconds
+#   run_parts			runs the queued parts, and prints their failures
+#   broken PART REASON		counts a part that could not run as one failure
+#   summary			prints the table and the last line; fails if a test failed
 #
-# A part that fails without a splat is run once more, alone, as is one that the emulator
-# took down, unless once is set. What passes then has passed, and is listed as unsteady. A
-# splat, a leak, a lockup, a guest that just goes away and what a fuzzer finds here are
-# failures at once. Storms and fuzzers in guests do the same in both runs, as UNWIND_SEED is
-# the same.
+# A part that fails without a splat, or whose emulator crashes, is run once more, alone,
+# unless once is set. Tests that pass in the second run count as passed, and are listed as
+# unsteady. A splat, a leak, a lockup, a guest that stops unexpectedly and a finding of a
+# fuzzer on the host are failures at once. Storms and fuzzers in guests do the same in both
+# runs, because UNWIND_SEED is the same.
 
 declare -A job=() told=() seconds=() running=()
 declare -a queued=() suspects=() unsteady=()
@@ -25,7 +25,7 @@ failed=0
 skipped=0
 over=0
 
-# What programs of the kselftests read, and what make test takes for all of them.
+# Variables that kselftest programs read, and variables of the guest that make test takes.
 program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE"
 guest_variables="MINUTES ACCEL SINGLESTEP VM_CPU APPEND"
 
@@ -38,7 +38,8 @@ part() {
 	told[$name]=$(variables "$@")
 }
 
-# variables [VARIABLE=VALUE]... COMMAND...: with which it runs, one on a line; in a subshell
+# variables [VARIABLE=VALUE]... COMMAND...: list the variables with which COMMAND runs, one a
+# line. Call it in a subshell, because it exports them.
 variables() {
 	local variable value
 	while [[ $1 == [A-Z]*=* ]]; do
@@ -52,7 +53,8 @@ variables() {
 	done
 }
 
-# matters WHAT VARIABLE: to this part or program, which does not have it without saying
+# matters WHAT VARIABLE: test whether a command that repeats this part or program has to set
+# VARIABLE
 matters() {
 	local program=$install/unwind/$1
 	case $1-$2 in
@@ -62,13 +64,13 @@ matters() {
 	esac
 }
 
-# is_part KIND: whether make test has it
+# is_part KIND: test whether make test accepts this part
 is_part() {
 	[[ " ${parts//$'\n'/ } " == *" $1 "* ]]
 }
 
-# with_variables NAME: add to each command that runs a test of this part again the variables
-# of the part that matter to the test; leave out a command for a part that make test has not
+# with_variables NAME: filter that appends to each command that repeats a test the variables
+# of the part that matter to the test, and drops a command if make test does not have its part
 with_variables() {
 	local line what variable
 	while IFS= read -r line; do
@@ -82,20 +84,20 @@ with_variables() {
 	done
 }
 
-# alone LIMIT COMMAND...: instead of the shell of a part. It ends with the check, however
-# that ends, and so does what it has started and left in its process group.
+# alone LIMIT COMMAND...: replace the shell of a part. COMMAND and the processes that it
+# leaves in its process group end with the check, even if the check is killed.
 # shellcheck disable=SC2317	# called by a part
 alone() {
 	exec setpriv --pdeathsig TERM timeout -k 30 "$@"
 }
 
-# With a time: how far the check is.
+# Print the time and the progress of the check with a message.
 tell() {
 	printf 'check: %2d:%02d [%2d/%d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) \
 		"$over" "${#queued[@]}" "$*"
 }
 
-# start NAME: in the background, its process in running
+# start NAME: run a part in the background; running[] maps its process id to its name
 start() {
 	local log=$dir/$1
 	rm -rf "${log:?}"
@@ -105,19 +107,19 @@ start() {
 	seconds[$1]=$SECONDS
 }
 
-# Wait for a part; leaves its name and status there.
+# Wait for a part; sets name and status, which are local to the caller.
 wait_one() {
 	local pid
 	wait -n -p pid "${!running[@]}"
 	status=$?
 	name=${running[$pid]}
 	unset "running[$pid]"
-	# It did not even heed the TERM when its time was over.
+	# timeout sent SIGKILL, because the part ignored SIGTERM.
 	[ "$status" != 137 ] || grep -q '^vm: ' "$dir/$name/errors" || status=124
 	seconds[$name]=$((SECONDS - seconds[$name]))
 }
 
-# Count what a part reported: p, f and s, and the text of what failed in its log/count.
+# Count the results of a part in p, f and s; the text of its failures goes to its log/count.
 count() {
 	local log=$dir/$1 results=$dir/$1/output
 	[ "${1#*-}" != kunit ] || results=$log/console.log
@@ -126,17 +128,17 @@ count() {
 	p=${p:-0} f=${f:-1} s=${s:-0}
 }
 
-# failures LOG: what failed in a part that was counted
+# failures LOG: print the failures of a part that was counted
 failures() {
 	grep -E '^(FAILED|    )' "$1/count"
 }
 
-# names LOG: of the tests that failed in a part that was counted
+# names LOG: print the names of the tests that failed in a part that was counted
 names() {
 	failures "$1" | sed -nE 's/^FAILED [^:]*: //p' | sort -u
 }
 
-# may_repeat NAME STATUS: whether this is no splat, leak, lockup, sudden end or finding
+# may_repeat NAME STATUS: fail for a splat, a leak, a lockup, an unexpected stop, a finding
 may_repeat() {
 	[ -z "${once-}" ] || return 1
 	case $1-$2 in
@@ -144,7 +146,7 @@ may_repeat() {
 	esac
 }
 
-# during NAME: what a part was doing when it ended, and how to do that again
+# during NAME: print which test a part was running when it ended, and how to repeat it
 during() {
 	local what
 	what=$(awk '
@@ -158,7 +160,7 @@ during() {
 	echo "    again: make test T=$what KERNEL=${1%%-*}" | with_variables "$1"
 }
 
-# settle NAME STATUS: add a part up, print its failures; the last word on it
+# settle NAME STATUS: add the final results of a part to the totals, and print its failures
 settle() {
 	local why="" p f s
 	count "$1"
@@ -177,7 +179,7 @@ settle() {
 	[ -z "$why" ] || { cat "$dir/$1/errors"; broken "$1" "$why"; during "$1"; }
 }
 
-# ended NAME STATUS: settle it, or keep it for a second run
+# ended NAME STATUS: settle the part, or keep it for a second run
 ended() {
 	local p f s others
 	count "$1"
@@ -195,7 +197,7 @@ ended() {
 	fi
 }
 
-# again NAME: run it alone; what failed the first time is unsteady if it does not now
+# again NAME: run the part alone; tests that failed only in the first run are unsteady
 again() {
 	local name=$1 status first=$dir/$1.first p f s line
 	tell "$1 failed and is run once more, alone"
@@ -206,7 +208,7 @@ again() {
 	start "$1"
 	wait_one
 	count "$name"
-	# A guest that the kernel or the emulator took down did not come to all of them.
+	# A guest that the kernel or the emulator took down did not run all tests.
 	while [ "$status" -lt 120 ] && IFS= read -r line; do
 		unsteady+=("$name $line ($first)")
 	done < <(comm -23 <(names "$first") <(names "$dir/$name"))
@@ -220,7 +222,7 @@ run_parts() {
 	trap 'stop_parts; exit 130' INT
 	trap 'stop_parts; exit 143' TERM HUP
 	for next in "${queued[@]}"; do
-		# One more than there are CPUs, because some wait a lot.
+		# Run one part more than the CPUs, because some parts mostly wait.
 		while [ "${#running[@]}" -gt "$(nproc)" ]; do
 			wait_one
 			ended "$name" "$status"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What a perf.data file holds, read without perf.
+"""Read the contents of perf.data files without perf.
 
     perfdata.py FILE...		one line of name=value counts for each file
 
-Reads plain perf.data files of one byte order, not pipes and not compressed
-data. Record 22 and the marker are those of deferred user callchains, see
+Reads plain perf.data files in little-endian byte order, no pipes and no compressed
+data. Record 22 and the marker belong to deferred user callchains, see
 Documentation/core-api/unwind-deferred.rst.
 """
 
@@ -28,7 +28,7 @@ CONTEXT_USER = 2**64 - 512
 CONTEXT_DEFERRED = 2**64 - 640
 CONTEXT_MAX = 2**64 - 4095
 
-# sample_type bits, in the order in which the fields come in a sample.
+# Bits of sample_type, in ascending order.
 IP, TID, TIME, ADDR, READ, CALLCHAIN, ID, CPU, PERIOD, STREAM, RAW, BRANCH, \
     REGS, STACK = (1 << bit for bit in range(14))
 IDENTIFIER = 1 << 16
@@ -36,7 +36,7 @@ BEFORE_CHAIN = (IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM, CPU, PERIOD)
 
 
 class Attr:
-    """The fields of an event's attr that say what its samples look like."""
+    """The fields of an event's attr that define the layout of its samples."""
 
     def __init__(self, raw):
         self.sample_type, self.read_format = struct.unpack_from("<QQ", raw, 24)
@@ -131,7 +131,7 @@ class PerfData:
 
     @property
     def cookies(self):
-        """The distinct cookies of the samples: the kernel entries."""
+        """The distinct cookies of the samples, one per kernel entry."""
         return {s.cookie for s in self.samples if s.cookie is not None}
 
     @property
@@ -151,7 +151,7 @@ class PerfData:
 
     @property
     def both(self):
-        """Those with kernel and user frames, the latter perhaps in a stack copy."""
+        """Kernel samples with kernel and user frames, or with a stack copy for the latter."""
         return [s for s in self.kernel_samples
                 if s.kernel and (s.user or s.stack or self.records.get(s.cookie))]
 

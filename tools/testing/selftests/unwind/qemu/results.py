@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Count test results: results.py PART FILE...
 
-Reads KTAP from a kernel log, TAP from kselftests and the output of 'perf test', told apart
-by the form of the line. PART is "KERNEL-KIND" and names what the results are of. Prints each
-test that fails, with the first assertion that failed or the last that the test said, where
-its log is, and the command that runs it again; each that is skipped; and, as its last line,
-"PART PASSED FAILED SKIPPED". Only leaves count: the line that sums up a suite counts when it
-fails and nothing in the suite did. No result at all, or fewer than the plan announced, is a
-failure. So is a skip that expected-skips has not: a test that needs what is not there tests
+Reads KTAP from a kernel log, TAP from kselftests and the output of 'perf test', and
+recognizes each by the form of the line. PART is "KERNEL-KIND" and names the tested part.
+Prints each failed test with its first failed assertion or else its last output, its log, and
+the command that repeats it; each skipped test; and "PART PASSED FAILED SKIPPED" as the last
+line. Only leaves count: the result line of a suite counts only if it fails and no test of
+the suite failed. A missing result is a failure, as is a number of results other than the plan
+announced. A skip that expected-skips does not list is a failure, because the test checked
 nothing.
 """
 
@@ -17,13 +17,13 @@ import os
 import re
 import sys
 
-SAID = 20  # lines of a test that fails without an assertion
+SAID = 20  # lines to print of a test that fails without an assertion
 
 STAMP = re.compile(r"^(?:\[ *\d+\.\d+\])?(?:\[ *[TC]\d+\])? ?")
 RESULT = re.compile(r"^((?:# |    )*)(not )?ok \d+(?: -)? ?(.*)$")
 PLAN = re.compile(r"^((?:# |    )*)1\.\.(\d+)\s*(?:# SKIP.*)?$")
 PERF = re.compile(r"^ *\d+(?:\.\d+)?: (.*?) *: (Ok|FAILED!|Skip.*)$")
-# Of the harness of kselftests, and of KUnit.
+# The formats of the kselftest harness and of KUnit.
 ASSERTION = re.compile(r"[\w./-]+\.[chS]:\d+:\w+:Expected |(?:EXPECTATION|ASSERTION) FAILED at ")
 
 with open(os.path.join(os.path.dirname(__file__), "expected-skips"), encoding="ascii") as skips:
@@ -115,7 +115,7 @@ class Results:
 
     def result(self, depth, name, bad):
         skipped = re.search(r"# *SKIP", name)
-        # An expected failure of kselftest is a pass.
+        # kselftest's expected failures count as passed.
         bad = bad and not re.search(r"# *(XFAIL|TODO)", name)
         below, failed = self.close(depth)
         level = self.levels.setdefault(depth, [0, 0, None])
@@ -128,7 +128,7 @@ class Results:
             self.belongs_to(name)
 
     def belongs_to(self, name):
-        """@name sums up a program or suite: what failed since the one before is its."""
+        """@name ends a program or suite: it owns the failures since the one before."""
         program, _, rest = name.partition(" # ")
         # A single test of a program runs as PROGRAM.TEST.
         program = program.removeprefix("selftests: unwind: ").partition(".")[0]
@@ -155,7 +155,7 @@ def main(argv):
                 results.line(line)
     results.end()
     for failure in results.failures:
-        # One that is not expected is none any more, and has another text.
+        # EXPECTED decides: an unexpected skip becomes a failure, and its text changes.
         text = failure.text(argv[1])
         failure.skipped = any(re.search(pattern, text) for pattern in EXPECTED)
         print(failure.text(argv[1]))
@@ -169,6 +169,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv))
     except OSError as error:
-        # A full disk, as a rule. What is still in the buffer has no place either.
+        # Usually the disk is full. Drop the buffered output: a flush would fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(f"results.py: {error}")

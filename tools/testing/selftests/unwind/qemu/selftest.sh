@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Tests of the harness itself, as TAP: the scan of the log, the comparison of
-# configurations, and with a KERNEL-BUILD-DIR as argument each verdict of vm.sh.
+# Test the harness itself, as TAP: the scan of the log, the comparison of
+# configurations, and, with a KERNEL-BUILD-DIR as argument, each verdict of vm.sh.
 # shellcheck source-path=SCRIPTDIR disable=SC2030,SC2031,SC2034	# subshells, parts.sh
 set -u
 
@@ -10,7 +10,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 count=0
 failed=0
-# The check that runs this may have them.
+# The check that runs this script may have exported these.
 unset UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE
 unset MINUTES ACCEL SINGLESTEP VM_CPU APPEND
 
@@ -30,7 +30,7 @@ expect() {
 	fi
 }
 
-# A case is a log; its name up to the first '-' is the expected outcome.
+# Each case is a log; its name up to the first '-' is the expected outcome.
 for log in "$here"/cases/*.log; do
 	case $(basename "$log") in
 	clean-*) want=0 ;;
@@ -53,7 +53,7 @@ sed 's/# CONFIG_B is not set/CONFIG_B=y/' "$tmp/final" > "$tmp/lost"
 expect 1 "config: an option is on" "$here/check-config.sh" "$tmp/requested" "$tmp/lost"
 expect 2 "config: no file" "$here/check-config.sh" "$tmp/requested" "$tmp/nothing"
 
-# count WANTED NAME [PART]: results.py on standard input must end with WANTED
+# count WANTED NAME [PART]: the last line of results.py for standard input must be WANTED
 count() {
 	"$here/results.py" "${3-plain-part}" /dev/stdin > "$tmp/counted"
 	tail -n 1 "$tmp/counted" > "$tmp/last"
@@ -174,7 +174,8 @@ count "1 1 1" "perf test" plain-perf-part <<END
  12: Three: Skip (no hardware)
 END
 
-# verdicts: what make bench says of three figures for a limit of 100, and its status
+# verdicts: print the verdicts of make bench on sets of three figures for a limit of 100, and
+# the number of missed limits
 verdicts() {
 	python3 - "$here/bench-table.py" <<END
 import importlib.util, sys
@@ -193,9 +194,9 @@ echo "['met', 'within the spread', 'missed', 'missed'] 2" > "$tmp/wanted"
 PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 
-# A part: stub NAME STATUS [STATUS], of its first run and of later ones. Its test passes if
-# the status is 0; with 8 another one fails in its place, with 9 there is none, with 5 it is
-# skipped, and with 4 nothing is said. With 6 and 7 one of a program of the kselftests fails.
+# A part: stub NAME STATUS [STATUS], the status of its first run and of later ones. Its test
+# passes with 0. With 8 it passes and another test fails, with 9 a splat interrupts it, with
+# 5 it is skipped, with 4 the stub prints nothing, with 6 and 7 a kselftest fails.
 cat > "$tmp/stub" <<'END'
 #!/bin/sh
 echo >> "$0.$1"
@@ -219,15 +220,15 @@ exit "$2"
 END
 chmod +x "$tmp/stub"
 
-# What its programs read.
+# The files of kselftest programs contain the variables that the programs read.
 install=$tmp/installed
 parts="ftrace kselftest-intel"
 mkdir -p "$install/unwind"
 echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
 echo > "$install/unwind/other"
 
-# check WANTED NAME STATUS...: a check whose one part ends so. WANTED are the times that it
-# runs and the last line.
+# check WANTED NAME STATUS...: run a check whose only part ends with STATUS. WANTED is the
+# number of its runs and the last line.
 check() {
 	local want=$1 name=$2
 	shift 2
@@ -269,8 +270,8 @@ check "1 0 passed, 2 failed" "a splat in a test" 9
 expect 0 "parts: it says in which" grep -qx "    again: make test T=program.a.b KERNEL=plain" \
 	"$tmp/checked"
 
-# repeats WANTED NAME PART STATUS VARIABLE...: what a command that runs a test again has behind
-# "T=", when a part failed that had these variables
+# repeats WANTED NAME PART STATUS VARIABLE...: after a failure of a part with these variables,
+# the command that repeats the test must have WANTED after "T="
 repeats() {
 	local want=$1 name=$2 part=$3 status=$4
 	shift 4
@@ -299,7 +300,8 @@ once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
 (dir=$tmp/check && . "$here/parts.sh" && run_parts && summary) > "$tmp/checked"
 expect 1 "parts: no part at all is a failure" [ $? = 0 ]
 
-# begun PID: wait until what this process starts is in started; fails if it ends before
+# begun PID: wait until the child of this process is in the file started; fails if the process
+# ends before
 begun() {
 	until [ -s "$tmp/started" ]; do
 		kill -0 "$1" 2> /dev/null || return 1
@@ -307,7 +309,7 @@ begun() {
 	done
 }
 
-# gone PID: whether this process ends, as it should; it does in any case
+# gone PID: test whether this process ends by itself, and otherwise end it
 gone() {
 	for _ in {1..50}; do
 		kill -0 "$1" 2> /dev/null || return 0
@@ -317,7 +319,7 @@ gone() {
 	return 1
 }
 
-# interrupt SIGNAL: none of a check's parts outlives it, nor what these have started
+# interrupt SIGNAL: a check's parts and their children must end with the check
 interrupt() {
 	local pid
 	rm -rf "$tmp/check" "$tmp/started"
@@ -333,12 +335,12 @@ interrupt() {
 expect 0 "parts: a check that is stopped ends its parts" interrupt TERM
 expect 0 "parts: so does one that is killed" interrupt KILL
 
-# A disk that has room.
+# Fake a disk with enough space.
 mkdir "$tmp/bin"
 printf '#!/bin/sh\nprintf "f\\nf 0 0 9999\\n"\n' > "$tmp/bin/df"
 chmod +x "$tmp/bin/df"
 
-# A build, of which a compiler is what nobody but its shell knows.
+# A build whose compiler is known only to the compiler's parent shell.
 cat > "$tmp/building" <<END
 #!/bin/bash
 sh -c 'sleep 1019 & echo \$! > $tmp/started; wait'
@@ -346,7 +348,7 @@ exit
 END
 chmod +x "$tmp/building"
 
-# outlived COMMAND...: what it builds goes on when it is killed
+# outlived COMMAND...: test whether its build goes on after the command is killed
 outlived() {
 	local pid
 	rm -f "$tmp/started"
@@ -358,8 +360,8 @@ outlived() {
 	! gone "$(cat "$tmp/started")"
 }
 
-# building PROGRAM: all that make starts does nothing, but PROGRAM, which is of this directory
-# or of patches/scripts, builds
+# building PROGRAM: replace all programs that make starts by true, and PROGRAM, which is one of
+# this directory or of patches/scripts, by the build
 building() {
 	local program
 	rm -rf "$tmp/built"
@@ -371,13 +373,13 @@ building() {
 	ln -sf "$tmp/building" "$tmp/built/$1"
 }
 
-# built PROGRAM GOAL: make GOAL, with nothing to do but PROGRAM
+# built PROGRAM GOAL: run outlived on make GOAL, where only PROGRAM builds
 built() {
 	building "$1"
 	outlived "${make[@]}" "$2"
 }
 
-# refused GOAL...: make builds nothing while a check runs
+# refused GOAL...: make must not build while a check runs
 refused() {
 	building build-kernel.sh
 	rm -f "$tmp/started"
@@ -387,10 +389,10 @@ refused() {
 }
 
 top=$here/../../../../..
-# The lock is not that of the check that runs this.
+# Use another lock than the check that runs this script.
 make=(make -C "$top" KERNEL=plain SCRIPTS="$tmp/built" VM="$tmp/built" LINUX="$tmp/linux"
 	CHECK_LOCK="$tmp/lock")
-# This is also in the tree of a kernel, which has another Makefile.
+# This script is also part of the kernel tree, which has another Makefile.
 if [ -e "$top/patches/series" ]; then
 	expect 1 "builds: perf does not outlive make" built perf.sh perf
 	expect 1 "builds: nor does a kernel" built build-kernel.sh kernel
@@ -404,7 +406,7 @@ printf 'install:\n\t@%s\n' "$tmp/building" > "$tmp/linux/tools/testing/selftests
 expect 1 "builds: nor does what a check builds itself" outlived env BUILD="$tmp/build" \
 	LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/bin:$PATH" "$here/check.sh" test plain all
 
-# full: a check does not begin where a disk is full
+# full: a check must not start on a full disk
 full() {
 	mkdir "$tmp/full"
 	printf '#!/bin/sh\nprintf "f\\nf 0 0 999\\n"\n' > "$tmp/full/df"
@@ -416,7 +418,7 @@ full() {
 
 expect 0 "check: a full disk" full
 
-# limited: what takes too long is ended, and said
+# limited: a part that takes too long must be stopped and reported
 limited() {
 	rm -rf "$tmp/check"
 	(dir=$tmp/check && . "$here/parts.sh" && part host-sleep alone 1 sleep 1018 &&
@@ -424,14 +426,14 @@ limited() {
 	grep -q "^FAILED host-sleep: it took too long" "$tmp/checked"
 }
 
-# Killed by the limit's own KILL.
+# deaf: a part that SIGKILL ended must be reported as one that took too long
 deaf() {
 	(dir=$tmp/check && . "$here/parts.sh" && part host-deaf sh -c 'kill -9 $$' &&
 		run_parts; summary) > "$tmp/checked" 2>&1
 	grep -q "^FAILED host-deaf: it took too long" "$tmp/checked"
 }
 
-# found: what a fuzzer on the host finds is not looked for again
+# found: a part whose fuzzer finds something on the host must not be repeated
 found() {
 	rm -f "$tmp"/stub.*
 	(dir=$tmp/check && . "$here/parts.sh" && part host-a-fuzz "$tmp/stub" it 1 0 &&
@@ -443,7 +445,7 @@ expect 0 "parts: one that hangs" limited
 expect 0 "parts: one that does not heed a TERM" deaf
 expect 0 "parts: what a fuzzer finds" found
 
-# Of the guest that just ran: what it was told, what it goes by, and what is so.
+# Compare the TSC frequency that the last guest got, the one that it used, and the real one.
 told_tsc() {
 	awk -v now="$("$kernel/vm-tsc")" '
 		match($0, /tsc_early_khz=[0-9]+/) { told = substr($0, RSTART + 14, RLENGTH - 14) }
@@ -452,7 +454,7 @@ told_tsc() {
 	' "$tmp/log/console.log"
 }
 
-# A kernel with two suites of KUnit, of which nothing else is there.
+# A fake kernel image with nothing but two KUnit suites.
 mkdir -p "$tmp/build/kernel-plain"
 gcc -nostdlib -static -no-pie -Wl,-e,0 -o "$tmp/build/kernel-plain/vmlinux" -x assembler - <<'END'
 	.data
@@ -470,7 +472,7 @@ __kunit_init_suites_start:
 __kunit_init_suites_end:
 END
 
-# tested WHAT [VARIABLE...]: make test; what it says is in checked
+# tested WHAT [VARIABLE...]: run make test; its output goes to the file checked
 tested() {
 	local status
 	env PATH="$tmp/bin:$PATH" BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp/bin" \
@@ -496,7 +498,7 @@ head -c 5000 "$tmp/build/kernel-plain/cut" > "$tmp/build/kernel-plain/vmlinux"
 expect 1 "test: a kernel that cannot be read" tested kunit.first
 expect 0 "test: that is said" grep -q "^FAILED plain-kunit: its suites" "$tmp/checked"
 
-# A program that fails in a guest, of which the emulator notes the variables.
+# A program that fails in a guest; the fake emulator records the variables.
 selftests=$tmp/linux/tools/testing/selftests
 mkdir -p "$selftests" "$tmp/build/kernel-plain/arch/x86/boot"
 touch "$tmp/build/kernel-plain/vm-init" "$tmp/build/kernel-plain/arch/x86/boot/bzImage"
@@ -522,7 +524,7 @@ printf '# not ok 1 a.b\\nnot ok 1 selftests: unwind: program # exit=1\\n'
 END
 chmod +x "$tmp/bin/emulator"
 
-# repeated: make test does with the words that were printed what it did before
+# repeated: make test with the printed words must repeat the first run
 repeated() {
 	local words
 	tested program UNWIND_SECONDS=5 QEMU="$tmp/bin/emulator"
@@ -541,7 +543,7 @@ expect 0 "test: it is said" grep -qx "check: there is no 'nonsense'." "$tmp/chec
 expect 0 "test: with the programs" grep -qx "  program" "$tmp/checked"
 expect 0 "test: the list alone" tested help
 
-# nonsense: a test that a program does not have is a failure, with those that it has
+# nonsense: a test that the program does not have must fail, and list the existing tests
 # shellcheck disable=SC2016	# the dollar sign is the program's
 nonsense() {
 	printf '#!/bin/sh\n[ "$1" = -l ] && echo a.b || echo 1..0\n' > "$tmp/unwind/program"
@@ -554,8 +556,8 @@ nonsense() {
 mkdir "$tmp/unwind"
 expect 0 "guest: a test that is not there" nonsense
 
-# died WANTED NAME COMMAND...: the verdict on a guest whose emulator is the shell's COMMAND, that
-# has the log of the kernel as console, and its number of runs in run
+# died WANTED NAME COMMAND: check the verdict on a guest whose emulator is this shell command;
+# $console is the kernel log, $run the number of runs
 died() {
 	cat > "$tmp/bin/dying" <<-END
 		#!/bin/bash

@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Look for what a healthy kernel does not say: splat.sh CONSOLE-LOG
+# Look for splats in a kernel log: splat.sh CONSOLE-LOG
 #
-# Prints the offending lines. Status 0: none, 1: found, 2: the log cannot be read,
-# which is no success either, 3: the first is the emulator's fault. The patterns of the
-# first group stand at the start of a message, after the time stamp and caller id; a test
-# that only prints such a word in the middle of its own output is no splat.
+# Prints the matching lines. Status 0: none, 1: found, 2: the log cannot be read,
+# which is a failure too, 3: the emulator caused the first one. The patterns of the
+# first group match only at the start of a message, after the time stamp and caller id: a
+# test may print such a word in the middle of its own output.
 set -u
 
 log=${1?usage: splat.sh CONSOLE-LOG}
 [ -r "$log" ] || { echo "no log at $log"; exit 2; }
 [ -s "$log" ] || { echo "the log $log is empty"; exit 2; }
 
-# A torn write, or a console that an old emulator still writes to.
+# NUL bytes come from a torn write, or from an old emulator that still writes to the log.
 if [ "$(tr -dc '\000' < "$log" | wc -c)" -gt 0 ]; then
 	echo "the log holds NUL bytes"
 	exit 1
@@ -32,8 +32,8 @@ text=$(tr -d '\r' < "$log" | grep -aE \
 [ -n "$text" ] || exit 0
 printf '%s\n' "$text"
 
-# An int3 that the emulator ran from its cache, after the kernel had patched it away: the
-# byte before the program counter is another one when the kernel prints it.
+# The emulator ran an int3 from its cache after the kernel had removed it: in the kernel's
+# dump, the byte before the instruction pointer is not int3 (cc).
 case $(printf '%s\n' "$text" | head -n 1) in
 *'Oops: int3'*) ;;
 *) exit 1 ;;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How fast is the TSC of this machine? Prints that in kHz.
+ * Measure the frequency of this machine's TSC, and print it in kHz.
  *
- * A guest without KVM has the host's TSC, and timers that come when the host has time for
- * them. So what the guest measures on a busy host may be a tenth of what is true, and its
- * clock then runs ten times too fast.
+ * A guest without KVM has the host's TSC, but its timers expire late on a busy host. A
+ * frequency that the guest measures may be a tenth of the real one, and its clock then runs
+ * ten times too fast.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct moment {
 	int64_t		ns;
 };
 
-/* Both at once: of many attempts, that which took the least time. */
+/* Read both clocks at the same time: take the fastest of many attempts. */
 static struct moment now(void)
 {
 	uint64_t least = UINT64_MAX;

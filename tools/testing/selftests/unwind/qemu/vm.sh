@@ -5,24 +5,24 @@
 #   vm.sh run KERNEL-BUILD-DIR COMMAND	exit status: the command's own
 #   vm.sh shell KERNEL-BUILD-DIR
 #
-# The verdict is positive: the guest's PID 1 says "exit N" and "end" on a port of
-# its own, and the kernel log holds no splat. Everything else is a failure with a
-# name and a status that no sane command uses:
+# A run succeeds only if the guest's PID 1 writes "exit N" and "end" to its own port
+# and the kernel log holds no splat. Every other outcome is a failure with a name and
+# a status that commands rarely use:
 #
 #   120 splat   121 leak   122 emulator fault   123 unexpected stop   124 timeout
 #   125 cannot run
 #
-# A guest that runs out of time gets an NMI first, at which it prints what its CPUs and
-# blocked tasks do, and panics.
+# On a timeout the guest first gets an NMI: it panics, and prints the backtraces of its CPUs
+# and blocked tasks.
 #
 # Environment: OUT=dir collects /out, LOG=dir keeps console.log and status (else a
 # temporary directory), MEM, TIMEOUT in seconds (600 if not set), LEAK=1 checks with kmemleak,
 # APPEND adds to the kernel command line, CHECK=1 panics at the first warning,
-# VM_CPU names the model of the CPUs, GUEST_PATH goes in front of PATH, QEMU names the
-# emulator, ICOUNT=1 makes the time of the guest, which has one CPU then, the number
-# of instructions that it ran; ACCEL picks another accelerator. With SINGLESTEP=1
-# interrupts come between any two instructions, and not where the emulator finds it
-# convenient; it takes ten times as long.
+# VM_CPU names the model of the CPUs, GUEST_PATH is prepended to PATH, QEMU names the
+# emulator, ICOUNT=1 gives the guest one CPU and a clock that counts the executed
+# instructions, ACCEL picks another accelerator. SINGLESTEP=1 delivers interrupts
+# between any two instructions, and not only at the end of translated blocks; it takes
+# ten times as long.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,7 +31,7 @@ qemu=${QEMU:-qemu-system-x86_64}
 
 say() { printf '%s\n' "$*" >&2; }
 
-# What the log has from the first splat on, or its last lines.
+# Print the log from the first splat on, or its last lines.
 excerpt() {
 	local first
 	first=$(head -n 1 "$log/splat" 2> /dev/null)
@@ -60,7 +60,7 @@ cleanup() {
 	rm -rf "$work"
 }
 
-# The initramfs: PID 1 and what it is to do.
+# The initramfs holds PID 1 and its job.
 make_initramfs() {
 	local path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
@@ -85,25 +85,25 @@ make_initramfs() {
 	(cd "$work/root" && find . -print0 | cpio -0 -o -H newc -R 0:0 --quiet) > "$work/initramfs"
 }
 
-# Wait for the emulator, $1 seconds at most. A trap of a signal ends the wait.
+# Wait at most $1 seconds for the emulator. A trapped signal ends the wait.
 wait_qemu() {
 	local end=$((SECONDS + $1))
 
 	while kill -0 "$pid" 2> /dev/null; do
 		[ "$SECONDS" -lt "$end" ] || return 1
-		# Nothing is written to it: a sleep without a process that would be left behind.
+		# Nobody writes to this pipe: read sleeps without a process that could stay behind.
 		read -rt 0.2 <> "$work/idle"
 	done
 	return 0
 }
 
-# Leaves the emulator's status in ended, and in late whether its time was over.
+# Sets ended to the emulator's status, and late if it timed out.
 run_qemu() {
 	late=
-	# A pipe of its own: QEMU truncates the file and makes it non-blocking.
+	# Give QEMU its own pipe, because it truncates the file and makes it non-blocking.
 	cat < "$work/output" &
 	relay=$!
-	# QEMU ends with this shell, however that ends.
+	# QEMU ends with this shell, even if the shell is killed.
 	setpriv --pdeathsig TERM "$qemu" "${args[@]}" -chardev file,id=out,path=/dev/fd/1 \
 		-device virtserialport,chardev=out,name=out \
 		< /dev/null 2> "$work/qemu.err" > "$work/output" &
@@ -120,7 +120,7 @@ run_qemu() {
 	wait "$relay"
 }
 
-# Read as a whole before it runs: an edit meanwhile must not reach this run.
+# bash parses this block as a whole before it runs: edits of this file do not affect this run.
 {
 mode=${1-}
 build=${2-}
@@ -161,30 +161,30 @@ truncate -s 256M "$work/swap"
 PATH=$PATH:/sbin mkswap -q "$work/swap" > /dev/null 2>&1 ||
 	verdict 125 "cannot run" "mkswap failed in $work"
 
-# Thresholds leave room for an emulated CPU on a busy host.
+# These thresholds leave room for an emulated CPU on a busy host.
 append="console=ttyS0 panic=-1 oops=panic reboot=t no_hash_pointers"
 append+=" softlockup_panic=1 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=240"
 append+=" sysctl.kernel.hung_task_panic=1 rcupdate.rcu_cpu_stall_timeout=120"
 append+=" sysctl.kernel.panic_on_rcu_stall=1 kasan_multi_shot"
-# What is asked of a guest that runs out of time; nothing else sends it NMIs that nobody
-# knows. A panic tells of all CPUs and of blocked tasks.
+# Panic on the NMI that a guest gets on a timeout, because nothing else sends unknown NMIs.
+# The panic prints the backtraces of all CPUs and of blocked tasks.
 append+=" unknown_nmi_panic panic_print=0xc0"
-# On a busy host, none of the timer's interrupts may come while they are tested.
+# Skip the kernel's timer test: on a busy host no timer interrupt may arrive during the test.
 append+=" no_timer_check"
-# No ACPI: its tables are programs, for which the debug kernel takes half a minute. The
-# table of the multiprocessor specification is enough, but for the port of the timer that
-# calibrates the local APIC's, and lists one CPU a socket. Linux distrusts the TSC across
-# sockets; here all CPUs have the one of the host, and nothing checks that it is right. How
-# fast it is, a guest on a busy host cannot tell. With ICOUNT it is the guest's own.
+# No ACPI: the debug kernel takes half a minute to interpret its tables. The table of the
+# multiprocessor specification suffices, but lacks the port of the PM timer, which calibrates
+# the local APIC timer, and lists one CPU per socket. Linux does not trust the TSC across
+# sockets, but here all CPUs read the host's TSC, so that no watchdog is needed. Pass its
+# frequency: a guest on a busy host cannot measure it. With ICOUNT the guest has its own TSC.
 append+=" acpi=off pmtmr=0x608 tsc=reliable"
 if [ -z "${ICOUNT-}" ]; then
 	tsc=$("$build/vm-tsc")
 	[ -n "$tsc" ] || verdict 125 "cannot run" "$build/vm-tsc cannot tell how fast the TSC is"
 	append+=" tsc_early_khz=$tsc"
 fi
-# PID 1 starts the others. An emulator before QEMU 8.2 can hand a CPU's write to the wrong
-# device while another CPU, as it probes the PCI bus, moves them. The kernel is not to be
-# patched into one for a single CPU until then.
+# Boot one CPU; PID 1 starts the others. Before 8.2, QEMU can pass a CPU's write to the wrong
+# device while another CPU moves the devices as it probes the PCI bus. noreplace-smp: otherwise
+# the kernel is patched for a single CPU until then.
 [ "$cpus" = 1 ] || append+=" maxcpus=1 noreplace-smp"
 [ -z "${CHECK-}" ] || append+=" panic_on_warn=1"
 append+=" ${APPEND-}"
@@ -203,10 +203,10 @@ args=(
 	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
 	-virtfs "local,path=$out,mount_tag=out,security_model=none"
 )
-# One thread for all CPUs. With one for each, a CPU can run the int3 of text_poke_bp() from
-# its cache of translated code after another has taken it out again, when the kernel has
-# no handler for it any more ("Oops: int3"). All that switches tracepoints, static calls or
-# probes patches text. ACCEL=tcg,thread=multi is for what is about two CPUs at once.
+# Run all CPUs in one thread. With one thread per CPU, a CPU can run the int3 of
+# text_poke_bp() from its cache of translated code after another CPU has removed the int3 and
+# its handler ("Oops: int3"). Switching tracepoints, static calls or probes patches text.
+# Use ACCEL=tcg,thread=multi for tests that need two CPUs at the same time.
 # shellcheck disable=SC2054	# the commas are QEMU's
 if [ -n "${ICOUNT-}" ]; then
 	args+=(-accel tcg,thread=single -icount shift=0,sleep=off)
@@ -221,8 +221,8 @@ if [ "$mode" = shell ]; then
 	ended=$?
 else
 	run_qemu
-	# The emulator itself died, by a signal of its own. Before PID 1 ran and without a
-	# splat nothing was tested yet.
+	# The emulator crashed with a signal. Before PID 1 ran, and without a splat, nothing was
+	# tested yet: run it once more.
 	case $ended in
 	132 | 134 | 135 | 136 | 139)
 		if [ ! -s "$log/status" ] && { [ ! -s "$log/console.log" ] ||
@@ -240,10 +240,10 @@ status=$(cat "$log/status" 2> /dev/null)
 "$here/splat.sh" "$log/console.log" > "$log/splat"
 found=$?
 [ -z "$late" ] || verdict 124 timeout "no end after ${TIMEOUT:-600} s (TIMEOUT=seconds)"
-# An emulator that ends before it writes anything has not booted a guest.
+# An emulator that exits before it writes anything has not booted a guest.
 [ "$found" != 2 ] || [ "$ended" = 0 ] ||
 	verdict 125 "cannot run" "QEMU ended with status $ended"
-# Only CPUs that run at the same time see each other's old text.
+# Only CPUs that run in parallel can see each other's old text.
 case $found-${ACCEL-} in
 0-*) ;;
 3-*multi*) verdict 122 "emulator fault" "int3 that is not in the kernel's text" ;;

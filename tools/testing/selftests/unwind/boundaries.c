@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a kernel entry's user context changes under a request: fork, exec, signal
- * delivery, all four kinds of sigreturn, a tracer that moves the registers (defect 5).
- * The trace is that of the old context, or empty and counted, and never the new
- * context's under the old cookie.
+ * A kernel entry's user context changes while a request is pending: fork, exec, signal
+ * delivery, all four kinds of sigreturn, a tracer that changes the registers (defect 5).
+ * The trace shows the old context, or is empty and counted. It never shows the new
+ * context under the old cookie.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,13 +50,13 @@ FIXTURE_TEARDOWN(boundary)
 	free(self->record);
 }
 
-/* One buffer on each CPU for @pid and what it starts. */
+/* One buffer on each CPU for @pid and its children. */
 #define OPEN_EACH_CPU(pid) do {							\
 	self->attr.inherit = 1;							\
 	ASSERT_EQ(0, rings_open_each_cpu(&self->rings, &self->attr, pid));	\
 } while (0)
 
-/* One buffer for this process, of the event in @name. */
+/* One buffer for this process, for the event @name. */
 #define OPEN(name) do {								\
 	self->attr = tracepoint_attr(name);					\
 	if (self->attr.type == ~0U)						\
@@ -85,8 +85,8 @@ static void wait_go(int go[2])
 #define GO() ASSERT_EQ(1, write(self->go[1], "g", 1))
 
 /*
- * All records of the traces, and all samples, of all buffers: for tests with only a
- * handful. Traces are cut, which does no harm to a comparison with known callers.
+ * All trace records and all samples of all buffers, for tests with only a few of them.
+ * Traces are truncated, which is still enough to compare them with known callers.
  */
 #define MAX_SEEN	32
 
@@ -95,7 +95,7 @@ struct seen {
 	struct {
 		__u32	tid;
 		__u64	cookie;
-		/* Entries below PERF_CONTEXT_USER, 0 when there is none. */
+		/* Entries after PERF_CONTEXT_USER, 0 without it. */
 		__u64	user;
 	} sample[MAX_SEEN];
 	struct {
@@ -138,7 +138,7 @@ static void collect(struct seen *seen, struct rings *rings, union record *record
 	}
 }
 
-/* Fork: the cookie and the pending work are the parent's alone. */
+/* Fork: only the parent keeps the cookie and the pending work. */
 static void fork_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self, long nr)
 {
 	struct seen seen;
@@ -173,7 +173,7 @@ TEST_F(boundary, clone)
 	fork_test(_metadata, self, SYS_clone);
 }
 
-/* The same by the test tracer, which sees the child's state. */
+/* The same with the test tracer, which sees the child's state. */
 TEST(child_starts_with_nothing)
 {
 	struct unwind_test_op ops[] = { OP_INIT(0), OP_REQUEST(0, UNWIND_TEST_TASK), OP_STATE(0) };
@@ -207,8 +207,8 @@ static void *exec_thread(void *data)
 }
 
 /*
- * Exec: the request of the entry is answered with the old image; between the point of
- * no return and user mode there is no user stack; then the new image is on its own.
+ * Exec: the entry's request gets the stack of the old image. Between the point of no
+ * return and user mode there is no user stack. After that, requests see the new image.
  */
 static void exec_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self,
 		      bool by_thread)
@@ -298,7 +298,7 @@ static void call_handler(int sig)
 }
 
 /*
- * Signal: the entry that delivers it shows who was interrupted, an entry from the
+ * Signal: the entry that delivers it shows the interrupted code, an entry from the
  * handler shows the handler.
  */
 TEST_F(boundary, signal_delivery)
@@ -325,7 +325,7 @@ TEST_F(boundary, signal_delivery)
 	EXPECT_EQ(-1, workload_check(seen.record[1].ips, seen.record[1].nr, 3));
 }
 
-/* Asked for in mid delivery, after the task work ran: still the interrupted stack. */
+/* A request during delivery, after the task work ran: still shows the interrupted stack. */
 TEST_F(boundary, signal_deliver_event)
 {
 	struct sigaction action = { .sa_handler = call_handler };
@@ -344,10 +344,10 @@ TEST_F(boundary, signal_deliver_event)
 }
 
 /*
- * sigreturn, without a signal: a frame made by hand leads to sigreturn_landing. All
- * from 64-bit code, so that one binary can call the four entries: the code segment is
- * in the frame. What 32-bit frames cannot hold comes back from sigreturn_sp, and the
- * landing is reached over a jump in low memory.
+ * sigreturn without a signal: a frame made by hand leads to sigreturn_landing. 64-bit
+ * code makes all the calls, so that one binary can use the four entries: the code segment
+ * is in the frame. 32-bit frames cannot hold the stack pointer and the landing address:
+ * sigreturn_sp keeps the former, a jump in low memory leads to the latter.
  */
 extern const char sigreturn_leaf_syscall[], sigreturn_leaf_int80[], sigreturn_landing[];
 extern unsigned long sigreturn_sp;
@@ -415,7 +415,7 @@ struct context32 {
 	__u32	fpstate, oldmask, cr2;
 };
 
-/* arch/x86/include/asm/sigframe.h: what of the frames is read. */
+/* arch/x86/include/asm/sigframe.h: the parts of the frames that the kernel reads. */
 struct frame64 {
 	__u64			pretcode;
 	__u64			uc_flags, uc_link;
@@ -448,13 +448,13 @@ struct rt_frame32 {
 };
 
 #define LOW_SIZE	65536
-/* Where in it the frame is, alone in its page. */
+/* Offset of the frame, which is alone in its page. */
 #define FRAME_AT	32768
 
 FIXTURE(sigreturn) {
 	struct ring ring;
 	union record *record;
-	/* In the lower 4 GiB, with the jump at its start; pages come back as they were. */
+	/* Below 4 GiB, with the jump at its start; dropped pages keep their contents. */
 	char *low;
 };
 
@@ -508,7 +508,7 @@ static void fill_context32(struct context32 *context, const char *ip, const char
 	context->ss = USER_DS;
 }
 
-/* The stack pointer of the system call, behind the part that a signal return pops. */
+/* Returns the stack pointer of the system call, above the part that a handler's return pops. */
 static void *make_frame(char *low, long nr)
 {
 	char *at = low + FRAME_AT, *sp = low + FRAME_AT / 2;
@@ -538,8 +538,8 @@ static void *make_frame(char *low, long nr)
 }
 
 /*
- * Return from a signal by a frame without its page, with the events of self->ring: one
- * sample, whose trace is of the one who calls sigreturn, not of the one it returns to.
+ * Call sigreturn with a frame whose page is not present, under the events of self->ring:
+ * one sample, whose trace shows the caller of sigreturn and not the restored context.
  */
 static void sigreturn_test(struct __test_metadata *_metadata, FIXTURE_DATA(sigreturn) *self,
 			   const FIXTURE_VARIANT(sigreturn) *variant)
@@ -552,7 +552,7 @@ static void sigreturn_test(struct __test_metadata *_metadata, FIXTURE_DATA(sigre
 	pid_t child;
 	int status;
 
-	/* A kernel without this entry has SIGILL from the ud2 behind it. */
+	/* On a kernel without this entry the following ud2 raises SIGILL. */
 	child = fork();
 	if (!child) {
 		sigreturn_asm(sp, variant->nr, variant->int80);
@@ -577,7 +577,7 @@ static void sigreturn_test(struct __test_metadata *_metadata, FIXTURE_DATA(sigre
 	ASSERT_LE(1, as_deferred(self->record)->nr);
 	EXPECT_EQ((uintptr_t)leaf, as_deferred(self->record)->ips[0]);
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
-	/* By the flush, not by the net below it. */
+	/* The flush takes the trace; the later check for moved registers must not trigger. */
 	EXPECT_EQ(moved, unwind_stat("empty_moved"));
 }
 
@@ -592,7 +592,7 @@ TEST_F(sigreturn, shows_caller)
 	sigreturn_test(_metadata, self, variant);
 }
 
-/* A sample later in the system call: the page fault of the frame. */
+/* A sample later in the system call: the page fault on the frame. */
 TEST_F(sigreturn, shows_caller_while_frame_is_read)
 {
 	struct perf_event_attr attr = tracepoint_attr("exceptions/page_fault_kernel");
@@ -614,7 +614,7 @@ static void __attribute__((noreturn)) ptrace_landing(void)
 	__builtin_unreachable();
 }
 
-/* A child that has stopped itself, before its getppid() under DEPTH known callers. */
+/* Start a child that stops itself before its getppid() under DEPTH known callers. */
 static pid_t start_tracee(bool stops_again)
 {
 	int status;
@@ -630,7 +630,7 @@ static pid_t start_tracee(bool stops_again)
 	return waitpid(child, &status, 0) == child ? child : -1;
 }
 
-/* Set the registers of a stopped child, let it run and end; its exit status. */
+/* Set the registers of a stopped child and let it run to its end; returns its exit code. */
 static int finish_tracee(pid_t child, struct user_regs_struct *regs)
 {
 	int status;
@@ -665,7 +665,7 @@ static void ptrace_test(struct __test_metadata *_metadata, FIXTURE_DATA(boundary
 		regs.rax = 77;
 	EXPECT_EQ(move ? 42 : 77, finish_tracee(child, &regs));
 
-	/* The stop runs task work first, so all is told before anything moves. */
+	/* The stop runs task work first, so the trace is taken before the registers change. */
 	collect(&seen, &self->rings, self->record);
 	ASSERT_EQ(1, seen.samples);
 	ASSERT_EQ(1, seen.records);
@@ -683,7 +683,7 @@ TEST_F(boundary, ptrace_sets_result)
 	ptrace_test(_metadata, self, false);
 }
 
-/* Move a child that stopped after its one sample: the trace is withheld, and counted. */
+/* Change the registers of a child stopped after its only sample: expect an empty trace. */
 static void expect_withheld(struct __test_metadata *_metadata, FIXTURE_DATA(boundary) *self,
 			    pid_t child, struct user_regs_struct *regs)
 {
@@ -702,13 +702,13 @@ static void expect_withheld(struct __test_metadata *_metadata, FIXTURE_DATA(boun
 	EXPECT_EQ(moved + 1, unwind_stat("empty_moved"));
 }
 
-/* What sched_switch says of a task that stops for its tracer. */
+/* prev_state of sched_switch for a task that stops for its tracer. */
 #define TRACED	8
 
 /*
- * A sample in the stop itself: what comes after it is a changed context. Defect 32:
- * the cause of the empty trace is counted. A sample of the way to the stop, where the
- * child may be preempted, would be answered in the stop, and all later ones with it.
+ * A sample in the stop itself: the context changes after it. Defect 32: the cause of the
+ * empty trace is counted. A sample on the way to the stop, where the child may be
+ * preempted, would get its trace in the stop, and so would all later ones.
  */
 TEST_F(boundary, ptrace_after_sample)
 {
@@ -723,13 +723,13 @@ TEST_F(boundary, ptrace_after_sample)
 	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, child, -1, 32));
 	ASSERT_EQ(0, ring_filter(&self->rings.ring[0], "prev_state", TRACED));
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
-	/* From here on: a sample in the stop at the entry would be told at the exit. */
+	/* Enable here: a sample in the stop at the entry would get its trace at the exit. */
 	rings_enable(&self->rings);
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
 	expect_withheld(_metadata, self, child, &regs);
 }
 
-/* The same in a stop for a signal, from which the task goes on without a handler. */
+/* The same in a signal stop, after which the task continues without a handler. */
 TEST_F(boundary, ptrace_after_sample_in_signal_stop)
 {
 	struct user_regs_struct regs;
@@ -748,7 +748,7 @@ TEST_F(boundary, ptrace_after_sample_in_signal_stop)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
 	ASSERT_EQ(0, ptrace(PTRACE_GETREGS, child, 0, &regs));
-	/* In tkill(), of raise(). */
+	/* The child is still in raise()'s tkill(). */
 	ASSERT_LE(0, (long)regs.orig_rax);
 	expect_withheld(_metadata, self, child, &regs);
 }

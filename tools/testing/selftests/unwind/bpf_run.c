@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Load and attach programs of bpf_unwind.bpf.c, and see what they found.
+ * Load and attach programs of bpf_unwind.bpf.c, and read their results.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -17,7 +17,7 @@
 #include "tracer.h"
 #include "workload.h"
 
-/* How long a program that was unloaded may hold its tracer. */
+/* How long an unloaded program may hold its tracer. */
 #define SECONDS		30
 
 const char *bpf_run_missing(void)
@@ -43,7 +43,7 @@ struct bpf_program *bpf_run_program(struct bpf_run *run, const char *name)
 {
 	char only[64];
 
-	/* Not where it is to be attached. */
+	/* Strip the attach target. */
 	snprintf(only, sizeof(only), "%.*s", (int)strcspn(name, "@"), name);
 	return bpf_object__find_program_by_name(run->skel->obj, only);
 }
@@ -102,7 +102,7 @@ void bpf_run_detach(struct bpf_run *run)
 	bpf_link__destroy(run->links[--run->nr_links]);
 }
 
-/* Perf events and uprobes do not say where. */
+/* The sections of perf event and uprobe programs name no target. */
 static bool says_where(const struct bpf_program *program)
 {
 	return strpbrk(bpf_program__section_name(program), "/");
@@ -226,7 +226,7 @@ static int by_cookie(const void *a, const void *b)
 	return 0;
 }
 
-/* The notes of one cookie. */
+/* Add up the notes of one cookie. */
 static void sum_entry(struct bpf_run_sum *sum, const struct bpf_unwind_note *note,
 		      unsigned int nr, enum bpf_unwind_who who)
 {
@@ -250,7 +250,7 @@ static void sum_entry(struct bpf_run_sum *sum, const struct bpf_unwind_note *not
 	sum->delivered += !!delivered;
 	sum->missing += asked && !delivered;
 	sum->twice += delivered > 1;
-	/* Each arrival between the first request and the last delivery may have it called again. */
+	/* Each arrival between the first request and the last delivery may add a delivery. */
 	allowed = granted + (begun > ended ? begun - ended : 0);
 	sum->surplus += delivered > allowed ? delivered - allowed : 0;
 	sum->foreign += delivered && !asked;

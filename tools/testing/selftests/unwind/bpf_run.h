@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Load and attach programs of bpf_unwind.bpf.c, and see what they found.
+ * Load and attach programs of bpf_unwind.bpf.c, and read their results.
  */
 #ifndef _UNWIND_BPF_RUN_H
 #define _UNWIND_BPF_RUN_H
@@ -15,7 +15,7 @@ struct bpf_unwind;
 
 #define BPF_RUN_LINKS	8
 
-/* No thread has this id, which programs look at until a test tells them another one. */
+/* No thread has this ID: programs ignore all threads until a test sets another one. */
 #define BPF_RUN_NOBODY	(~0U)
 
 struct bpf_run {
@@ -25,22 +25,22 @@ struct bpf_run {
 	unsigned int			nr_links;
 };
 
-/* Why no program of these can run here, or NULL. Names what a test needs to run. */
+/* Why these programs cannot run here, or NULL. Names the missing requirement. */
 const char *bpf_run_missing(void);
 
-/* The programs, not loaded; 0 or -errno. */
+/* Open the programs without loading them; 0 or -errno. */
 int bpf_run_open(struct bpf_run *run);
 
 /*
- * Programs by name, up to a NULL: open and load them, and attach those that know where.
- * To attach one to another function than its own, say "name@function". 0 or -errno, with
- * nothing to be closed.
+ * Open and load the programs in a NULL-terminated list of names, and attach those that
+ * name a target. "name@function" attaches a program to another function than its own.
+ * 0 or -errno, with nothing to be closed.
  */
 int __bpf_run_start(struct bpf_run *run, const struct bpf_run *with, const char *const *names);
 #define bpf_run_start(run, ...)	\
 	__bpf_run_start(run, NULL, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* The same, with the notes and settings of programs that run already. */
+/* The same, sharing the notes and settings of programs that already run. */
 #define bpf_run_join(run, with, ...)	\
 	__bpf_run_start(run, with, (const char *const[]){ __VA_ARGS__, NULL })
 
@@ -52,59 +52,59 @@ int bpf_run_attach_event(struct bpf_run *run, const char *name, int fd);
 int bpf_run_attach_uprobe(struct bpf_run *run, const char *name, const void *at);
 int bpf_run_attach_uretprobe(struct bpf_run *run, const char *name, const void *at);
 
-/* Attach what is loaded; 0 or -errno. */
+/* Attach a loaded program; 0 or -errno. */
 int bpf_run_attach(struct bpf_run *run, const char *name);
 
-/* Detach the latest. */
+/* Detach the program that was attached last. */
 void bpf_run_detach(struct bpf_run *run);
 
 void bpf_run_close(struct bpf_run *run);
 
-/* What was noted is forgotten. */
+/* Drop all notes and traces. */
 void bpf_run_clear(struct bpf_run *run);
 
-/* How many notes there are of @who, with @cookie if that is not 0. */
+/* Count the notes of @who, only those with @cookie if that is not 0. */
 unsigned int bpf_run_count(const struct bpf_run *run, enum bpf_unwind_who who, __u64 cookie);
 
 /* The @nr th note of @who, or NULL. */
 const struct bpf_unwind_note *bpf_run_note(const struct bpf_run *run, enum bpf_unwind_who who,
 					   unsigned int nr);
 
-/* The @nr th trace that @who got in this way, or NULL. */
+/* The @nr th trace that @who got by @how, or NULL. */
 const struct bpf_unwind_trace *bpf_run_trace(const struct bpf_run *run,
 					     enum bpf_unwind_who who,
 					     enum bpf_unwind_how how, unsigned int nr);
 
-/* Is it that of workload_call()? */
+/* Is it the trace of workload_call() at @depth? */
 bool bpf_run_right(const struct bpf_unwind_trace *trace, unsigned int depth);
 
-/* Does it have as many addresses, from workload_call_fp() on? */
+/* Does it have @nr addresses, starting in workload_call_fp()? */
 bool bpf_run_has(const struct bpf_unwind_trace *trace, unsigned int nr);
 
 /*
- * Leave one tracer of the unwinder to others, of @fd, see tracer.h; its slot, or 0 if that
- * cannot be done.
+ * Take all tracers of the unwinder but one, for @fd, see tracer.h. Returns the slot of the
+ * free one, or 0 if that is not possible.
  */
 unsigned int bpf_run_take_tracers(int fd);
 
-/* Is it still there, now, or when programs that were unloaded are freed? */
+/* Is that tracer still free, now, or once unloaded programs are freed? */
 bool bpf_run_tracer_left_now(int fd, unsigned int slot);
 bool bpf_run_tracer_left(int fd, unsigned int slot);
 
-/* What all notes say, with deliveries to one program. */
+/* Sums over all notes, with the deliveries to one program. */
 struct bpf_run_sum {
 	unsigned int	asked;
 	unsigned int	refused;
-	unsigned int	entries;	/* in which somebody asked */
-	unsigned int	granted_twice;	/* of these, with two requests that were the first */
+	unsigned int	entries;	/* with a request */
+	unsigned int	granted_twice;	/* ... with two requests granted as the first */
 	unsigned int	not_granted;	/* ... with none */
 	unsigned int	delivered;
 	unsigned int	missing;	/* entries without a delivery */
 	unsigned int	twice;		/* ... with more than one */
-	unsigned int	surplus;	/* beyond the requests that were the first, and arrivals */
-	unsigned int	foreign;	/* deliveries that nobody asked for */
-	unsigned int	empty;		/* deliveries of nothing */
-	unsigned int	lost;		/* notes for which there was no room */
+	unsigned int	surplus;	/* deliveries beyond granted requests and arrivals */
+	unsigned int	foreign;	/* deliveries without a request */
+	unsigned int	empty;		/* empty deliveries */
+	unsigned int	lost;		/* notes that did not fit */
 };
 
 void bpf_run_add_up(const struct bpf_run *run, enum bpf_unwind_who who, struct bpf_run_sum *sum);

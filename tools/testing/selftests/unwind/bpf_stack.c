@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs on an event whose callchains are deferred (defect 45): what
- * bpf_get_stackid() and bpf_get_stack() give is what they give without deferral, with
- * no marker and no cookie inside.
+ * BPF programs on an event with deferred callchains (defect 45): bpf_get_stackid() and
+ * bpf_get_stack() return the same as without deferral, with no marker and no cookie.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +27,7 @@
 #define ARRAY_SIZE(arr)	(sizeof(arr) / sizeof((arr)[0]))
 #endif
 
-/* What a program leaves behind: ids, or lengths in bytes. */
+/* The results of a program: ids, or lengths in bytes. */
 enum result {
 	KERNEL_ID,
 	USER_ID,
@@ -150,8 +149,8 @@ static int prog_load(enum bpf_prog_type type, const int stacks[2], int frames, i
 }
 
 /*
- * A program that calls @prog and takes no stack itself: nothing that is known of it
- * tells that a stack will be taken. @prog is closed.
+ * A program that tail-calls @prog and takes no stack itself: the kernel cannot tell from
+ * it that a stack will be taken. Closes @prog.
  */
 static int caller_load(enum bpf_prog_type type, int prog)
 {
@@ -177,7 +176,7 @@ static int caller_load(enum bpf_prog_type type, int prog)
 	ret = bpf(BPF_MAP_UPDATE_ELEM, &attr);
 	if (!ret)
 		ret = load(type, insns, ARRAY_SIZE(insns));
-	/* The array is emptied with its last descriptor: keep that. */
+	/* Keep the array's descriptor: closing the last one empties the array. */
 	close(prog);
 	return ret;
 }
@@ -187,7 +186,7 @@ struct stack {
 	__u64	ips[MAX_FRAMES];
 };
 
-/* What one event gave. */
+/* The results of one event. */
 struct outcome {
 	struct stack	kernel_id, user_id, kernel, user;
 	__u64		sample_cookie;
@@ -214,7 +213,7 @@ static void fault_in_kernel(void)
 enum program {
 	PERF_EVENT,
 	TRACEPOINT,
-	/* On a perf event, and it only calls the one that takes the stacks. */
+	/* On a perf event; only tail-calls the program that takes the stacks. */
 	TAIL_CALL,
 };
 
@@ -226,7 +225,7 @@ static void run(struct __test_metadata *_metadata, bool defer, enum program prog
 						     BPF_PROG_TYPE_PERF_EVENT;
 	struct perf_event_attr attr = tracepoint ? tracepoint_attr("syscalls/sys_enter_getcwd") :
 						   software_attr(PERF_COUNT_SW_PAGE_FAULTS);
-	/* Two, or the stacks could hash to the same id. */
+	/* Two maps: otherwise the stacks could hash to the same id. */
 	int stacks[2], frames, results, prog;
 	struct sample sample = {};
 	union record *record;
@@ -253,14 +252,14 @@ static void run(struct __test_metadata *_metadata, bool defer, enum program prog
 
 	attr.defer_callchain = defer;
 	attr.defer_output = defer;
-	/* The fault of the user's own page is not the one that is wanted. */
+	/* Ignore page faults in user mode. */
 	if (!tracepoint)
 		attr.exclude_user = 1;
 	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
 	ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_BPF, prog));
 	record = malloc(sizeof(*record));
 
-	/* Once before, so that nothing else is faulted in under the event. */
+	/* Run once before, so that nothing else faults under the event. */
 	fault_in_kernel();
 	ring_enable(&ring);
 	fault_in_kernel();
@@ -342,7 +341,7 @@ static void compare(struct __test_metadata *_metadata, enum program program)
 		return;
 	run(_metadata, true, program, &with);
 
-	/* The model holds what is known. */
+	/* The results without deferral must be right. */
 	EXPECT_EQ(-1, check_user(&without.user));
 	EXPECT_EQ(-1, check_user(&without.user_id));
 	EXPECT_LT(0, without.kernel.nr);
@@ -375,7 +374,7 @@ TEST(tail_called_program)
 	compare(_metadata, TAIL_CALL);
 }
 
-/* A program looks at the sample before it is written: its registers are found once. */
+/* A program sees the sample before it is written: its registers are fetched once. */
 static void fetched_once(struct __test_metadata *_metadata, __u64 sample_type)
 {
 	struct perf_event_attr attr = software_attr(PERF_COUNT_SW_PAGE_FAULTS);

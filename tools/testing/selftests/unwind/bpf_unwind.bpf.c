@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs that ask for deferred user stacks, and those that get them. A test loads
- * the few that it wants.
+ * BPF programs that request deferred user stacks, and programs that get them. A test loads
+ * the few that it needs.
  *
- * Types of the kernel are here as far as they are used: where their fields are is found
- * out when the programs are loaded, so the same file serves all kernels.
+ * Kernel types are declared here as far as they are used. Their field offsets are relocated
+ * at load time, so that the same file serves all kernels.
  */
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
@@ -61,7 +61,7 @@ struct {
 	__uint(map_flags, BPF_F_STACK_BUILD_ID);
 } stack_ids SEC(".maps");
 
-/* Maps that one entry fills. */
+/* Maps with room for one entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u64);
@@ -100,7 +100,7 @@ static __always_inline void note_with(__u32 who, __s64 ret, __u64 cookie, __u64 
 	shared.notes[i].cookie = cookie;
 	shared.notes[i].ret = ret;
 	shared.notes[i].arrivals = arrivals;
-	/* Last: readers see from it that the rest is there. */
+	/* Write this last: it tells readers that the rest is there. */
 	*(volatile __u32 *)&shared.notes[i].who = who;
 }
 
@@ -123,7 +123,7 @@ static __always_inline struct bpf_unwind_trace *new_trace(__u32 who, __u32 how, 
 	return trace;
 }
 
-/* What bpf_get_stack() gives here. */
+/* Record the result of bpf_get_stack(). */
 static __always_inline void take(void *ctx, __u32 who, __u64 cookie)
 {
 	struct bpf_unwind_trace *trace = new_trace(who, BPF_UNWIND_STACK, cookie);
@@ -132,7 +132,7 @@ static __always_inline void take(void *ctx, __u32 who, __u64 cookie)
 		trace->ret = bpf_get_stack(ctx, trace->ips, sizeof(trace->ips), BPF_F_USER_STACK);
 }
 
-/* What a trace holds. */
+/* Record the entries of a trace. */
 static __always_inline void copy(const struct unwind_stacktrace *from, __u32 who, __u64 cookie)
 {
 	struct bpf_unwind_trace *trace = new_trace(who, BPF_UNWIND_ENTRIES, cookie);
@@ -147,7 +147,7 @@ static __always_inline void copy(const struct unwind_stacktrace *from, __u32 who
 		trace->ret = -1;
 }
 
-/* Programs that ask, by the function. */
+/* Programs that request by the function. */
 static __always_inline int ask(void)
 {
 	__u64 cookie = -1, arrivals;
@@ -165,14 +165,14 @@ static __always_inline int ask(void)
 	return 0;
 }
 
-/* By the flag, which says no more than that it worked. */
+/* Requests by the flag, which only report success. */
 static __always_inline void ask_flag_with(void *ctx, __u64 flags)
 {
 	__u64 arrivals = *(volatile __u64 *)&shared.arrivals_ended;
 	__u64 part[4] = { -1, -1, -1, -1 };
 	long ret = bpf_get_stack(ctx, part, sizeof(part), flags);
 
-	/* What is not used of the buffer is cleared. */
+	/* The unused part of the buffer is cleared. */
 	if (ret == 2 * sizeof(part[0]) && part[0] == PERF_CONTEXT_USER_DEFERRED &&
 	    !part[2] && !part[3])
 		ret = 0;
@@ -267,21 +267,21 @@ int ask_uprobe(void *ctx)
 	return ask();
 }
 
-/* Hit by one system call as often as it needs pages. */
+/* Hit by a system call once for each page allocation. */
 SEC("?tp/kmem/mm_page_alloc")
 int ask_page_alloc(void *ctx)
 {
 	return ask();
 }
 
-/* In a task that goes to sleep. */
+/* Runs in a task that is switched out. */
 SEC("?tp/sched/sched_switch")
 int ask_switch(void *ctx)
 {
 	return ask();
 }
 
-/* In tasks that have no stack to ask for: kernel threads, */
+/* In tasks without a stack to request: kernel threads, */
 SEC("?tp/sched/sched_switch")
 int ask_in_kernel_thread(void *ctx)
 {
@@ -292,21 +292,21 @@ int ask_in_kernel_thread(void *ctx)
 	return 0;
 }
 
-/* ... those that have a new one in exec, */
+/* ... tasks that get a new stack in exec, */
 SEC("?tp/sched/sched_process_exec")
 int ask_in_exec(void *ctx)
 {
 	return ask();
 }
 
-/* ... and those that end. */
+/* ... and exiting tasks. */
 SEC("?fentry/exit_mm_release")
 int ask_in_exit(void *ctx)
 {
 	return ask();
 }
 
-/* The verifier does not know the flags of these, whose values are the tests'. */
+/* The verifier does not know these flags: the tests set them. */
 SEC("?raw_tp/sys_enter")
 int ask_any_flags(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -315,7 +315,7 @@ int ask_any_flags(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* What is only known to be wrong when it runs. */
+/* Calls that only turn out to be wrong at run time. */
 SEC("?raw_tp/sys_enter")
 int ask_wrongly(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -372,7 +372,7 @@ int BPF_PROG(deliver_fentry_s, __u64 cookie, const struct unwind_stacktrace *tra
 	return 0;
 }
 
-/* Of no meaning, but that of all fmod_ret programs this one is the last. */
+/* The return value has no effect, except that no fmod_ret program runs after this one. */
 SEC("?fmod_ret/bpf_user_unwind_deliver")
 int BPF_PROG(deliver_fmod, __u64 cookie, const struct unwind_stacktrace *trace, int ret)
 {
@@ -423,7 +423,7 @@ int BPF_PROG(deliver_build_ids, __u64 cookie, const struct unwind_stacktrace *tr
 	return 0;
 }
 
-/* The first delivery fills the maps, the second one, of another stack, finds them full. */
+/* The first delivery fills the maps; the second one, of another stack, finds them full. */
 SEC("?fentry.s/bpf_user_unwind_deliver")
 int BPF_PROG(deliver_to_full_maps, __u64 cookie, const struct unwind_stacktrace *trace)
 {
@@ -456,7 +456,7 @@ int BPF_PROG(deliver_and_wait, __u64 cookie, const struct unwind_stacktrace *tra
 	return 0;
 }
 
-/* Programs that take the stack where they are. */
+/* Programs that take the stack at their own place. */
 SEC("?fentry.s/__x64_sys_getpgid")
 int take_fentry_s(void *ctx)
 {
@@ -465,7 +465,7 @@ int take_fentry_s(void *ctx)
 	return 0;
 }
 
-/* Under the lock of the address space first. */
+/* Takes the stack under the mmap lock first. */
 struct find_vma_data {
 	void	*ctx;
 	__u64	ids[2 * sizeof(struct bpf_stack_build_id) / sizeof(__u64)];
@@ -497,7 +497,7 @@ int take_find_vma_s(void *ctx)
 	return 0;
 }
 
-/* Under it for each mapping, and not at the end. */
+/* Under the mmap lock for each mapping, without it at the end. */
 SEC("?iter.s/task_vma")
 int take_iter_vma_s(struct bpf_iter__task_vma *ctx)
 {

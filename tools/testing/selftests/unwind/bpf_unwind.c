@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs that ask for deferred user stacks, by the function and by the flag, from
- * all places that they can ask from: one cookie and one delivery for each kernel entry,
- * shared with perf and the test tracer, and the right trace wherever it can be had.
+ * BPF programs that request deferred user stacks, by the function and by the flag, from
+ * all possible contexts: one cookie and one delivery for each kernel entry, shared with
+ * perf and the test tracer, and the right trace wherever it is available.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -24,7 +24,7 @@
 #include "workload.h"
 #include "harness.h"
 
-/* Known callers; the whole trace fits. */
+/* Number of known callers; the whole trace fits. */
 #define DEPTH		20
 #define ENTRIES		3
 
@@ -34,7 +34,7 @@ FIXTURE(ask) {
 
 FIXTURE_VARIANT(ask) {
 	const char *program;
-	/* Who uses the flag does not learn whether it was the first. */
+	/* Requests by the flag do not learn whether they were the first. */
 	bool flag;
 };
 
@@ -53,7 +53,7 @@ FIXTURE_SETUP(ask)
 {
 	SKIP_WITHOUT_BPF();
 	keep_tracepoint("syscalls/sys_enter_getpgid");
-	/* The latest is the first to run. */
+	/* The program attached last runs first. */
 	ASSERT_EQ(0, bpf_run_start(&self->run, "deliver_fentry", "deliver_fentry_s",
 				   "deliver_fmod", "deliver_fmod_s", variant->program));
 	self->run.shared->tid = gettid();
@@ -73,7 +73,7 @@ TEST_F(ask, one_delivery)
 	__u64 last = 0;
 
 	for (int i = 0; i < ENTRIES; i++) {
-		/* What a program returns to modify is of no meaning. */
+		/* The return values of fmod_ret programs have no effect. */
 		EXPECT_LT(0, workload_syscall(DEPTH + i, SYS_getpgid, getpid()));
 	}
 	EXPECT_EQ(2 * ENTRIES, bpf_run_count(&self->run, BPF_UNWIND_ASK, 0));
@@ -109,7 +109,7 @@ static __attribute__((noinline)) void probed(void)
 	asm volatile ("" ::: "memory");
 }
 
-/* The delivery is before the probed instruction is run. */
+/* The delivery comes before the probed instruction is executed. */
 TEST(asked_in_uprobe)
 {
 	const struct bpf_unwind_trace *trace;
@@ -129,7 +129,7 @@ TEST(asked_in_uprobe)
 	bpf_run_close(&run);
 }
 
-/* Whoever asks in one entry, the cookie is the same, and each has the stack. */
+/* All requesters in one entry get the same cookie, and each gets the stack. */
 TEST(same_cookie_for_all)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_ioctl");
@@ -168,7 +168,7 @@ TEST(same_cookie_for_all)
 	EXPECT_TRUE(bpf_run_right(bpf_run_trace(&run, BPF_UNWIND_FMOD,
 						BPF_UNWIND_STACK, 0), DEPTH));
 
-	/* A program that would modify what is returned keeps it from nobody. */
+	/* The return value of an fmod_ret program does not stop other deliveries. */
 	ASSERT_TRUE(tracer_event(fd, &event));
 	EXPECT_EQ(op.cookie, event.cookie);
 	EXPECT_EQ(-1, workload_check(event.entries, event.nr, DEPTH));
@@ -192,7 +192,7 @@ TEST(same_cookie_for_all)
 	free(record);
 }
 
-/* However many ask in one entry, there is one walk, and one delivery. */
+/* Any number of requests in one entry cause one walk and one delivery. */
 TEST(thousand_requests)
 {
 	const size_t size = 1100 * 4096;
@@ -259,7 +259,7 @@ FIXTURE_TEARDOWN(event)
 	bpf_run_close(&self->run);
 }
 
-/* The tracepoint comes whoever asked, be it perf alone, and has the stack. */
+/* The tracepoint fires for every requester, even for perf alone, and has the stack. */
 TEST_F(event, asked_by_perf)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getpgid");
@@ -295,7 +295,7 @@ struct build_id {
 	bool		found;
 };
 
-/* The note of the first object, which is this program. */
+/* Find the note of the first object, which is this program. */
 static int find_build_id(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct build_id *id = data;
@@ -328,7 +328,7 @@ static unsigned int count_right_ids(const struct bpf_stack_build_id *ids,
 {
 	unsigned int right = 0;
 
-	/* Offsets in the file are those in memory, but for the one of its code. */
+	/* File offsets and addresses differ by a constant, the offset of the code. */
 	for (unsigned int i = 0; i < WORKLOAD_NR(DEPTH); i++) {
 		right += ids[i].status == BPF_STACK_BUILD_ID_VALID &&
 			 !memcmp(ids[i].build_id, want->bytes, sizeof(want->bytes)) &&
@@ -338,7 +338,7 @@ static unsigned int count_right_ids(const struct bpf_stack_build_id *ids,
 	return right;
 }
 
-/* What a reader needs when the process is gone: build-ids and offsets. */
+/* Build-ids and offsets, which a reader needs once the process is gone. */
 TEST(build_ids)
 {
 	struct bpf_stack_build_id ids[BPF_UNWIND_IPS];

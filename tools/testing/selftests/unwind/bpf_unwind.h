@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the programs in bpf_unwind.bpf.c share with the tests that load them.
+ * Data shared by the programs in bpf_unwind.bpf.c and the tests that load them.
  */
 #ifndef _UNWIND_BPF_UNWIND_H
 #define _UNWIND_BPF_UNWIND_H
@@ -8,15 +8,15 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
-/* Addresses that are kept of a trace. */
+/* Number of addresses kept per trace. */
 #define BPF_UNWIND_IPS		32
 #define BPF_UNWIND_TRACES	256
 /* Powers of two. */
 #define BPF_UNWIND_NOTES	(1U << 18)
 
-/* What wrote a note or a trace. */
+/* The program that wrote a note or a trace. */
 enum bpf_unwind_who {
-	/* Programs that ask: notes. */
+	/* Programs that request: notes. */
 	BPF_UNWIND_ASK = 1,
 	/* Programs at bpf_user_unwind_deliver(): a note, and a trace of each kind below. */
 	BPF_UNWIND_FENTRY,
@@ -30,11 +30,11 @@ enum bpf_unwind_who {
 	/* Programs that take the stack elsewhere: traces. */
 	BPF_UNWIND_TAKE,
 	BPF_UNWIND_TAKE_S,
-	/* ... while they hold the lock of an address space: likewise. */
+	/* ... while they hold the mmap lock: likewise. */
 	BPF_UNWIND_TAKE_LOCKED,
-	/* What a program that takes the kernel's stack got for it by bpf_get_stackid(): a note. */
+	/* Result of bpf_get_stackid() for the kernel's stack: a note. */
 	BPF_UNWIND_KERNEL_ID,
-	/* What the delivery that waits got of the memory that it waits for: a note. */
+	/* Result of the waiting delivery for the memory that it waits for: a note. */
 	BPF_UNWIND_WAITED,
 	/* Results of helpers that fail: notes. */
 	BPF_UNWIND_FULL_HASH,
@@ -57,7 +57,7 @@ enum bpf_unwind_how {
 };
 
 /**
- * struct bpf_unwind_note - one line of what happened
+ * struct bpf_unwind_note - one request or delivery
  * @cookie:	of the request or delivery
  * @ret:	of the request, or the length of the trace that was delivered
  * @who:	enum bpf_unwind_who
@@ -101,23 +101,23 @@ struct bpf_unwind_ids {
 };
 
 /**
- * struct bpf_unwind_shared - what the tests say, and what the programs found
+ * struct bpf_unwind_shared - settings of the tests, and results of the programs
  * @tid:	programs look at this thread only, if it is not 0
  * @tgid:	likewise, this process
  * @syscall:	programs at the entry of all system calls look at this one only
  * @exit:	likewise, at their exit
- * @again:	those who ask do so twice
+ * @again:	programs that request do so twice
  * @no_traces:	deliveries leave notes only
  * @wait_tid:	delivery_that_waits() waits in this thread
- * @wait_addr:	... for what is at this address
- * @vma_addr:	take_find_vma_s() looks for what is mapped at this address
- * @arrivals_begun: how often the test has begun to load a program that can ask, to attach
- *		it or to enable its event
- * @arrivals_ended: how often it has done so
- * @flags:	what the programs whose flags are not known to the verifier use
- * @ids:	what with_build_ids() got
- * @nr_notes:	how many there were; what is above BPF_UNWIND_NOTES was lost
- * @nr_traces:	likewise, BPF_UNWIND_TRACES
+ * @wait_addr:	... for the memory at this address
+ * @vma_addr:	take_find_vma_s() looks up the mapping at this address
+ * @arrivals_begun: how often the test has begun to load a program that can request, to
+ *		attach it or to enable its event
+ * @arrivals_ended: how often it has finished that
+ * @flags:	used by the programs whose flags the verifier does not know
+ * @ids:	results of with_build_ids()
+ * @nr_notes:	number of notes; those above BPF_UNWIND_NOTES were lost
+ * @nr_traces:	likewise, with BPF_UNWIND_TRACES
  * @notes:	in order
  * @traces:	in order
  */

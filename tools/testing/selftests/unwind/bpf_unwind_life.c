@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * BPF programs and tasks that end between a request for a deferred user stack and its
- * delivery, tasks that have none, programs that wait in a delivery, and maps that are
- * full: nothing is delivered to the wrong one, nobody waits for others, nothing is lost
- * without a sign.
+ * delivery, tasks without a user stack, programs that wait in a delivery, and full maps: no
+ * trace goes to the wrong program, no task waits for another one, and all losses are reported.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -58,7 +57,7 @@ static void caller_start(struct caller *caller)
 		sched_yield();
 }
 
-/* Wait until a program has noted something. */
+/* Wait until a program has recorded a note of @who. */
 static void wait_for_note(struct bpf_run *run, enum bpf_unwind_who who)
 {
 	while (!bpf_run_count(run, who, 0))
@@ -66,8 +65,8 @@ static void wait_for_note(struct bpf_run *run, enum bpf_unwind_who who)
 }
 
 /*
- * The program that asked is gone before the delivery, and with it the last one that
- * could ask: whoever comes next has none of it.
+ * The program that made the request is unloaded before the delivery, as the last one that can
+ * make requests: the next program does not get the trace.
  */
 TEST(unloaded_before_delivery)
 {
@@ -119,7 +118,7 @@ TEST(unloaded_before_delivery)
 	close(fd);
 }
 
-/* The same with another program that holds the tracer: then it is delivered. */
+/* The same while another program holds the tracer: the trace is delivered. */
 TEST(one_of_two_unloaded)
 {
 	struct bpf_run stays, leaves;
@@ -141,7 +140,7 @@ TEST(one_of_two_unloaded)
 	wait_for_note(&leaves, BPF_UNWIND_ASK);
 	cookie = bpf_run_note(&leaves, BPF_UNWIND_ASK, 0)->cookie;
 	bpf_run_close(&leaves);
-	/* Time to free it. */
+	/* Give the kernel time to free the program. */
 	usleep(300000);
 	ASSERT_EQ(1, write(pipes[1], "x", 1));
 	pthread_join(caller.thread, NULL);
@@ -152,7 +151,7 @@ TEST(one_of_two_unloaded)
 	bpf_run_close(&stays);
 }
 
-/* A child that makes a system call after it was told to. */
+/* Fork a child that makes a system call when the parent writes to *@go. */
 static pid_t fork_caller(int *go, const long call[7], bool in_flight)
 {
 	int pipes[2];
@@ -175,7 +174,7 @@ static pid_t fork_caller(int *go, const long call[7], bool in_flight)
 	return child;
 }
 
-/* A page that is in no page table. */
+/* Map a page that is not in the page tables yet. */
 static void *absent_page(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -226,7 +225,7 @@ FIXTURE_VARIANT_ADD(exiting, thread) {
 	.nr = SYS_exit,
 };
 
-/* Its delivery is before the task is PF_EXITING. */
+/* The delivery comes before the task is PF_EXITING. */
 FIXTURE_VARIANT_ADD(exiting, group_with_io_uring) {
 	.nr = SYS_exit_group, .in_flight = true,
 };
@@ -240,8 +239,8 @@ FIXTURE_TEARDOWN(exiting)
 }
 
 /*
- * The delivery of a task that exits: programs get what is resident, as nothing could end
- * a wait. From there on it cannot be asked about.
+ * In the delivery of an exiting task, programs get resident pages only, because nothing could
+ * end a wait. Later requests are refused.
  */
 TEST_F(exiting, exit_before_delivery)
 {
@@ -285,7 +284,7 @@ TEST_F(exiting, exit_before_delivery)
 	close(go);
 }
 
-/* The old stack is delivered in exec, before it goes; there is none after that. */
+/* Exec delivers the old stack before it is gone; later requests are refused. */
 TEST(exec_before_delivery)
 {
 	static const char *const argv[] = { "true", NULL };
@@ -321,8 +320,8 @@ TEST(exec_before_delivery)
 }
 
 /*
- * A program that asks when the delivery has begun, as one in NMI may: it has the trace with
- * all others, and nobody has it twice.
+ * A program makes a request after the delivery has begun, as in NMI: it gets the trace
+ * together with all others, and no program gets the trace twice.
  */
 TEST(asked_at_delivery)
 {
@@ -350,7 +349,7 @@ FIXTURE(after_delivery) {
 };
 
 FIXTURE_VARIANT(after_delivery) {
-	/* Before it, but it is not attached. */
+	/* The program is loaded before the delivery, but not attached. */
 	bool loaded;
 };
 
@@ -370,8 +369,8 @@ FIXTURE_TEARDOWN(after_delivery)
 }
 
 /*
- * A program that comes while a task waits, in an entry that was delivered already: it has
- * the same trace once more.
+ * A program arrives while a task waits in a kernel entry whose trace was delivered already:
+ * the same trace is delivered once more.
  */
 TEST_F(after_delivery, comes_again)
 {
@@ -405,7 +404,7 @@ TEST_F(after_delivery, comes_again)
 	} else {
 		ASSERT_EQ(0, bpf_run_join(&second, &first, "ask_switch"));
 	}
-	/* It wakes up for one result, and waits for the next one. */
+	/* The task wakes up for one result, and waits for the next one. */
 	ASSERT_EQ(1, write(go[1], "p", 1));
 	while (bpf_run_count(&first, BPF_UNWIND_ASK, cookie) < 2)
 		usleep(1000);
@@ -437,7 +436,7 @@ TEST(refused_in_kernel_threads)
 	keep_tracepoint("sched/sched_switch");
 	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "ask_in_kernel_thread"));
 	run.shared->tid = 0;
-	/* Workers and RCU's threads come along. */
+	/* Kernel workers and RCU threads hit the tracepoint. */
 	wait_for_note(&run, BPF_UNWIND_ASK);
 	run.shared->tid = BPF_RUN_NOBODY;
 	nr = bpf_run_count(&run, BPF_UNWIND_ASK, 0);
@@ -449,7 +448,7 @@ TEST(refused_in_kernel_threads)
 	bpf_run_close(&run);
 }
 
-/* Programs see what did not fit, and the next delivery comes all the same. */
+/* Programs get an error for data that does not fit, and later deliveries still come. */
 TEST(full_maps)
 {
 	static const struct {
@@ -477,7 +476,7 @@ TEST(full_maps)
 	bpf_run_close(&run);
 }
 
-/* A delivery that waits for a page of the user's. */
+/* A delivery that waits for a page of userfaultfd. */
 FIXTURE(waiting) {
 	struct bpf_run run;
 	struct caller caller;
@@ -495,7 +494,7 @@ FIXTURE_SETUP(waiting)
 	if (self->uffd < 0)
 		SKIP(return, "no userfaultfd");
 	ASSERT_EQ(0, bpf_run_start(&self->run, "deliver_and_wait", "ask_fentry"));
-	/* All on one CPU: there, too, others go on. */
+	/* Use one CPU only: other tasks must make progress there, too. */
 	ASSERT_EQ(0, pin_to(0));
 	self->caller = (struct caller){ .call = { SYS_getpgid } };
 	caller_start(&self->caller);
@@ -525,7 +524,7 @@ static int go_on(FIXTURE_DATA(waiting) *self)
 	return err;
 }
 
-/* Deliveries to other tasks come, also on that CPU. */
+/* Other tasks get their deliveries, also on that CPU. */
 TEST_F(waiting, others_have_theirs)
 {
 	struct bpf_run_sum sum;
@@ -541,7 +540,7 @@ TEST_F(waiting, others_have_theirs)
 	EXPECT_EQ(0, sum.missing + sum.twice + sum.foreign);
 }
 
-/* Other tracers come and go. */
+/* Other tracers can be registered and cancelled. */
 TEST_F(waiting, others_are_cancelled)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getpgid");
@@ -572,13 +571,13 @@ TEST_F(waiting, others_are_cancelled)
 	free(record);
 }
 
-/* The programs themselves can be taken away, and the last one gives back its tracer. */
+/* Programs can be unloaded meanwhile, and the last one releases the tracer. */
 TEST_F(waiting, programs_are_unloaded)
 {
 	struct bpf_run run;
 
 	bpf_run_close(&self->run);
-	/* The next ones do not mind. */
+	/* The wait does not affect later programs. */
 	ASSERT_EQ(0, bpf_run_start(&run, "deliver_fentry", "ask_fentry"));
 	run.shared->tid = gettid();
 	workload_syscall(DEPTH, SYS_getpgid);

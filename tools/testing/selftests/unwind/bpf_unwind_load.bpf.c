@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs for the verifier: which of them hold a tracer, and which are refused.
+ * BPF programs that test the verifier: some hold a tracer, some are rejected.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -40,7 +40,7 @@ static __always_inline int by_flag(void *ctx, __u64 flags)
 	return 0;
 }
 
-/* Types that are not given the function, */
+/* Program types that may not call the function, */
 SEC("?raw_tp/sys_enter")
 int function_in_raw_tp(void *ctx)
 {
@@ -96,7 +96,7 @@ int flag_in_sk_msg(void *ctx)
 	return by_flag(ctx, ASKING);
 }
 
-/* Flags that cannot be right. */
+/* Invalid flags. */
 SEC("?raw_tp/sys_enter")
 int flag_alone(void *ctx)
 {
@@ -128,7 +128,7 @@ int no_cookie(void *ctx)
 	return 0;
 }
 
-/* Of which the program does not know whether it is NULL. */
+/* The argument may be NULL. */
 SEC("?fentry/__x64_sys_getpgid")
 int perhaps_no_cookie(void *ctx)
 {
@@ -144,7 +144,7 @@ int wrong_map(void *ctx)
 	return bpf_get_stackid(ctx, &array, BPF_F_USER_STACK);
 }
 
-/* Asks, and then reads what nobody has set. */
+/* Requests, and then reads an uninitialized register. */
 SEC("?raw_tp/sys_enter")
 int asks_and_is_wrong(void *ctx)
 {
@@ -186,8 +186,8 @@ int holds_by_masked_flags(void *ctx)
 }
 
 /*
- * The value of one branch asks, the other one, which the verifier looks at first, does
- * not; at the call both look the same unless the value is looked at.
+ * The value of one branch requests. The other one, which the verifier checks first, does
+ * not. At the call both states are equal unless the value is compared.
  */
 SEC("?raw_tp/sys_enter")
 __attribute__((naked)) int holds_by_one_branch(void)
@@ -212,7 +212,7 @@ __attribute__((naked)) int holds_by_one_branch(void)
 	: "memory");
 }
 
-/* The same with the branches changed over. */
+/* The same with the branches swapped. */
 SEC("?raw_tp/sys_enter")
 __attribute__((naked)) int holds_by_other_branch(void)
 {

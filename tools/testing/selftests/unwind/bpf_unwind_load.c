@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the verifier makes of programs that ask for deferred user stacks: which of them
- * hold a tracer of the unwinder while they are loaded, and which are refused, and with
- * what words.
+ * The verifier and programs that request deferred user stacks: which programs hold a tracer of
+ * the unwinder while they are loaded, and which programs are refused, with which message.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -25,10 +24,10 @@
 #define GOES_WITH	"BPF_F_USER_DEFERRED goes with BPF_F_USER_STACK and nothing else"
 #define NONE_LEFT	"all tracers of the user unwinder are in use"
 
-/* Of the latest program that was loaded. */
+/* Log of the program that was loaded last. */
 static char verifier_log[65536];
 
-/* Load one program; 0 or -errno. */
+/* Load one program. Returns 0 or -errno. */
 static int load(struct bpf_unwind_load **skel, const char *name)
 {
 	struct bpf_program *program;
@@ -46,7 +45,7 @@ static int load(struct bpf_unwind_load **skel, const char *name)
 	verifier_log[0] = '\0';
 	bpf_program__set_autoload(program, true);
 	bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
-	/* Else a program that is refused is loaded once more, for its log. */
+	/* Otherwise libbpf loads a refused program once more to get its log. */
 	bpf_program__set_log_level(program, 1);
 	err = bpf_unwind_load__load(*skel);
 	if (err)
@@ -146,7 +145,7 @@ TEST_F(refused, by_verifier)
 	}
 }
 
-/* All tracers but one are taken, which takes long: who holds one leaves none. */
+/* Take all tracers but one, which is slow: a program that holds one leaves none. */
 FIXTURE(tracers) {
 	int fd;
 	unsigned int last;
@@ -184,7 +183,7 @@ static const struct {
 	{ "holds_nothing_delivery", false },
 };
 
-/* A program holds a tracer if it can ask, from when it is loaded until it is freed. */
+/* A program that can make requests holds a tracer from its load until it is freed. */
 TEST_F(tracers, held)
 {
 	struct bpf_unwind_load *skel;
@@ -201,7 +200,7 @@ TEST_F(tracers, held)
 	}
 }
 
-/* With none left, those that would hold one are told so. */
+/* With no tracer left, programs that need one are refused with a message. */
 TEST_F(tracers, none_left)
 {
 	struct bpf_unwind_load *skel;
@@ -220,14 +219,14 @@ TEST_F(tracers, none_left)
 		}
 	}
 
-	/* Nothing is left behind. */
+	/* The refused programs hold no tracer. */
 	ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(self->last)));
 	EXPECT_TRUE(bpf_run_tracer_left(self->fd, self->last));
 	ASSERT_EQ(0, load(&skel, programs[0].program));
 	bpf_unwind_load__destroy(skel);
 }
 
-/* All programs together hold one. */
+/* All programs together hold one tracer. */
 TEST_F(tracers, by_all_programs)
 {
 	struct bpf_unwind_load *first, *second;
@@ -235,14 +234,14 @@ TEST_F(tracers, by_all_programs)
 	ASSERT_EQ(0, load(&first, "holds_by_flag"));
 	ASSERT_EQ(0, load(&second, "holds_by_function"));
 	bpf_unwind_load__destroy(first);
-	/* Time to free it. */
+	/* Give the kernel time to free the program. */
 	usleep(500000);
 	EXPECT_FALSE(bpf_run_tracer_left_now(self->fd, self->last));
 	bpf_unwind_load__destroy(second);
 	EXPECT_TRUE(bpf_run_tracer_left(self->fd, self->last));
 }
 
-/* A program that is refused after it asked has held one, and does not any more. */
+/* A program that is refused after its request was verified releases the tracer. */
 TEST_F(tracers, not_by_what_is_refused)
 {
 	struct bpf_unwind_load *skel;
@@ -254,7 +253,7 @@ TEST_F(tracers, not_by_what_is_refused)
 	}
 }
 
-/* Wrong in a way that only shows when the program runs. */
+/* Errors that are found only when the program runs. */
 FIXTURE(wrong) {
 	struct bpf_run run;
 };
@@ -304,7 +303,7 @@ TEST_F(wrong, flags_that_were_not_known)
 		ASSERT_NE(NULL, note);
 		EXPECT_EQ(cases[i].ret, note->ret);
 		EXPECT_EQ(!cases[i].ret, bpf_run_count(&self->run, BPF_UNWIND_FENTRY, 0));
-		/* The buffer is cleared where nothing else comes. */
+		/* On error the buffer is cleared. */
 		EXPECT_EQ(!cases[i].ret, !!note->cookie);
 	}
 }

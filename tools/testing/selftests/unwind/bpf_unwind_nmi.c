@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs that ask for deferred user stacks in NMI, wherever that hits: one delivery
+ * BPF programs that request deferred user stacks in NMIs, wherever these hit: one delivery
  * for each kernel entry, with the whole stack.
  */
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include "workload.h"
 #include "harness.h"
 
-/* Known callers; the whole trace fits. */
+/* Number of known callers; the whole trace fits. */
 #define DEPTH		20
 
 /* Samples in NMI, see nmi.c. */
@@ -31,9 +31,9 @@ FIXTURE(nmi) {
 
 FIXTURE_VARIANT(nmi) {
 	const char *program;
-	/* Of the PMU. */
+	/* Mode of the PMU. */
 	int mode;
-	/* The event has a callchain, of which bpf_get_stack() is made otherwise. */
+	/* The event has a callchain, from which bpf_get_stack() otherwise takes the stack. */
 	bool callchain;
 };
 
@@ -74,7 +74,7 @@ FIXTURE_TEARDOWN(nmi)
 		set_sysctl(PERCENT, self->percent);
 }
 
-/* However few NMIs a slow machine has time for. */
+/* Run until enough NMIs hit, however slow the machine. */
 static void busy(const struct bpf_run *run)
 {
 	struct bpf_run_sum sum;
@@ -86,7 +86,7 @@ static void busy(const struct bpf_run *run)
 	} while (sum.entries < HITS && !sum.lost);
 }
 
-/* Each entry that an NMI asks about has one delivery, and the whole stack. */
+/* Each entry with a request from an NMI gets one delivery with the whole stack. */
 TEST_F_TIMEOUT(nmi, one_delivery, 300)
 {
 	const struct bpf_unwind_trace *entries, *stack;
@@ -114,10 +114,10 @@ TEST_F_TIMEOUT(nmi, one_delivery, 300)
 	EXPECT_EQ(0, sum.not_granted);
 	if (!strstr(variant->program, "flag"))
 		EXPECT_EQ(0, sum.granted_twice);
-	/* Nobody asks in between but by chance. */
+	/* Only few requests hit between two entries, where they are refused. */
 	EXPECT_GT(sum.entries / 2, sum.refused);
 
-	/* Those that hit the system call, and what hits the C library is no less the same. */
+	/* Both traces agree, wherever the NMI hits; in the system call they have known callers. */
 	for (int i = 0; ; i++) {
 		entries = bpf_run_trace(&self->run, BPF_UNWIND_FENTRY_S, BPF_UNWIND_ENTRIES, i);
 		stack = bpf_run_trace(&self->run, BPF_UNWIND_FENTRY_S, BPF_UNWIND_STACK, i);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs that ask for deferred user stacks from NMI, while others like them are
- * loaded and unloaded, and threads come and go: each kernel entry that was asked about
- * has one delivery, also when the program that asked is gone; none has one that nobody
- * asked for. UNWIND_SECONDS is how long.
+ * BPF programs that request deferred user stacks from NMIs, while similar programs are
+ * loaded and unloaded, and threads come and go: each kernel entry with a request has one
+ * delivery, even if the requesting program is gone; entries without a request have none.
+ * UNWIND_SECONDS sets the duration.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -43,7 +43,7 @@ struct worker {
 FIXTURE(storm) {
 	struct perf_event_attr attr;
 	struct bpf_run stays;
-	/* The program that comes and goes, as it is given to the kernel. */
+	/* The instructions of the program that comes and goes. */
 	struct bpf_insn *insns;
 	size_t nr_insns;
 	struct worker workers[WORKERS];
@@ -76,7 +76,7 @@ static void *short_thread(void *data)
 	return NULL;
 }
 
-/* All that makes kernel entries of different kinds and lengths. */
+/* Make kernel entries of different kinds and lengths. */
 static void work(unsigned long turn)
 {
 	pthread_t thread;
@@ -121,7 +121,7 @@ static void handler(int sig)
 	workload_syscall(2, SYS_getpgid);
 }
 
-/* Each thread has left the kernel entry that it was in. */
+/* Wait until each thread has left its current kernel entry. */
 static void wait_for_workers(struct worker *workers)
 {
 	unsigned long turns;
@@ -181,7 +181,7 @@ static void ioctl_all(const int events[CPUS], unsigned long request)
 		ioctl(events[i], request, 0);
 }
 
-/* Each of these is an arrival. */
+/* Each enabled event is an arrival. */
 static void enable_all(struct _test_data_storm *self, const int events[CPUS])
 {
 	self->stays.shared->arrivals_begun += CPUS;
@@ -189,7 +189,7 @@ static void enable_all(struct _test_data_storm *self, const int events[CPUS])
 	self->stays.shared->arrivals_ended += CPUS;
 }
 
-/* Have the instructions of a program, with the map of the one that stays. */
+/* Copy the instructions of a program, with the map of the program that stays. */
 static int get_program(struct _test_data_storm *self)
 {
 	const struct bpf_program *program;
@@ -219,10 +219,10 @@ static int get_program(struct _test_data_storm *self)
 	return 0;
 }
 
-/* A program that asks comes and goes. */
+/* Load, attach and unload a program that requests. */
 static int come_and_go(struct _test_data_storm *self, unsigned int turn)
 {
-	/* Each attempt would be a load. */
+	/* Every retry would be another load. */
 	LIBBPF_OPTS(bpf_prog_load_opts, once, .attempts = 1);
 	int prog, err = 0;
 
@@ -240,7 +240,7 @@ static int come_and_go(struct _test_data_storm *self, unsigned int turn)
 	self->stays.shared->arrivals_ended += CPUS;
 	enable_all(self, self->others);
 	usleep(1000 * (turn % 4));
-	/* In either order: the event first, or the program under it. */
+	/* Alternate the order: close the events first, or the program under them. */
 	if (turn & 1)
 		close(prog);
 	for (int i = 0; i < CPUS; i++)
@@ -250,7 +250,7 @@ static int come_and_go(struct _test_data_storm *self, unsigned int turn)
 	return err;
 }
 
-/* One second of that, or less where notes are many; then nobody asks any more. */
+/* Storm for one second, or less if there are many notes; then stop all requests. */
 static void storm_for_a_while(struct __test_metadata *_metadata,
 			      struct _test_data_storm *self, unsigned int *turns)
 {
@@ -266,9 +266,9 @@ static void storm_for_a_while(struct __test_metadata *_metadata,
 }
 
 /*
- * With one that stays: nothing is lost, and nothing comes twice, but in a kernel entry that
- * lasts while a program is loaded or attached: once more for each time, as it could be one
- * that has not had it.
+ * With a program that stays: no delivery is lost, and none comes twice except in a kernel
+ * entry during which a program is loaded or attached: one more for each arrival, because
+ * the new program may not have had the delivery.
  */
 TEST_F_TIMEOUT(storm, one_stays, TIMEOUT)
 {
@@ -306,7 +306,7 @@ TEST_F_TIMEOUT(storm, one_stays, TIMEOUT)
 	EXPECT_LT(entries, asked);
 }
 
-/* With none: what was asked may be dropped, but is never another one's; or repeated, as above. */
+/* With none: a delivery may be dropped, or repeat as above, but none comes unrequested. */
 TEST_F_TIMEOUT(storm, none_stays, TIMEOUT)
 {
 	unsigned int entries = 0, missing = 0, turns = 0;
@@ -332,7 +332,7 @@ TEST_F_TIMEOUT(storm, none_stays, TIMEOUT)
 		bpf_run_clear(&self->stays);
 	} while ((seconds_now() < end || entries < ENTRIES) && !_metadata->exit_code);
 	TH_LOG("%u entries, %u of them without a delivery, %u programs", entries, missing, turns);
-	/* Of two deliveries for each. */
+	/* Two deliveries are due for each entry. */
 	EXPECT_LT(missing, 2 * entries);
 }
 

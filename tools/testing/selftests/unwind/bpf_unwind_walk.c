@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where BPF programs have user stacks that are not in memory: in deliveries, in programs
- * that may sleep, and after either of these in all others, until the registers change.
- * And where programs that may sleep have none, as they hold a lock that a page fault takes.
+ * Where BPF programs get user stacks that are not in memory: in deliveries, in sleepable
+ * programs, and after either of these in all other programs, until the registers change.
+ * And where sleepable programs get none, because they hold a lock that a page fault takes.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -39,7 +39,7 @@
 /* Where workload_call_fp() is after its system call. */
 extern const char workload_leaf_fp[];
 
-/* A system call, or a probed place, on a stack whose one frame is elsewhere. */
+/* A system call, or a probed place, on a stack whose only frame is not in memory. */
 struct caller {
 	pthread_t	thread;
 	void		*stack;
@@ -139,7 +139,7 @@ TEST(delivery_waits_for_page)
 	EXPECT_EQ(0, hanging_stack_resolve(&hang));
 	pthread_join(caller.thread, NULL);
 	EXPECT_EQ(1, bpf_run_count(&run, BPF_UNWIND_FENTRY, 0));
-	/* In place there was less. */
+	/* In place, only the leaf was available. */
 	EXPECT_TRUE(bpf_run_has(bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0), 1));
 	for (int how = BPF_UNWIND_ENTRIES; how <= BPF_UNWIND_STACK; how++) {
 		const struct bpf_unwind_trace *trace;
@@ -184,7 +184,7 @@ TEST(delivery_of_paged_out_stack)
 	bpf_run_close(&run);
 }
 
-/* Programs that may sleep need not ask. */
+/* Sleepable programs need no request. */
 TEST(sleepable_fentry)
 {
 	struct caller caller = { .nr = SYS_getpgid };
@@ -194,7 +194,7 @@ TEST(sleepable_fentry)
 
 	SKIP_WITHOUT_BPF();
 	OPEN_HANGING_STACK(&hang);
-	/* The latest is the first to run. */
+	/* The program attached last runs first. */
 	ASSERT_EQ(0, bpf_run_start(&run, "take_fentry_s", "take_fentry"));
 	run.shared->tgid = getpid();
 	run.shared->tid = 0;
@@ -213,8 +213,8 @@ TEST(sleepable_fentry)
 }
 
 /*
- * Start @caller on a stack that is not in memory, and see what programs that hold the lock of
- * the address space have of it: what is in memory. The whole of it they have afterwards.
+ * Start @caller on a stack that is not in memory. While programs hold the mmap lock, they
+ * get the part that is in memory; afterwards they get the whole stack.
  */
 static void take_locked(struct __test_metadata *_metadata, struct bpf_run *run,
 			struct caller *caller, struct hanging_stack *hang)
@@ -226,7 +226,7 @@ static void take_locked(struct __test_metadata *_metadata, struct bpf_run *run,
 	caller->stack = hang->page;
 	pthread_create(&caller->thread, NULL, caller_thread, caller);
 	wait_for_fault(hang->uffd);
-	/* Only who holds no lock waits for the page. */
+	/* Only a program that does not hold the lock waits for the page. */
 	trace = bpf_run_trace(run, BPF_UNWIND_TAKE_LOCKED, BPF_UNWIND_STACK, 0);
 	EXPECT_TRUE(bpf_run_has(trace, 1));
 	EXPECT_EQ(0, hanging_stack_resolve(hang));
@@ -249,7 +249,7 @@ TEST(not_in_find_vma)
 	run.shared->vma_addr = OTHER_RA;
 	run.shared->wait_addr = (unsigned long)hang.page;
 	take_locked(_metadata, &run, &caller, &hang);
-	/* With a build-id, in a map, and memory of the user. */
+	/* A stack with a build-id, a stack in a map, and a read of user memory. */
 	ASSERT_EQ(3, bpf_run_count(&run, BPF_UNWIND_TAKE_LOCKED, 0));
 	EXPECT_EQ(sizeof(struct bpf_stack_build_id),
 		  bpf_run_note(&run, BPF_UNWIND_TAKE_LOCKED, 0)->ret);
@@ -279,7 +279,7 @@ TEST(not_in_iterator_of_mappings)
 	bpf_run_close(&run);
 }
 
-/* They have the kernel's stack as others have it. */
+/* Sleepable programs get the kernel's stack like other programs. */
 TEST(sleepable_kernel_stack)
 {
 	const struct bpf_unwind_trace *trace;
@@ -334,8 +334,8 @@ TEST(sleepable_uprobe)
 }
 
 /*
- * A program at a return probe, in whose system call perf has asked before, where user mode
- * was at the trampoline: both have the stack of the caller.
+ * A program at a return probe. perf has a request earlier in the probe's system call, when
+ * the user ip is still in the trampoline: both get the stack of the caller.
  */
 TEST(sleepable_return_probe)
 {
@@ -389,7 +389,7 @@ static unsigned long *one_frame(unsigned long ra)
 	return frame;
 }
 
-/* A system call takes the stack away, of which a program may know all the same. */
+/* A system call unmaps the stack. A program still gets it if it was walked before. */
 static __s64 take_after_stack_is_gone(struct __test_metadata *_metadata, bool walk)
 {
 	const struct bpf_unwind_trace *trace;
@@ -443,8 +443,8 @@ static void sigreturn_done(void)
 }
 
 /*
- * Returns to right behind a system call, as if from it, on another stack: only the
- * stack pointer tells that the registers are others.
+ * Return to right after a system call instruction, as if from it, on another stack: only
+ * the stack pointer reveals that the registers have changed.
  */
 static void handler(int sig, siginfo_t *info, void *data)
 {
@@ -456,7 +456,7 @@ static void handler(int sig, siginfo_t *info, void *data)
 	uc->uc_mcontext.gregs[REG_RIP] = (long)workload_leaf_fp;
 	uc->uc_mcontext.gregs[REG_RSP] = (long)frame_after;
 	uc->uc_mcontext.gregs[REG_RBP] = (long)frame_after;
-	/* What workload_call_fp() goes back to in the end. */
+	/* workload_call_fp() finally returns to this. */
 	after_sigreturn[2] = (long)sigreturn_done;
 	uc->uc_mcontext.gregs[REG_RBX] = (long)after_sigreturn;
 	workload_call_fp(uc, (unsigned long)frame_before, call);
@@ -473,7 +473,7 @@ static void handler(int sig, siginfo_t *info, void *data)
 	EXPECT_EQ(ra, _trace->ips[1]);						\
 } while (0)
 
-/* What was delivered before sigreturn is not what is there after it. */
+/* A stack delivered before sigreturn is not reused after it. */
 TEST(not_after_sigreturn)
 {
 	struct bpf_run run;
@@ -491,7 +491,7 @@ TEST(not_after_sigreturn)
 	if (!child) {
 		struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
 
-		/* Pages that are shared are not in a child's page tables at first. */
+		/* Fault the page in: shared pages are not in a child's page tables at first. */
 		if (read(go[0], &c, 1) != 1 || READ_FRAME(frame_after) ||
 		    sigaction(SIGUSR1, &action, NULL))
 			_exit(1);
@@ -499,7 +499,7 @@ TEST(not_after_sigreturn)
 		_exit(2);
 	}
 	run.shared->syscall = SYS_rt_sigreturn;
-	/* The number, too, is among the registers that are restored. */
+	/* sigreturn restores the system call number, too. */
 	run.shared->exit = -1;
 	run.shared->tid = child;
 	ASSERT_EQ(1, write(go[1], &c, 1));
@@ -511,7 +511,7 @@ TEST(not_after_sigreturn)
 	bpf_run_close(&run);
 }
 
-/* Nor when somebody else changes the registers. */
+/* Nor after a tracer changes the registers. */
 TEST(not_after_ptrace)
 {
 	struct user_regs_struct regs;
@@ -527,7 +527,7 @@ TEST(not_after_ptrace)
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
-		/* Ignored, but the tracer sees it all the same. */
+		/* The signal is ignored, but the tracer still sees it. */
 		long call[7] = { SYS_tgkill, getpid(), getpid(), SIGURG };
 
 		if (READ_FRAME(frame_after) || ptrace(PTRACE_TRACEME, 0, 0, 0))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * 32-bit code, with and without segment bases, in a 64-bit program: it jumps to a
- * code segment of 32 bits and back, and takes a page fault there.
+ * 32-bit code, with and without segment bases, in a 64-bit program, which jumps to a
+ * 32-bit code segment and back and takes a page fault there.
  */
 #define _GNU_SOURCE
 #include <asm/ldt.h>
@@ -27,13 +27,13 @@
 #define CODE_AT		0x20000UL
 #define FAULT_AT	0x22000UL
 #define STACK_AT	0x38000UL
-/* What is above this much of a segment is the same as without a base. */
+/* Segment base; the flat addresses stay the same. */
 #define BASE		0x10000UL
 
 /* Selectors of the flat segments of x86-64. */
 #define CS_32		0x23
 #define DS_32		0x2b
-/* That of the task state segment, as if it were the user's. */
+/* Selector of the task state segment, with the user's privilege level. */
 #define CS_TSS		0x43
 #define LDT_CODE	0
 #define LDT_STACK	1
@@ -79,8 +79,8 @@ asm(
 );
 
 /*
- * Go to @eip in segment @cs with the stack at @esp in @ss; the code comes back to
- * compat_back. What 32-bit code leaves of the registers is not relied upon.
+ * Go to @eip in segment @cs with the stack at @esp in @ss; the code returns to
+ * compat_back. Register contents after the 32-bit code are not relied upon.
  */
 void compat_enter(unsigned long cs, unsigned long eip, unsigned long ss,
 		  unsigned long esp, unsigned long eax);
@@ -106,7 +106,7 @@ asm(
 "	mov	%edx, %ss\n"
 "	mov	%rcx, %rsp\n"
 "	xor	%ebp, %ebp\n"
-	/* QEMU's lret to another segment trips over SMAP. */
+	/* QEMU's lret to another segment fails with SMAP. */
 "	mov	%esi, far_pointer(%rip)\n"
 "	mov	%di, far_pointer+4(%rip)\n"
 "	ljmpl	*far_pointer(%rip)\n"
@@ -192,7 +192,7 @@ FIXTURE_TEARDOWN(compat)
 	free(self->record);
 }
 
-/* Run the copy of the code at @label, which faults; the record is that of the fault. */
+/* Run the copy of the code at @label, which faults, and read the record of the fault. */
 #define FAULT_IN(label) do {							\
 	char *_page = self->map + FAULT_AT;					\
 										\
@@ -228,12 +228,12 @@ TEST_F(compat, leaf_without_frame)
 	EXPECT_EQ(COPIED(code_return), deferred->ips[1]);
 }
 
-/* Where a frame of 32-bit code leads to. */
+/* Return address in a frame of 32-bit code. */
 #define LOW_RA		0x1000U
 
 /*
- * A debugger gives a task the selector of the kernel's task state segment. The task ends when
- * it leaves the kernel, and no sample before that tells where the segment is.
+ * A debugger gives a task the selector of the kernel's task state segment. The task is killed
+ * when it leaves the kernel, and no sample before that may reveal the segment's address.
  */
 TEST(segment_of_the_kernel)
 {
@@ -264,7 +264,7 @@ TEST(segment_of_the_kernel)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_TRUE(WIFSTOPPED(status));
 
-	/* In place: deferred ones have been checked for longer. */
+	/* Test the in-place walk: the deferred one has had this check for longer. */
 	attr.defer_callchain = 0;
 	attr.defer_output = 0;
 	ASSERT_EQ(0, ring_open(&ring, &attr, pid, -1, 32));
@@ -275,7 +275,7 @@ TEST(segment_of_the_kernel)
 	regs.rbp = (uintptr_t)frame;
 	ASSERT_EQ(0, ptrace(PTRACE_SETREGS, pid, 0, &regs));
 	ASSERT_EQ(0, ptrace(PTRACE_CONT, pid, 0, 0));
-	/* Of its own accord it does not get that far. */
+	/* The task faults on its way to user mode. */
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV);
 	kill(pid, SIGKILL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A 32-bit process: its system calls by interrupt and through its vDSO, its signal
- * frames, which end in the vDSO, its page faults and its return probes; and its user
- * registers in samples. The program is compat_task32.S; all labels below are there.
+ * frames, which return to the vDSO, its page faults and return probes, and its user
+ * registers in samples. The program is compat_task32.S, which has all labels below.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -22,21 +22,21 @@
 #include "perf_ring.h"
 #include "shots_expect.h"
 
-/* From asm/unistd_32.h, whose names are those of the 64-bit ones. */
+/* From asm/unistd_32.h, whose names clash with the 64-bit ones. */
 #define NR_GETPPID_32	64
 #define NR_READ_32	3
-/* More than the 32-bit vDSO has, and less than there is to its neighbours. */
+/* More than the size of the 32-bit vDSO, and less than the distance to its neighbours. */
 #define VDSO_SIZE	0x10000U
 #define MAX_CHAIN	8
 
-/* What the program reads from its standard input: whom to call, and an action. */
+/* The program's standard input: the function to call, and a signal action. */
 struct order {
 	__u32	function;
 	__u32	handler, flags, restorer;
 	__u64	mask;
 };
 
-/* What it writes to its standard output, twice: before it reads, and at its end. */
+/* The program's standard output, written twice: before it reads, and at its end. */
 struct told {
 	__u32	vsyscall, vdso, landing_pad, restorer;
 };
@@ -98,7 +98,7 @@ static __u32 label(const struct program *program, const char *name)
 	return 0;
 }
 
-/* Where in the file an address is, or -1. */
+/* The file offset of an address, or -1. */
 static __s64 file_offset(const struct program *program, __u32 addr)
 {
 	const Elf32_Phdr *load = at(program, program->elf->e_phoff);
@@ -110,7 +110,7 @@ static __s64 file_offset(const struct program *program, __u32 addr)
 	return -1;
 }
 
-/* What the child does: its status tells why there is no program. */
+/* In the child: execute the program; the exit status tells why that failed. */
 static void become(const struct program *program, int order, int told)
 {
 	dup2(order, STDIN_FILENO);
@@ -119,7 +119,7 @@ static void become(const struct program *program, int order, int told)
 	_exit(errno == ENOEXEC ? KSFT_SKIP : KSFT_FAIL);
 }
 
-/* Start the program, which waits for its order; the status of one that does not start. */
+/* Start the program, which waits for its order; returns its status if it does not start. */
 static int task_start(struct task *task)
 {
 	int order[2], told[2], status;
@@ -138,7 +138,7 @@ static int task_start(struct task *task)
 	return waitpid(task->pid, &status, 0) == task->pid ? status : -1;
 }
 
-/* Does it wait for something to read, in the function that is to be interrupted? */
+/* Does the program wait for input in the function to be interrupted? */
 static bool waits(const struct task *task)
 {
 	__u32 size = label(&task->program, "edx_decoy");
@@ -167,7 +167,7 @@ static bool waits(const struct task *task)
 	return !pending && !shared && nr == NR_READ_32 && arg == size;
 }
 
-/* Send the signal when it waits, and something to read when it waits again. */
+/* Send the signal when the program waits, and input when it waits again. */
 static bool interrupt_read(const struct task *task)
 {
 	while (!waits(task))
@@ -190,7 +190,7 @@ static bool task_order(const struct task *task, const char *function, int flags)
 	return write(task->order, &order, sizeof(order)) == sizeof(order);
 }
 
-/* End one that goes on for ever, if it still does. */
+/* Kill a program that loops forever, if it still runs. */
 static bool task_kill(struct task *task)
 {
 	pid_t pid = task->pid;
@@ -199,7 +199,7 @@ static bool task_kill(struct task *task)
 	return pid > 0 && !kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid;
 }
 
-/* Let it run to its end; its status. */
+/* Run the program to its end; returns its status. */
 static int task_run(struct task *task, const char *function, int flags)
 {
 	int status;
@@ -212,7 +212,7 @@ static int task_run(struct task *task, const char *function, int flags)
 	return status;
 }
 
-/* The address of a label, or of what the program told about. */
+/* The address of a label, or an address that the program has reported. */
 static __u32 address(const struct task *task, const char *name)
 {
 	if (!strcmp(name, "landing_pad"))
@@ -225,7 +225,7 @@ static __u32 address(const struct task *task, const char *name)
 	return label(&task->program, name);
 }
 
-/* The trace is these labels, up to the first that is NULL, and no more. */
+/* Expect exactly the labels before the first NULL. */
 static void expect_chain(struct __test_metadata *_metadata, const struct task *task,
 			 const struct deferred *deferred, const char * const *names)
 {
@@ -267,7 +267,7 @@ static void expect_chain(struct __test_metadata *_metadata, const struct task *t
 	ring_enable(ring);							\
 } while (0)
 
-/* One that has the getppid() of the program; tracefs names no 32-bit system calls. */
+/* Open a ring for the program's getppid(); tracefs names no 32-bit system calls. */
 #define OPEN_GETPPID(ring) do {							\
 	struct perf_event_attr _attr = tracepoint_attr("raw_syscalls/sys_enter");	\
 										\
@@ -295,7 +295,7 @@ FIXTURE_VARIANT_ADD(chain, int80) {
 	.names = { "int80_at", "middle_called", "top_called", "start_called" },
 };
 
-/* By the instruction that is best for this CPU. */
+/* With the fastest instruction for this CPU. */
 FIXTURE_VARIANT_ADD(chain, vdso) {
 	.function = "in_vdso",
 	.names = { "landing_pad", "in_vdso_called", "middle_called", "top_called",
@@ -366,7 +366,7 @@ FIXTURE_TEARDOWN(chain)
 	free(self->record);
 }
 
-/* The next trace that begins at this label. */
+/* Find the next trace that begins at this address. */
 static bool next_trace(struct ring *ring, union record *record, __u32 first)
 {
 	while (ring_next_type(ring, record, PERF_RECORD_CALLCHAIN_DEFERRED)) {
@@ -387,13 +387,13 @@ TEST_F(chain, complete)
 	expect_chain(_metadata, &self->task, as_deferred(self->record), variant->names);
 	EXPECT_FALSE(next_trace(&self->ring, self->record, first));
 
-	/* The kernel took no other restorer than that of the vDSO. */
+	/* The kernel used the vDSO's restorer. */
 	if (!strcmp(variant->names[1], "restorer")) {
 		EXPECT_GT(VDSO_SIZE, told->restorer - told->vdso);
 	}
 }
 
-/* Whose CPU it is. */
+/* Is this the CPU's vendor? */
 static bool is_vendor(const char *name)
 {
 	FILE *file = fopen("/proc/cpuinfo", "r");
@@ -421,7 +421,7 @@ FIXTURE_TEARDOWN(vdso)
 	close(self->task.order);
 }
 
-/* It has the instruction that is best, in front of the int $0x80 for the rest. */
+/* The vDSO has the fastest instruction, followed by the int $0x80 for other CPUs. */
 TEST_F(vdso, instruction)
 {
 	unsigned char code[2];
@@ -459,7 +459,7 @@ FIXTURE_VARIANT(shots) {
 	bool signals;
 };
 
-/* By the instruction that is best for this CPU. */
+/* With the fastest instruction for this CPU. */
 FIXTURE_VARIANT_ADD(shots, vdso) {
 	.function	= "vdso_entries",
 	.at		= { "landing_pad" },
@@ -521,7 +521,7 @@ TEST_F(shots, right)
 	ASSERT_TRUE(task_order(&self->task, variant->function, 0));
 	for (begin = time(NULL); !shots_enough(&self->shots, begin); usleep(10000))
 		shots_read(&self->shots, &self->ring, self->record);
-	/* It goes on for ever. */
+	/* The program loops forever. */
 	ASSERT_EQ(0, waitpid(self->task.pid, NULL, WNOHANG));
 	ASSERT_TRUE(task_kill(&self->task));
 	shots_read(&self->shots, &self->ring, self->record);
@@ -540,7 +540,7 @@ FIXTURE(stores) {
 };
 
 FIXTURE_VARIANT(stores) {
-	/* Of the program, and the handler's system call in the kernel. */
+	/* Function of the program, and the handler's system call in the kernel. */
 	const char *function, *sigreturn;
 };
 
@@ -567,7 +567,7 @@ FIXTURE_TEARDOWN(stores)
 	free(self->record);
 }
 
-/* Wait for so many shots; *@part is the last one. False if they do not come. */
+/* Wait for @number shots; *@part is the last one. False if they do not come. */
 static bool next_shots(FIXTURE_DATA(stores) *self, unsigned int number,
 		       struct user_part *part, unsigned int *with_registers)
 {
@@ -587,8 +587,8 @@ static bool next_shots(FIXTURE_DATA(stores) *self, unsigned int number,
 }
 
 /*
- * At each store for a handler, and for what it returns to, there are none. Before and
- * between there are.
+ * At each store of registers for a handler, and for the code that it returns to, samples
+ * have no user registers. Before and between these stores they have.
  */
 TEST_F(stores, none)
 {
@@ -607,7 +607,7 @@ TEST_F(stores, none)
 	ASSERT_TRUE(next_shots(self, 2, &part, &with));
 	EXPECT_EQ(3, with);
 	EXPECT_EQ(PERF_SAMPLE_REGS_ABI_32, part.abi);
-	/* The argument of a system call in the kernel is where they are. */
+	/* The argument of the kernel's system call function points to the registers. */
 	regs = part.intr[PERF_REG_X86_DI];
 	ring_close(&self->ring);
 
@@ -642,7 +642,7 @@ FIXTURE(return_probe) {
 
 FIXTURE_VARIANT(return_probe) {
 	const char *function;
-	/* How many of those below it leaves when it returns. */
+	/* How many entries of below_probe are gone when the function returns. */
 	unsigned int left;
 };
 
@@ -674,7 +674,7 @@ FIXTURE_TEARDOWN(return_probe)
 	free(self->record);
 }
 
-/* The only trace is the one of these labels. */
+/* Expect one trace, which has these labels. */
 #define EXPECT_ONE(ring, names) do {						\
 	ASSERT_TRUE(ring_next_type(ring, self->record,				\
 				   PERF_RECORD_CALLCHAIN_DEFERRED));		\
@@ -683,7 +683,7 @@ FIXTURE_TEARDOWN(return_probe)
 				    PERF_RECORD_CALLCHAIN_DEFERRED));		\
 } while (0)
 
-/* The return address on the stack is the trampoline's meanwhile. */
+/* While the probed function runs, its return address on the stack is the trampoline's. */
 TEST_F(return_probe, below)
 {
 	struct tally tally;
@@ -694,7 +694,7 @@ TEST_F(return_probe, below)
 	OPEN_GETPPID(&self->ring);
 	ASSERT_EQ(0, task_run(&self->task, "int80", 0));
 	EXPECT_ONE(&self->ring, below_probe);
-	/* There was a probe. */
+	/* The probe was hit. */
 	tally_rings(&tally, &self->probe, 1, self->task.pid);
 	EXPECT_EQ(1, tally.samples);
 }

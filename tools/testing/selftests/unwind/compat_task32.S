@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The 32-bit program that compat_task.c starts, which needs no 32-bit C library. It
- * says where the vDSO is, reads which function is to be called, calls that one below
- * two others, and says where a signal handler would have returned to.
+ * reports where the vDSO is, reads which function to call, calls that function below
+ * two others, and reports where a signal handler would have returned to.
  *
  * Labels that end in _called are return addresses, those in _at other addresses that
  * traces show.
@@ -27,7 +27,7 @@ _start:
 	mov	$order, %ecx
 	mov	$order_end - order, %edx
 	int	$0x80
-	/* Nobody is there any more. */
+	/* The other end is gone. */
 	cmp	$order_end - order, %eax
 	jne	1f
 	call	top
@@ -37,7 +37,7 @@ start_called:
 	mov	$0, %ebx
 	int	$0x80
 
-/* esi: argv, behind which are the environment and the auxiliary vector */
+/* esi: argv, followed by the environment and the auxiliary vector */
 find_vdso:
 	mov	$2, %ecx
 1:	lodsl
@@ -57,7 +57,7 @@ find_vdso:
 4:	test	%edx, %edx
 	jnz	2b
 
-	/* pop %ebp; pop %edx; pop %ecx; ret: where all system calls come back to */
+	/* pop %ebp; pop %edx; pop %ecx; ret: where all system calls return to */
 	mov	vsyscall, %eax
 	test	%eax, %eax
 	jz	6f
@@ -91,7 +91,7 @@ middle_called:
 	pop	%ebp
 	ret
 
-/* From here on, what may be asked for. */
+/* The functions that may be called. */
 
 int80:
 	push	%ebp
@@ -103,8 +103,8 @@ int80_at:
 	ret
 
 /*
- * Behind calls, as return addresses are, but nobody called: what somebody gets who
- * takes a register that __kernel_vsyscall saved for a return address.
+ * Addresses after calls, like return addresses, but never called: a walker reports them
+ * if it takes a register that __kernel_vsyscall saved for a return address.
  */
 decoys:
 	call	int80
@@ -124,7 +124,7 @@ in_vdso_called:
 	pop	%ebp
 	ret
 
-/* As the kernel restarts a system call: by the int $0x80 before the landing pad. */
+/* Like the kernel's restart of a system call: by the int $0x80 before the landing pad. */
 restarted:
 	push	%ebp
 	mov	%esp, %ebp
@@ -151,7 +151,7 @@ fault_at:
 	pop	%ebp
 	ret
 
-/* Let handler() have the signal that is about to be sent; ebx, ecx: for kill() */
+/* Install handler() for the next signal; ebx, ecx: arguments for kill() */
 prepare_signal:
 	mov	$__NR_sigaltstack, %eax
 	mov	$other_stack, %ebx
@@ -179,7 +179,7 @@ signal_at:
 	pop	%ebp
 	ret
 
-/* What is interrupted is the vDSO. */
+/* The signal interrupts the vDSO. */
 signal_in_vdso:
 	push	%ebp
 	mov	%esp, %ebp
@@ -191,7 +191,7 @@ signal_in_vdso_called:
 	pop	%ebp
 	ret
 
-/* It waits until there is something to read; the signal makes it start again. */
+/* Waits for input; the signal makes the read restart. */
 restarted_read:
 	push	%ebp
 	mov	%esp, %ebp
@@ -206,8 +206,8 @@ restarted_read_called:
 	ret
 
 /*
- * For ever: the same number in all registers that the kernel entry keeps and that the
- * vDSO does not use for itself, another one each time.
+ * Loop forever, with one number in all registers that the kernel entry keeps and that
+ * the vDSO does not use for itself; another number in each round.
  */
 	.macro	entries
 	push	%ebp
@@ -230,7 +230,7 @@ int80_entries:
 int80_entries_at:
 	jmp	1b
 
-/* Signals instead, with another number in the handlers; these are below. */
+/* The same with signals; the handlers below use another number. */
 	.macro	signal_entries handler, flags
 	push	%ebp
 	movl	$\handler, action
@@ -254,7 +254,7 @@ rt_signals:
 rt_signals_at:
 	jmp	1b
 
-/* What a handler and the vDSO that it returns to do. */
+/* Does the work of a handler and of the vDSO that it returns to. */
 	.macro	other_number
 	mov	$0x5a5a7777, %esi
 	mov	%esi, %edi
@@ -326,5 +326,5 @@ fresh_page:
 signal_stack:
 	.skip	4 * PAGE
 
-	/* Else the stack would be executable. */
+	/* Without this note the stack would be executable. */
 	.section .note.GNU-stack, "", @progbits

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cancelling tracers of the deferred unwinding core while others ask, walk and call
- * back: when cancel returns the callback is not running and never will, its bit is
- * clean for the next owner, and nobody's stack can keep cancel waiting.
+ * Cancel tracers of the deferred unwinding core while other tracers request, walk and
+ * call back: once cancel returns, the callback is not running and never will, its bit
+ * is clean for the next owner, and no user stack can make cancel wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ struct runner {
 	int			fd;
 	struct unwind_test_op	*ops;
 	unsigned int		nr;
-	/* Where to run, as in workload_call_fp(), or 0 for known callers. */
+	/* Stack and frame pointer for tracer_run_fp(), or 0 for known callers. */
 	void			*stack;
 	unsigned long		fp;
 	atomic_bool		returned;
@@ -94,10 +94,7 @@ static bool runner_sleeps(struct runner *runner, char state)
 	return false;
 }
 
-/*
- * Contract 5. What the order is, the sequence numbers say: cancel ends after the
- * callback does.
- */
+/* Contract 5. The sequence numbers give the order: cancel ends after the callback does. */
 TEST_F(cancel, waits_for_callback)
 {
 	struct unwind_test_op call[] = {
@@ -127,7 +124,7 @@ TEST_F(cancel, waits_for_callback)
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 
-/* Defects 14 and 47: a walk that waits for the user makes nobody else wait. */
+/* Defects 14 and 47: a walk that waits for userspace makes no other task wait. */
 TEST_F(cancel, does_not_wait_for_walk)
 {
 	struct unwind_test_op ops[] = {
@@ -145,7 +142,7 @@ TEST_F(cancel, does_not_wait_for_walk)
 	runner_start(&walker);
 	wait_for_fault(hang.uffd);
 
-	/* One that has nothing to do with it, and one whose trace is being taken. */
+	/* An uninvolved tracer, and one whose trace is being taken. */
 	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(2)));
 	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(2)));
 	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(0)));
@@ -158,7 +155,7 @@ TEST_F(cancel, does_not_wait_for_walk)
 	EXPECT_EQ(0, ops[0].ret);
 	EXPECT_EQ(0, ops[1].ret);
 
-	/* The cancelled one is not called, the other one is, with the whole trace. */
+	/* The cancelled tracer is not called. The other one is, with the whole trace. */
 	ASSERT_TRUE(tracer_event(self->fd, &event));
 	EXPECT_EQ(1, event.slot);
 	ASSERT_EQ(2, event.nr);
@@ -167,7 +164,7 @@ TEST_F(cancel, does_not_wait_for_walk)
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 
-/* Defect 14: SIGKILL ends a walk that waits; the test's timeout would notice. */
+/* Defect 14: SIGKILL ends a walk that waits. If it did not, the test would time out. */
 TEST_F(cancel, killed_in_walk)
 {
 	struct hanging_stack hang;
@@ -232,7 +229,7 @@ FIXTURE_TEARDOWN(exiting)
 {
 }
 
-/* A stack that somebody else has to supply does not keep a task from its end. */
+/* A task exits without waiting for stack pages that userspace has to supply. */
 TEST_F(exiting, does_not_wait)
 {
 	struct perf_event_attr attr = tracepoint_attr(variant->event);
@@ -265,7 +262,7 @@ TEST_F(exiting, does_not_wait)
 		SKIP(return, "no userfaultfd");
 	EXPECT_EQ(7, WEXITSTATUS(status));
 
-	/* What is resident: the instruction pointer. */
+	/* Only the instruction pointer is known without a page fault. */
 	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
 	EXPECT_EQ(1, as_deferred(record)->nr);
 	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
@@ -273,7 +270,7 @@ TEST_F(exiting, does_not_wait)
 	free(record);
 }
 
-/* Samples of exit_group() that want a copy of the user stack on the way out. */
+/* Samples of exit_group() that request a copy of the user stack, taken on exit. */
 static struct perf_event_attr exit_state_attr(void)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_exit_group");
@@ -287,7 +284,7 @@ static struct perf_event_attr exit_state_attr(void)
 	return attr;
 }
 
-/* In exit_group(), a copy was asked for, and traces for slots 1 and 0. */
+/* Fork a child whose exit_group() requests a stack copy, and traces for slots 1 and 0. */
 static pid_t exit_with_requests(int fd, struct ring *ring)
 {
 	struct unwind_test_op at_exit[] = {
@@ -313,7 +310,7 @@ static pid_t exit_with_requests(int fd, struct ring *ring)
 	return write(go[1], &c, 1) == 1 ? child : -1;
 }
 
-/* Wait until the callback of a slot has begun; the thread that it is in. */
+/* Wait until the callback of a slot has begun; returns the ID of its thread. */
 static pid_t wait_for_callback(int fd, unsigned int slot)
 {
 	struct unwind_test_event event = {};
@@ -324,12 +321,12 @@ static pid_t wait_for_callback(int fd, unsigned int slot)
 }
 
 /*
- * A task exits while a tracer that it asked is being cancelled: nobody takes that request
- * any more. What is left of it runs when the address space is gone, and must not look for
- * the stack that another tracer wanted to copy.
+ * A task exits while a tracer with a request in it is being cancelled: that request is no
+ * longer taken. The leftover work runs after the address space is gone, and must not look
+ * for the stack that another tracer wanted to copy.
  *
- * Slot 1 sleeps in the exit itself, so that it is known to be there when slot 0 is
- * cancelled, and slot 2 in another thread, so that cancel does not end meanwhile.
+ * The callback of slot 1 sleeps in the exiting task, to have it in exit when slot 0 is
+ * cancelled. The callback of slot 2 sleeps in another thread, to keep cancel from ending.
  */
 TEST_F(cancel, exit_meanwhile)
 {
@@ -337,7 +334,7 @@ TEST_F(cancel, exit_meanwhile)
 		OP_INIT(2),
 		OP_MODE(1, UNWIND_TEST_MODE_SLEEP, 0),
 		OP_MODE(2, UNWIND_TEST_MODE_SLEEP, 0),
-		/* Called after slot 1. */
+		/* Register slot 0 again, to have it called after slot 1. */
 		OP_CANCEL(0),
 		OP_INIT(0),
 	};
@@ -377,12 +374,12 @@ TEST_F(cancel, exit_meanwhile)
 }
 
 /*
- * Defect 11: the next owner of a bit gets nothing that the last one asked for, also
- * when the asking task sleeps in that entry while the bit changes hands.
+ * Defect 11: the next owner of a bit gets no request of the last one, even if the
+ * requesting task sleeps in that entry while the bit changes hands.
  */
 TEST_F(cancel, bit_changes_hands_in_mid_entry)
 {
-	/* The second operation is on a page that somebody has to supply first. */
+	/* The second operation is on a page that the test supplies later. */
 	char *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct unwind_test_op *ops = (void *)(map + PAGE - sizeof(*ops));
@@ -403,7 +400,7 @@ TEST_F(cancel, bit_changes_hands_in_mid_entry)
 	wait_for_fault(uffd);
 
 	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(0)));
-	/* The next owner; others may give back lower bits at the same time. */
+	/* Find the next owner: other tracers may free lower bits at the same time. */
 	do {
 		ASSERT_GT(UNWIND_TEST_SLOTS, ++owner);
 		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(owner)));
@@ -421,7 +418,7 @@ TEST_F(cancel, bit_changes_hands_in_mid_entry)
 static atomic_bool storm_stop;
 static atomic_uint storm_rounds;
 
-/* Give the asking thread some time with the bit as it is. */
+/* Let the requesting thread run some rounds before the bit changes hands. */
 static void storm_wait(void)
 {
 	unsigned int until = storm_rounds + 5;
@@ -448,12 +445,12 @@ static void *storm_thread(void *data)
 }
 
 #define STORM	2000
-/* Callbacks that make it a storm: on a busy host one cancel may last for thousands. */
+/* Callbacks required of a storm: on a busy host one cancel may last thousands of rounds. */
 #define STORM_CALLED	500
 
 /*
- * Defect 11: tracer 1 never asks, so it must never be called, although it owns
- * tracer 0's bit every other moment. Tracer 0 is called for what it was granted.
+ * Defect 11: tracer 1 never requests, so it must never be called, although it owns
+ * tracer 0's bit half of the time. Tracer 0 is called for its granted requests.
  */
 TEST_F(cancel, bit_changes_hands_in_storm)
 {
@@ -482,7 +479,7 @@ TEST_F(cancel, bit_changes_hands_in_storm)
 			EXPECT_TRUE(event.cookie == ops[0].cookie || event.cookie == ops[1].cookie);
 			callbacks++;
 		}
-		/* Twice at most: cancelled and registered again between the two. */
+		/* Twice at most: it may be cancelled and registered between the requests. */
 		EXPECT_LE(callbacks, !ops[0].ret + !ops[1].ret);
 		called += callbacks;
 		storm_rounds++;
@@ -493,7 +490,7 @@ TEST_F(cancel, bit_changes_hands_in_storm)
 	TH_LOG("%u granted, %u refused, %u called", granted, refused, called);
 }
 
-/* Closing the file cancels; what is pending in another task is dropped. */
+/* Closing the file cancels the tracer; requests pending in another task are dropped. */
 TEST_F(cancel, close_with_request_pending)
 {
 	const char *why;

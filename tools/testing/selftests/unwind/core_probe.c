@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A request at each instruction of the deferred unwinding core, by a trap that is to
- * the core what an NMI is: whatever it interrupts, a granted request has one callback
- * with its cookie and the right trace, and nobody else gets that cookie.
+ * Request at each instruction of the deferred unwinding core, from a trap that interrupts
+ * the core like an NMI: a granted request must get one callback with its cookie and the
+ * right trace, and no other callback gets that cookie.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,25 +19,25 @@
 #include "harness.h"
 
 #define DEPTH		5
-/* More than the page holds that a task keeps. */
+/* More entries than fit into the page that a task keeps. */
 #define MAX_STACK	700
 #define DEEP		600
-/* No function of the core is longer. */
+/* No function of the core is larger. */
 #define MAX_SIZE	4096
-/* Bytes of code that are tried one by one. */
+/* Up to this size, try every byte of the code. */
 #define PLENTY		8192UL
-/* Who removes a trap waits for a grace period: two thirds of the run, if they are slow. */
+/* Removing a trap waits for a grace period: two thirds of the run time if not expedited. */
 #define EXPEDITED	"/sys/kernel/rcu_expedited"
 
 /* What to do while the trap is armed. */
 enum scenario {
-	/* Nobody has asked yet, and the task work runs: it was queued for the buffer. */
+	/* No request yet, but the task work runs: it was queued for the buffer. */
 	UNNAMED,
-	/* The other tracer has asked. */
+	/* The other tracer has a request. */
 	OTHER,
-	/* The same tracer has asked. */
+	/* The same tracer has a request. */
 	SAME,
-	/* It is registered meanwhile. */
+	/* The tracer is being registered. */
 	REGISTER,
 };
 
@@ -49,7 +49,7 @@ TRACER_FIXTURE(probe, 2)
 
 FIXTURE_VARIANT(probe) {
 	enum scenario scenario;
-	/* At least this one gets a request. */
+	/* A request must hit in this function. */
 	const char *must_hit;
 };
 
@@ -58,7 +58,7 @@ FIXTURE_VARIANT_ADD(probe, other) { OTHER, "unwind_deferred_request_regs" };
 FIXTURE_VARIANT_ADD(probe, same) { SAME, "unwind_deferred_request_regs" };
 FIXTURE_VARIANT_ADD(probe, register) { REGISTER, "unwind_deferred_init" };
 
-/* Some may be inlined in another one and exist all the same. */
+/* Some may be inlined into another function and still have a symbol. */
 static struct function {
 	const char	*name;
 	unsigned long	start, end;
@@ -79,7 +79,7 @@ static struct function {
 
 #define for_each_function(f)	for (f = functions; f < functions + ARRAY_SIZE(functions); f++)
 
-/* Where the functions begin, also those that the compiler has renamed, and end. */
+/* Find the start and end of the functions, even if the compiler has renamed them. */
 static bool find_functions(void)
 {
 	FILE *file = fopen("/proc/kallsyms", "r");
@@ -96,7 +96,7 @@ static bool find_functions(void)
 		for_each_function(f) {
 			size_t len = strlen(f->name);
 
-			/* What is unlikely is in a part of its own. */
+			/* Unlikely code is in a separate part. */
 			if (!strncmp(name, f->name, len) && !strstr(name, ".cold") &&
 			    (name[len] == '\n' || name[len] == '.'))
 				f->start = strtoul(line, NULL, 16);
@@ -130,7 +130,7 @@ static void note_grant(struct granted *granted, unsigned int slot, int ret, __u6
 	granted->cookie[granted->nr++] = cookie;
 }
 
-/* Whether the callbacks that came are those that were granted, each once. */
+/* Check that each granted request got one callback, and that no other callbacks came. */
 static int check_callbacks(int fd, const struct granted *granted, unsigned int depth,
 			   unsigned int max)
 {
@@ -173,12 +173,12 @@ static int run(int fd, unsigned long addr, enum scenario scenario)
 	if (scenario == REGISTER)
 		ops[1] = (struct unwind_test_op)OP_INIT(1);
 
-	/* Most addresses are in mid instruction, some instructions take no trap. */
+	/* Most addresses are in mid-instruction, and some instructions cannot be probed. */
 	ret = tracer_run(fd, setup, 1 + (scenario == REGISTER)) ?: setup[0].ret;
 	if (ret)
 		return ret == -EILSEQ || ret == -EINVAL || ret == -EOPNOTSUPP ? 0 : ret;
 	ret = tracer_run_deep(fd, ops, ARRAY_SIZE(ops), depth) ?: ops[0].ret;
-	/* The first one disarms, and may be what the forced entry comes before. */
+	/* OP_PROBE(0) disarms the trap; a forced entry may come right before it. */
 	if (tracer_run_array(fd, result) || ret || ops[1].ret < 0)
 		return -ENXIO;
 
@@ -189,7 +189,7 @@ static int run(int fd, unsigned long addr, enum scenario scenario)
 		if (!granted.cookie[i])
 			return -ENOKEY;
 	}
-	/* Granted while it is not on the list: the callback could be missed. */
+	/* Granted while the tracer is not on the list: its callback could be missed. */
 	ret = result[1].ret == -ENOLINK ? -ENOLINK :
 		check_callbacks(fd, &granted, depth, MAX_STACK);
 	if (ret)
@@ -199,7 +199,7 @@ static int run(int fd, unsigned long addr, enum scenario scenario)
 	case -ENODATA:
 		return 0;
 	case 1:
-		/* The same tracer's, so somebody was granted it. */
+		/* The same tracer has requested before, so that request was granted. */
 		return granted.nr && result[1].cookie == granted.cookie[0] ? 1 : -EPROTO;
 	case 0:
 	case -EAGAIN:
@@ -212,8 +212,8 @@ static int run(int fd, unsigned long addr, enum scenario scenario)
 }
 
 /*
- * Bytes from one try to the next. Sanitizers multiply the instructions: then it is some
- * of them, other ones each time, unless UNWIND_FULL asks for all.
+ * Bytes from one try to the next. Sanitizers multiply the instructions: then try only
+ * some, different ones in each run, unless UNWIND_FULL is set.
  */
 static unsigned long stride(void)
 {
@@ -240,7 +240,7 @@ TEST_F_TIMEOUT(probe, each_instruction, 900)
 	try.arg = functions[0].start;
 	if (tracer_op(self->fd, try) == -EOPNOTSUPP)
 		SKIP(return, "needs CONFIG_KPROBES");
-	/* The code is changed on the CPU that runs it. */
+	/* Patch the code on the CPU that runs it. */
 	ASSERT_EQ(0, pin_to(0));
 	old = set_sysctl("kernel/perf_event_max_stack", MAX_STACK);
 	if (old < 0)
@@ -259,7 +259,7 @@ TEST_F_TIMEOUT(probe, each_instruction, 900)
 			}
 			hits += ret > 0;
 			hit |= ret > 0 && !strcmp(f->name, variant->must_hit);
-			/* Does the scenario get there at all? */
+			/* Skip a function that the scenario does not reach. */
 			if (addr == f->start && !ret)
 				break;
 		}

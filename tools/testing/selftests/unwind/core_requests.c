@@ -23,10 +23,10 @@
 #include "workload.h"
 #include "harness.h"
 
-/* Known callers; the whole trace fits an event. */
+/* Number of known callers; the whole trace fits into an event. */
 #define DEPTH	20
 
-/* CPUs of tests that send NMIs from one to the other. */
+/* CPUs of the tests that send NMIs from one CPU to the other. */
 #define HERE	0
 #define THERE	1
 
@@ -118,7 +118,7 @@ TEST_F(core, next_entry_has_next_cookie)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defects 4 and 9: signals and io_uring run task work in mid entry. */
+/* Defects 4 and 9: signals and io_uring run task work before the entry ends. */
 TEST_F(core, request_after_callback)
 {
 	struct unwind_test_op ops[] = {
@@ -143,7 +143,7 @@ TEST_F(core, request_after_callback)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 21: one walk serves the entry, however many ask and when. */
+/* Defect 21: one walk serves all requests of an entry, at any time. */
 TEST_F(core, one_walk)
 {
 	struct unwind_test_op ops[] = {
@@ -154,7 +154,7 @@ TEST_F(core, one_walk)
 		OP_TASK_WORK(),
 		OP_REQUEST(2, variant->where),
 	};
-	/* Nothing is readable there: the walk fails behind the first entry. */
+	/* Nothing is readable there: the walk fails after the first entry. */
 	char *hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *stack = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	long walks = unwind_stat("walks"), callbacks = unwind_stat("callbacks");
@@ -169,7 +169,7 @@ TEST_F(core, one_walk)
 	EXPECT_EQ(1, ops[3].arg);
 }
 
-/* Defect 3: undo what this request did, and nothing else. */
+/* Defect 3: a failed request undoes its own changes and nothing else. */
 TEST_F(core, failed_task_work)
 {
 	struct unwind_test_op ops[] = {
@@ -199,7 +199,7 @@ TEST_F(core, failed_task_work)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 6: empty traces are delivered, once, and remembered. */
+/* Defect 6: empty traces are delivered once and remembered. */
 TEST_F(core, failed_cache)
 {
 	struct unwind_test_op ops[] = {
@@ -230,7 +230,7 @@ TEST_F(core, failed_cache)
 	/* Defect 32: the reason is counted. */
 	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
 
-	/* The next entry is as good as any. */
+	/* The next entry works again. */
 	ASSERT_EQ(0, tracer_run_deep(self->fd, &op, 1, DEPTH));
 	EXPECT_CALLBACK(self->fd, 0, op.cookie, DEPTH);
 }
@@ -259,7 +259,7 @@ TEST_F(core, cancelled_is_refused)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* A tracer that is cancelled in the same entry is not called, its bit is clean. */
+/* A tracer that is cancelled in the same entry is not called, and its bit is clean. */
 TEST_F(core, cancel_drops_request)
 {
 	struct unwind_test_op ops[] = {
@@ -273,14 +273,14 @@ TEST_F(core, cancel_drops_request)
 	};
 
 	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
-	/* Unless somebody else gives back a lower one, it is the same bit. */
+	/* The same bit, unless another tracer frees a lower one. */
 	EXPECT_EQ(0, ops[4].arg & 1ULL << ops[4].ret);
 	EXPECT_EQ(0, ops[6].ret);
 	EXPECT_CALLBACK(self->fd, 5, ops[0].cookie, DEPTH);
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* A cancel leaves no bit behind, and yet the entry has to be forgotten at its end. */
+/* A cancel leaves no bit set, but the entry must still be reset at its end. */
 TEST_F(core, entry_ends_after_cancel)
 {
 	struct unwind_test_op next = OP_REQUEST(2, variant->where);
@@ -319,7 +319,7 @@ TEST_F(core, entry_ends_after_failed_task_work)
 	EXPECT_CALLBACK(self->fd, 0, next.cookie, DEPTH + 2);
 }
 
-/* Defect 2: every bit, also 31, 32 and 63, with and without a race. */
+/* Defect 2: every bit, including 31, 32 and 63, with and without a race. */
 TEST_F(core, every_bit)
 {
 	struct unwind_test_op op = OP_INIT(0);
@@ -333,7 +333,7 @@ TEST_F(core, every_bit)
 		last = slot;
 	}
 	EXPECT_EQ(-EBUSY, op.ret);
-	/* What no other tracer of the system holds. */
+	/* Other tracers of the system may hold some bits. */
 	ASSERT_GT(last, 40);
 
 	for (int slot = 0; slot <= last; slot++) {
@@ -345,7 +345,7 @@ TEST_F(core, every_bit)
 			OP_STATE(slot),
 		};
 
-		/* From hardirq the point would wait for itself, interrupts are off. */
+		/* Interrupts are off at the point: it would wait forever for a hardirq. */
 		if (variant->where == UNWIND_TEST_HARDIRQ)
 			ops[0].where = UNWIND_TEST_IRQS_OFF;
 
@@ -363,7 +363,7 @@ TEST_F(core, every_bit)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 12: splats are for the log scan. */
+/* Defect 12: the log scan looks for splats. */
 TEST_F(core, double_cancel)
 {
 	struct unwind_test_op ops[] = {
@@ -406,7 +406,7 @@ TEST_F(core, callback_requests)
 	}
 }
 
-/* An NMI with a request for the same or another tracer, in the core's steps. */
+/* An NMI requests for the same or another tracer between the core's steps. */
 FIXTURE(point) {
 	int fd;
 };
@@ -444,7 +444,7 @@ TEST_F(point, nmi)
 		ASSERT_EQ(0, ops[0].ret);
 		ASSERT_EQ(0, tracer_run(self->fd, &result, 1));
 
-		/* Who comes first gets 0, the other one 1 for the same tracer. */
+		/* The first request gets 0; the other one gets 1 if it is for the same tracer. */
 		if (variant->slot) {
 			EXPECT_EQ(0, ops[1].ret | result.ret);
 		} else {
@@ -463,7 +463,7 @@ TEST_F(point, nmi)
 	}
 }
 
-/* Asked for right before registers change, with nothing pending up to there. */
+/* A request right before the registers change, with nothing pending until then. */
 FIXTURE(last_moment) {
 	int fd;
 };
@@ -475,10 +475,10 @@ FIXTURE_VARIANT(last_moment) {
 };
 
 FIXTURE_VARIANT_ADD(last_moment, task) { UNWIND_TEST_TASK };
-/* Cannot see the registers, so nothing else notices that they changed. */
+/* An NMI cannot see the registers, so nothing else notices that they changed. */
 FIXTURE_VARIANT_ADD(last_moment, nmi) { UNWIND_TEST_NMI };
 
-/* The one trace ends with the workload, and begins with @head others. */
+/* Expect one trace: @head other entries, then the workload. */
 static void expect_last_moment(struct __test_metadata *_metadata, int fd, unsigned int head)
 {
 	struct unwind_test_op result = OP_AT_RESULT(UNWIND_TEST_POINT_CHANGE);
@@ -510,7 +510,7 @@ TEST_F(last_moment, signal)
 	expect_last_moment(_metadata, self->fd, 0);
 }
 
-/* A signal that is ignored after all: the system call begins anew, from its instruction. */
+/* A signal that turns out to be ignored: the system call restarts at its instruction. */
 TEST_F(last_moment, restart)
 {
 	struct unwind_test_op at = OP_AT(0, UNWIND_TEST_POINT_CHANGE, variant->where);
@@ -534,7 +534,7 @@ static void run_op(int sig)
 	tracer_run(handler_fd, &handler_op, 1);
 }
 
-/* The handler's return is in the C library, and called from nowhere. */
+/* The handler's restorer is in the C library and has no caller. */
 TEST_F(last_moment, sigreturn)
 {
 	struct sigaction action = { .sa_handler = run_op };
@@ -547,7 +547,7 @@ TEST_F(last_moment, sigreturn)
 	expect_last_moment(_metadata, self->fd, 1);
 }
 
-/* Two tracers, one way to ask. */
+/* Two tracers, one kind of request. */
 FIXTURE(pair) {
 	int fd;
 };
@@ -555,10 +555,10 @@ FIXTURE(pair) {
 TRACER_FIXTURE(pair, 2)
 
 /*
- * Defect 13: a request at the last moment, after the task's flags were looked at. The
- * record comes from the next entry, which is forced before user code gets ahead: it is
- * the stack that was asked for, and comes before anything that the next system call
- * asks for. One cookie never names two stacks.
+ * Defect 13: a request at the last moment, after the last check of the task's flags. The
+ * record comes from the next entry, which is forced before user code makes progress: it
+ * has the requested stack, and comes before any record that the next system call
+ * requests. One cookie never names two stacks.
  */
 TEST_F(pair, at_the_last_moment)
 {
@@ -570,7 +570,7 @@ TEST_F(pair, at_the_last_moment)
 	struct unwind_test_op late = OP_AT_RESULT(UNWIND_TEST_POINT_RESET);
 
 	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
-	/* Any system call from elsewhere; this one also asks for the first tracer. */
+	/* Any system call from another stack; this one also requests for the first tracer. */
 	ASSERT_EQ(0, tracer_run_deep(self->fd, &again, 1, 2));
 	ASSERT_EQ(0, tracer_run(self->fd, &late, 1));
 	EXPECT_EQ(0, late.ret);
@@ -584,7 +584,7 @@ TEST_F(pair, at_the_last_moment)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* No user mode to come back to. */
+/* A kernel thread has no user mode to return to. */
 TEST_F(pair, kthread_is_refused)
 {
 	struct unwind_test_op op = OP_REQUEST(0, UNWIND_TEST_KTHREAD);
@@ -657,8 +657,8 @@ static int start_target(struct target *target, pthread_t *thread, bool syscalls)
 #define STORM	1000
 
 /*
- * NMIs into a thread that does nothing but entering and leaving the kernel: each
- * grant has its callback with the same cookie, and there is no other callback.
+ * NMIs into a thread that spins in user mode or makes system calls: each grant gets its
+ * callback with the same cookie, and no other callback comes.
  */
 static void storm(struct __test_metadata *_metadata, int fd, bool syscalls)
 {
@@ -671,7 +671,7 @@ static void storm(struct __test_metadata *_metadata, int fd, bool syscalls)
 	if (start_target(&target, &thread, syscalls))
 		SKIP(return, "needs two CPUs");
 
-	/* On a busy host many of them hit the same entry. */
+	/* On a busy host many NMIs hit the same entry. */
 	for (int i = 0; i < STORM || grants <= STORM / 10; i++) {
 		struct unwind_test_op op = OP_REQUEST_CPU(0, THERE);
 
@@ -710,7 +710,7 @@ TEST_F(pair, storm_in_system_calls)
 	storm(_metadata, self->fd, true);
 }
 
-/* A direct trace is of its own entry, not of the one before. */
+/* A direct trace shows its own entry, not the previous one. */
 TEST(faultable)
 {
 	const char *why;
@@ -732,7 +732,7 @@ TEST(faultable)
 	close(fd);
 }
 
-/* Only what fits a page is kept for the next trace, whoever took the long one. */
+/* A task keeps at most a page for its next trace, whichever way the long one was taken. */
 TEST_F(pair, long_trace_is_given_back)
 {
 	struct unwind_test_op ops[][3] = {
@@ -756,7 +756,7 @@ TEST_F(pair, long_trace_is_given_back)
 
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, tracer_run_deep(self->fd, ops[i], 3, 1700));
-		/* For the task work that was run in mid entry it is over already. */
+		/* Task work that runs before the entry ends gives the long trace back at once. */
 		if (i != 1) {
 			EXPECT_EQ(WORKLOAD_NR(1700), ops[i][0].arg);
 			EXPECT_LE(WORKLOAD_NR(1700), ops[i][2].ret);

@@ -29,7 +29,7 @@
 #define DEPTH	10
 #define GETPPID	"syscalls/sys_enter_getppid"
 #define CALLS	20
-/* Seconds, of waits for what comes soon on a machine that is not slow. */
+/* Seconds to wait for events that come soon unless the machine is slow. */
 #define AT_MOST	60
 
 static void calls(unsigned int depth)
@@ -64,13 +64,13 @@ FIXTURE_TEARDOWN(delivery)
 #define OPEN_EACH_CPU(pid) \
 	ASSERT_EQ(0, rings_open_each_cpu(&self->rings, &self->attr, pid))
 
-/* Stop, and count what came. */
+/* Stop the events and count their records. */
 #define TALLY(tally, tid) do {							\
 	rings_disable(&self->rings);						\
 	tally_rings(tally, self->rings.ring, self->rings.nr, tid);		\
 } while (0)
 
-/* All that was asked for came, once. */
+/* Every request got exactly one record. */
 #define EXPECT_COMPLETE(tally, nr_samples) do {					\
 	EXPECT_EQ(nr_samples, (tally).samples);					\
 	EXPECT_EQ((tally).samples, (tally).deferred);				\
@@ -117,7 +117,7 @@ TEST_F(delivery, cpu_wide)
 	EXPECT_COMPLETE(tally, CALLS);
 }
 
-/* Defect 22: the side-band event of a session, with nothing else to say. */
+/* Defect 22: the side-band event of a session, which has no samples of its own. */
 TEST_F(delivery, cpu_wide_dummy_gets_records)
 {
 	struct perf_event_attr dummy = software_attr(PERF_COUNT_SW_DUMMY);
@@ -187,7 +187,7 @@ TEST_F(delivery, sample_max_stack)
 	EXPECT_EQ(-1, workload_check_head(as_deferred(self->record)->ips, 8, 100));
 }
 
-/* Defect 23: more than the old limit when asked for, never more than asked for. */
+/* Defect 23: more than the old limit if requested, never more than requested. */
 TEST_F(delivery, sysctl_max_stack)
 {
 	static const unsigned int limits[] = { 16, 127, 700 };
@@ -211,7 +211,7 @@ TEST_F(delivery, sysctl_max_stack)
 	set_sysctl("kernel/perf_event_max_stack", old);
 }
 
-/* Defect 24: marker and cookie, or neither and then the immediate chain. */
+/* Defect 24: marker and cookie, or neither and then the in-place chain. */
 TEST_F(delivery, max_contexts)
 {
 	static const char path[] = "kernel/perf_event_max_contexts_per_stack";
@@ -238,7 +238,7 @@ TEST_F(delivery, max_contexts)
 		EXPECT_EQ(deferred, marker);
 		EXPECT_EQ(deferred, !!sample_cookie(&sample));
 		at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
-		/* The kernel's marker takes the first one. */
+		/* The kernel's marker takes the first context. */
 		EXPECT_EQ(contexts == 2, at > 0);
 		if (at > 0) {
 			EXPECT_EQ(-1, workload_check(sample.ips + at, nr, DEPTH));
@@ -250,7 +250,7 @@ TEST_F(delivery, max_contexts)
 	set_sysctl(path, old);
 }
 
-/* Defect 25: the last entry of a task, whose samples are taken on the way to exit. */
+/* Defect 25: the last entry of a task, which is sampled on its way to exit. */
 static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) *self,
 		      bool cpu_wide, bool inherit)
 {
@@ -264,7 +264,7 @@ static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) 
 	ASSERT_EQ(0, pipe(go));
 	child = fork();
 	if (!child) {
-		/* If it moves on the way, the events of both CPUs get the record. */
+		/* If the child migrated, the events of both CPUs would get the record. */
 		if (cpu_wide && (first_cpus(&cpu, 1) != 1 || pin_to(cpu)))
 			_exit(1);
 		if (read(go[0], &c, 1) != 1)
@@ -305,7 +305,7 @@ TEST_F(delivery, exit_cpu_wide)
 	exit_test(_metadata, self, true, false);
 }
 
-/* Defect 29: one record for a buffer, however many of its events ask for it. */
+/* Defect 29: one record per buffer, however many of its events request it. */
 TEST_F(delivery, events_that_share_a_buffer)
 {
 	struct perf_event_attr other = software_attr(PERF_COUNT_SW_DUMMY);
@@ -322,7 +322,7 @@ TEST_F(delivery, events_that_share_a_buffer)
 	EXPECT_EQ(CALLS, tally.records);
 }
 
-/* Defect 30: records that this session did not ask for come, and harm nothing. */
+/* Defect 30: a session also gets records that it did not request; they do no harm. */
 TEST_F(delivery, two_sessions)
 {
 	struct tally first, second;
@@ -341,7 +341,7 @@ TEST_F(delivery, two_sessions)
 	EXPECT_EQ(CALLS, second.foreign);
 }
 
-/* Defect 31: what does not fit is announced, so a reader can count what it misses. */
+/* Defect 31: records that do not fit are reported, so that a reader can count them. */
 TEST_F(delivery, loss_is_countable)
 {
 	struct tally tally, rest;
@@ -360,7 +360,7 @@ TEST_F(delivery, loss_is_countable)
 	EXPECT_LT(0, tally.lost + rest.lost);
 }
 
-/* Is the task of this id idle, or a thread without a binary? */
+/* Is this the ID of the idle task, or of a thread without an executable? */
 static bool is_kernel_thread(__u32 tid)
 {
 	char path[64], link[8];
@@ -370,7 +370,7 @@ static bool is_kernel_thread(__u32 tid)
 			access(path, F_OK) && !kill(tid, 0));
 }
 
-/* How many samples there are now of kernel threads, or of workers: none has a user part. */
+/* Count the new samples of kernel threads or of workers: none has a user part. */
 static unsigned int read_without(struct __test_metadata *_metadata,
 				 FIXTURE_DATA(delivery) *self, bool workers)
 {
@@ -404,7 +404,7 @@ static long switches(void)
 	return usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
-/* Sleep until this was @nr times: on a slow machine the time may be up before the switch. */
+/* Sleep until @nr switches: on a slow machine a sleep may be over before its switch. */
 static long sleep_often(long nr, useconds_t us)
 {
 	time_t end = time(NULL) + AT_MOST;
@@ -420,7 +420,7 @@ static long sleep_often(long nr, useconds_t us)
 	return now - begin;
 }
 
-/* 2.5: a kernel thread has no user part, neither deferred nor otherwise. */
+/* 2.5: a kernel thread has no user part, neither deferred nor in place. */
 TEST_F(delivery, kernel_threads)
 {
 	self->attr = tracepoint_attr("sched/sched_switch");
@@ -428,7 +428,7 @@ TEST_F(delivery, kernel_threads)
 		SKIP(return, "no scheduler tracepoints");
 	OPEN_EACH_CPU(-1);
 	rings_enable(&self->rings);
-	/* Workers and RCU's threads come along. */
+	/* Kworkers and RCU's threads run meanwhile. */
 	EXPECT_LE(50, sleep_often(50, 2000));
 	rings_disable(&self->rings);
 	EXPECT_LT(0, read_without(_metadata, self, false));
@@ -449,7 +449,7 @@ TEST_F(delivery, io_workers)
 	rings_enable(&self->rings);
 	if (uring_run_async(&sqe) == -ENOSYS)
 		SKIP(return, "no io_uring");
-	/* It waits for more to do, when it gets there. */
+	/* The worker sleeps once it has nothing more to do. */
 	while (!workers && time(NULL) < end) {
 		usleep(1000);
 		workers = read_without(_metadata, self, true);
@@ -488,7 +488,7 @@ static bool waits_in(int tid, long nr)
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
 	file = fopen(path, "r");
-	/* Of a thread that runs, that is no number. */
+	/* For a running thread the file holds no number. */
 	if (file && fscanf(file, "%ld", &now) != 1)
 		now = -1;
 	if (file)
@@ -506,15 +506,15 @@ static void *reading_thread(void *data)
 }
 
 /*
- * A waker delivers sched_waking to the events of the task that it wakes up: of those
- * the ones for the waker's CPU. The stack is the waker's, which is not theirs to see,
- * neither in place nor under the cookie of the waker's entry. Kernels that sample for
- * active events alone deliver none at all, as the task does not run.
+ * A waker delivers sched_waking to those events of the woken task that are for the
+ * waker's CPU. These events must not see the waker's stack, neither in place nor under
+ * the cookie of the waker's entry. Kernels that sample for active events alone deliver
+ * nothing, because the woken task does not run.
  */
 TEST_F(delivery, event_of_another_task)
 {
 	struct perf_event_attr in_place;
-	/* Two ends, and the reader's thread id. */
+	/* The two ends of the pipe, and the reader's thread ID. */
 	int pipes[3] = {};
 	unsigned int samples[2] = {};
 	struct sample sample;
@@ -535,7 +535,7 @@ TEST_F(delivery, event_of_another_task)
 	in_place.defer_output = 0;
 	ASSERT_EQ(0, rings_open(&self->rings, &self->attr, pipes[2], 0, 32));
 	ASSERT_EQ(0, rings_open(&self->rings, &in_place, pipes[2], 0, 32));
-	/* What gives this thread's entry a cookie that could be taken for theirs. */
+	/* Gives this thread's entry a cookie that must not appear in their samples. */
 	self->attr = tracepoint_attr("syscalls/sys_enter_write");
 	OPEN(0, 32);
 	rings_enable(&self->rings);
@@ -551,7 +551,7 @@ TEST_F(delivery, event_of_another_task)
 	for (int i = 0; i < 2; i++) {
 		while (ring_next(&self->rings.ring[i], self->record)) {
 			if (self->record->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
-				/* The record is the waker's, for the waker's events. */
+				/* The waker's record is for the waker's events only. */
 				EXPECT_NE(cookie, as_deferred(self->record)->cookie);
 			}
 			if (self->record->header.type != PERF_RECORD_SAMPLE)
@@ -574,7 +574,7 @@ TEST_F(delivery, event_of_another_task)
 
 static volatile double fpu_value = 1;
 
-/* Takes the FPU away from whoever else runs on this CPU. */
+/* Take the FPU away from the other tasks on this CPU. */
 static pid_t start_fpu_user(void)
 {
 	pid_t pid = fork();
@@ -587,8 +587,8 @@ static pid_t start_fpu_user(void)
 }
 
 /*
- * Interrupts are off and the task's flags were looked at for the last time: the
- * record must not wait for the next entry, whose registers are others.
+ * Interrupts are off and the task's flags were checked for the last time: the record
+ * must not wait for the next entry, which has other registers.
  */
 TEST_F(delivery, after_the_last_look_at_flags)
 {
@@ -618,7 +618,7 @@ TEST_F(delivery, after_the_last_look_at_flags)
 	EXPECT_EQ(0, tally.empty);
 }
 
-/* Page faults of the walk itself are samples of the entry that is being walked. */
+/* Page faults of the walk itself are samples of the entry being walked. */
 TEST_F(delivery, page_faults)
 {
 	char *map = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE,
@@ -639,8 +639,8 @@ TEST_F(delivery, page_faults)
 }
 
 /*
- * Two software events of one kind on one task, of which one defers: each gets the chain
- * that it asked for, whichever the kernel samples first.
+ * Two software events of one kind on one task, one of which defers: each gets the kind of
+ * chain that it requested, whichever the kernel samples first.
  */
 static void two_software_events(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) *self,
 				int deferring)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deep stacks: every frame is there up to the longest record, memory for it is there
- * only while it is used, and it is the memory of the task's cgroup, which is never
- * killed for it.
+ * Deep stacks: the trace is complete up to the longest record. Its memory is held only
+ * while in use and is charged to the task's cgroup, in which no task is ever killed for
+ * it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,13 +28,13 @@
 #include "harness.h"
 
 #define MAX_STACK	"kernel/perf_event_max_stack"
-/* What a record of 64 KiB has room for, with the largest sample_id. */
+/* Entries that fit into a record of 64 KiB with the largest sample_id. */
 #define LONGEST		8180U
 #define PAGE		4096UL
-/* No more than this many entries fit a page. */
+/* At most this many entries fit into a page. */
 #define PAGE_ENTRIES	((unsigned int)(PAGE / sizeof(long)))
 
-/* Known callers for a trace of this many entries. */
+/* Number of known callers for a trace of @nr entries. */
 #define DEPTH(nr)	((nr) - WORKLOAD_NR(0))
 
 FIXTURE(depth) {
@@ -42,7 +42,7 @@ FIXTURE(depth) {
 };
 
 FIXTURE_VARIANT(depth) {
-	/* The limit, entries of the stack and of its trace. */
+	/* The limit, and the number of entries of the stack and of its trace. */
 	unsigned int max, nr, found;
 };
 
@@ -69,7 +69,7 @@ FIXTURE_TEARDOWN(depth)
 		set_sysctl(MAX_STACK, self->old);
 }
 
-/* The sample in @ring, and all of its record. */
+/* Check the only sample in @ring and its record. */
 static void check_record(struct __test_metadata *_metadata, struct ring *ring, unsigned int depth,
 			 unsigned int found)
 {
@@ -91,7 +91,7 @@ static void check_record(struct __test_metadata *_metadata, struct ring *ring, u
 	free(record);
 }
 
-/* To more buffers than may have a long one in one go. */
+/* Records to more buffers than can get a long record in one pass. */
 TEST_F(depth, record)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
@@ -113,7 +113,7 @@ TEST_F(depth, record)
 	EXPECT_EQ(ended_full + (variant->nr > variant->found), unwind_stat("ended_full"));
 }
 
-/* More than a page only if it is needed, and until the next return to user mode. */
+/* The buffer is larger than a page only if needed, and until the return to user mode. */
 TEST_F(depth, room)
 {
 	struct unwind_test_op shallow[] = { OP_FAULTABLE(), OP_ROOM() };
@@ -141,7 +141,7 @@ TEST_F(depth, room)
 	EXPECT_EQ(0, tracer_run(fd, &room, 1));
 	EXPECT_EQ(page, room.ret);
 
-	/* The same by a request; the event has the head only. */
+	/* The same by a request; the event has only the head of the trace. */
 	ASSERT_EQ(0, tracer_run_deep(fd, request, ARRAY_SIZE(request), DEPTH(variant->nr)));
 	EXPECT_EQ(0, request[1].ret);
 	ASSERT_TRUE(tracer_event(fd, &event));
@@ -156,17 +156,17 @@ TEST_F(depth, room)
 }
 
 /*
- * A memory cgroup with a process of many threads in it, each of which has a deep stack.
- * Many, because memory is charged in batches, which one trace may hide in.
+ * A memory cgroup with a process of many threads, each with a deep stack. A single trace
+ * could hide in a batch, because memory is charged in batches.
  */
 #define THREADS		32
 #define NR		8000U
 #define BUFFERS		(THREADS * NR * sizeof(long))
 #define STACK		(64 * PAGE)
-/* What a CPU may charge in advance. */
+/* Memory that a CPU may charge in advance. */
 #define BATCH		(64 * PAGE)
 
-/* What the process does, for all threads. */
+/* Phases of the process, for all threads. */
 enum phase { WARM_UP, REQUEST, END };
 
 struct shared {
@@ -197,7 +197,7 @@ static int cg_write(const char *dir, const char *file, const char *text)
 	return ret;
 }
 
-/* The number behind @key in a file, or the number that is all of it; or -1. */
+/* The number after @key in a file, or the file's only number if @key is NULL; or -1. */
 static long cg_read(const char *dir, const char *file, const char *key)
 {
 	char text[8192], line[32];
@@ -221,7 +221,7 @@ static long cg_read(const char *dir, const char *file, const char *key)
 	return atol(at);
 }
 
-/* Where cgroups are, with the memory controller at work in them; NULL if nowhere. */
+/* The mount point of cgroups, with the memory controller enabled; NULL if there is none. */
 static const char *cg_root(void)
 {
 	static const char * const dirs[] = { "/sys/fs/cgroup", "/tmp/unwind-cgroup" };
@@ -257,7 +257,7 @@ static void *deep_thread(void *data)
 	long call[7] = { SYS_getppid };
 	char *top = thread->stack + STACK;
 
-	/* All that it needs but for the long buffer. */
+	/* Allocate everything except for the long buffer. */
 	workload_call_on(top, DEPTH(NR), call);
 	if (tracer_run(thread->fd, &op, 1))
 		_exit(1);
@@ -274,7 +274,7 @@ static void *deep_thread(void *data)
 	return NULL;
 }
 
-/* The process in the cgroup; it enters that first. */
+/* The process in the cgroup, which it enters first. */
 static void deep_process(struct shared *shared, const char *dir, int fd)
 {
 	static struct thread threads[THREADS];
@@ -311,7 +311,7 @@ FIXTURE_SETUP(memcg)
 	ASSERT_LE(0, self->old);
 	snprintf(self->dir, sizeof(self->dir), "%s/unwind-%d", root, getpid());
 	ASSERT_EQ(0, mkdir(self->dir, 0700));
-	/* So that nothing can make room. */
+	/* Without swap, reclaim cannot make room. */
 	cg_write(self->dir, "memory.swap.max", "0");
 	self->shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)self->shared);
@@ -334,7 +334,7 @@ FIXTURE_TEARDOWN(memcg)
 		rmdir(self->dir);
 }
 
-/* What the callbacks of all threads were given, while they sleep. */
+/* The traces that the callbacks of all threads got, while these sleep. */
 struct traces {
 	unsigned int	whole, shorter, empty, wrong;
 };
@@ -362,7 +362,7 @@ static void get_traces(int fd, struct traces *traces)
 	}
 }
 
-/* The callbacks end, and the buffers are given back. */
+/* End the callbacks, and wait until the buffers are freed. */
 #define RELEASE() do {								\
 	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_RELEASE(0)));	\
 	while (self->shared->released < THREADS) {				\
@@ -380,8 +380,8 @@ static void get_traces(int fd, struct traces *traces)
 } while (0)
 
 /*
- * The statistics of a cgroup are up to two seconds late, the sum is right but for a
- * batch: so only most of the buffers have to be seen.
+ * The statistics of a cgroup are up to two seconds late, and the sum may be off by a
+ * batch: expect to see only most of the buffers.
  */
 #define MOST	((long)BUFFERS / 2)
 
@@ -426,7 +426,7 @@ TEST_F(memcg, charged_and_given_back)
 	FINISH();
 }
 
-/* Where there is no memory the trace is shorter, which is counted, and nobody is killed. */
+/* Without memory the trace is shorter, which is counted, and no task is killed. */
 TEST_F(memcg, no_memory)
 {
 	long nomem = unwind_stat("nomem"), ended_full = unwind_stat("ended_full");
@@ -434,7 +434,7 @@ TEST_F(memcg, no_memory)
 	struct traces traces;
 	char max[32];
 
-	/* Room for a few of them. */
+	/* Leave room for a few buffers. */
 	snprintf(max, sizeof(max), "%ld", cg_read(self->dir, "memory.current", NULL) + (long)BATCH);
 	ASSERT_EQ(0, cg_write(self->dir, "memory.max", max));
 	self->shared->phase = REQUEST;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A process that executes itself for ever.
+ * A process that executes itself forever.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -14,7 +14,7 @@
 
 #include "exec_child.h"
 
-/* The path of exec_loop, which is where this program is; its entry point or 0. */
+/* Find the path of exec_loop, next to this program; returns its entry point or 0. */
 static unsigned long find_exec_loop(char *path, size_t size)
 {
 	ssize_t len = readlink("/proc/self/exe", path, size - sizeof("exec_loop"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A process that executes itself for ever.
+ * A process that executes itself forever.
  */
 #ifndef _UNWIND_EXEC_CHILD_H
 #define _UNWIND_EXEC_CHILD_H
@@ -12,15 +12,15 @@
 struct exec_loop {
 	pid_t		pid;
 	int		go;
-	/* Entry point, and what the instruction pointer is in execve(). */
+	/* The entry point, which is also the instruction pointer in execve(). */
 	unsigned long	entry;
 };
 
-/* A process that will be it; 0 or -1. Then let it begin. */
+/* Fork the process; 0 or -1. Then start its loop. */
 int exec_loop_prepare(struct exec_loop *loop);
 int exec_loop_start(struct exec_loop *loop);
 
-/* Kill it; returns whether it was still there. */
+/* Kill it; returns whether it was still running. */
 bool exec_loop_stop(struct exec_loop *loop);
 
 #endif /* _UNWIND_EXEC_CHILD_H */

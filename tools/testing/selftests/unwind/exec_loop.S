@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A program that executes itself for ever, each time with another number in the
- * registers that user_regs.c looks at. What the instruction pointer is while it does
- * is its entry point, too.
+ * A program that executes itself forever, each time with another number in the
+ * registers that user_regs.c checks. The instruction pointer in execve() equals its
+ * entry point.
  */
 #include <asm/unistd_64.h>
 
@@ -26,5 +26,5 @@ _start:
 	xor	%edx, %edx
 	jmp	again
 
-	/* Else the stack would be executable. */
+	/* Without this note the stack would be executable. */
 	.section .note.GNU-stack, "", @progbits

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The nth allocation or copy fails while a walk reads a file that is not known yet, for each
- * n until there is no nth. The trace is the whole one, or lacks something of it. Afterwards,
- * all is as if nobody had tried.
+ * The nth allocation or copy fails while a walk reads a file that is not cached, for each n
+ * until there is no nth. The trace is complete or lacks some entries. Afterwards, the file
+ * can be read as if nothing had failed.
  */
 #define _GNU_SOURCE
 #include <unistd.h>
@@ -43,14 +43,14 @@ FIXTURE_TEARDOWN(load)
 	walker_exit(&self->walker);
 }
 
-/* Nobody knows any file, also not one without a name. */
+/* Drop all cached files, including those without a name. */
 static void forget(void)
 {
 	sframe_drop();
 	walk_anew();
 }
 
-/* A load with the nth failure; returns whether there was none. */
+/* Load with the nth failure; returns whether that failure was not used. */
 static bool load_with(struct __test_metadata *_metadata, struct _test_data_load *self,
 		      unsigned int nth)
 {
@@ -61,7 +61,7 @@ static bool load_with(struct __test_metadata *_metadata, struct _test_data_load 
 	arm(nth);
 	walked = walk_mapped(&self->walker, &self->file);
 	unused = disarm();
-	/* What failed may be the request, or what comes after it. */
+	/* The request may have failed, or something after it. */
 	if (!walked)
 		tracer_event(self->walker.fd, &self->walker.event);
 	if (self->walker.event.nr)
@@ -76,7 +76,7 @@ static bool load_with(struct __test_metadata *_metadata, struct _test_data_load 
 	return unused;
 }
 
-/* All of them; then those of reading the file alone, of which none is missed among others. */
+/* All failures; then only those of reading the file, so that none of these is missed. */
 TEST_F(load, each_failure)
 {
 	unsigned long begin, end;

@@ -2,14 +2,14 @@
 /*
  * The nth allocation or copy from user space fails, for each n until there is no nth:
  * in setting up events, in requests and walks, in clone, exec and exit with a request
- * pending. Each time the answer is an errno that is known, or a trace that lacks
- * something of the whole one and holds nothing else. Afterwards all is as before.
+ * pending. Each time the result is a known errno, or a trace that lacks some entries of
+ * the complete one and has no others. Afterwards everything works as before.
  *
- * Each n is a task of its own, whose first walk has to allocate its buffer. What
- * ends a loop is the kernel's word that the fault was not used up. How many
- * allocations there are depends on what the allocators have in store, so that the
- * walk's own may be missed: they get a loop in which nothing else is counted, and what
- * the walk copies gets one in which no allocation is.
+ * Each n runs in a new task, whose first walk has to allocate its buffer. A loop ends
+ * when the kernel reports that the fault was not used up. The number of allocations
+ * depends on the free objects of the allocators, so that the loop may miss those of the
+ * walk: these get a loop of their own, which counts nothing else. The copies of the walk
+ * get another one, which counts no allocations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,10 +38,10 @@
 #define DEEP		1900U
 #define DEEP_STACK	(64 * 1024UL)
 #define MAX_STACK	2000
-/* No operation here has that many places to fail. */
+/* No operation has that many places to fail. */
 #define MAX_FAULTS	3000U
 
-/* Exit codes of a child; a program that was executed has one of its own. */
+/* Exit codes of a child; an executed program has its own. */
 enum {
 	CHILD_GOOD,
 	CHILD_NO_SETUP	= 3,
@@ -49,13 +49,13 @@ enum {
 	CHILD_EXEC	= 9,
 };
 
-/* What a child leaves behind. */
+/* Results of a child. */
 struct shared {
 	/* Result of the operation, negative errno included. */
 	long	ret;
-	/* It came so far that its fault is still unused. */
+	/* The operation ended without using the fault. */
 	bool	unused;
-	/* It has a ring of its own, and put the trace here. */
+	/* There is a trace: from the parent's ring, or from the child's own one. */
 	bool	sampled;
 	__u64	nr, ips[DEEP + 100];
 };
@@ -70,7 +70,7 @@ static void sample(struct shared *shared, unsigned int nth)
 	shared->unused = disarm();
 }
 
-/* The end of a stack that is resident. */
+/* Map a resident stack; returns its end. */
 static char *deep_stack(void)
 {
 	char *stack = mmap(NULL, DEEP_STACK, PROT_READ | PROT_WRITE,
@@ -111,7 +111,7 @@ static void sample_in_handler(struct shared *shared, unsigned int nth)
 	workload_syscall(DEPTH, SYS_tkill, gettid(), SIGUSR1);
 }
 
-/* The C library's function has no frame: the code tells who called it. */
+/* The C library's function has no frame: the walker finds its caller by the code. */
 static void sample_without_frame(struct shared *shared, unsigned int nth)
 {
 	arm(nth);
@@ -120,8 +120,8 @@ static void sample_without_frame(struct shared *shared, unsigned int nth)
 }
 
 /*
- * A kernel stack that is not there is reported to the log, with a backtrace that looks
- * like trouble. Those of tasks that ended on this CPU are used again.
+ * A failed allocation of a kernel stack logs a backtrace that looks like a splat. Provide
+ * stacks: the kernel reuses those of tasks that ended on this CPU.
  */
 static void have_kernel_stacks(void)
 {
@@ -142,14 +142,14 @@ static void clone_starts(void)
 	syscall(SYS_exit, CHILD_EXIT);
 }
 
-/* What a fork does to the memory of its child is of no interest here. */
+/* Share the memory: copying it in fork is not tested here. */
 static void clone_pending(struct shared *shared, unsigned int nth)
 {
 	char *stack = deep_stack() - 56;
 	int status = -1;
 	long pid;
 
-	/* It pops a frame pointer and returns, which leaves it aligned for a function. */
+	/* The child pops a frame pointer and returns, which aligns the stack for a function. */
 	((unsigned long *)stack)[1] = (unsigned long)clone_starts;
 	arm(nth);
 	pid = workload_syscall(DEPTH, SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD,
@@ -166,7 +166,7 @@ static void exit_pending(struct shared *shared, unsigned int nth)
 	workload_syscall(DEPTH, SYS_exit, CHILD_EXIT);
 }
 
-/* A program that does nothing but exit, so that most of the failures are exec's. */
+/* A program that only exits, so that most of the failures hit exec. */
 static int tiny_program(void)
 {
 	static const unsigned char code[] = {
@@ -218,7 +218,7 @@ static void exec_pending(struct shared *shared, unsigned int nth)
 	shared->unused = disarm();
 }
 
-/* From opening an event to its record, all by the task itself. */
+/* From opening an event to reading its record, all in the task itself. */
 static void own_event(struct shared *shared, unsigned int nth)
 {
 	struct perf_event_attr attr = tracepoint_attr(GETPPID);
@@ -235,7 +235,7 @@ static void own_event(struct shared *shared, unsigned int nth)
 	if (shared->ret)
 		return;
 
-	/* Enabling may have been what failed. */
+	/* Enabling may have failed. */
 	ring_enable(&ring);
 	shared->sampled = ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED);
 	if (shared->sampled) {
@@ -254,7 +254,7 @@ FIXTURE(nth) {
 	struct shared *shared;
 	union record *record;
 	int old_max;
-	/* The whole trace, and how many lacked some or all of it. */
+	/* The complete trace, and how many traces lacked all or some of it. */
 	__u64 whole[DEEP + 100], nr;
 	unsigned int empty, shorter;
 };
@@ -263,9 +263,9 @@ FIXTURE_VARIANT(nth) {
 	operation_t *operation;
 	/* Sampled by the parent, or NULL. */
 	const char *event;
-	/* What the child exits with when all goes well. */
+	/* Exit code of the child on success. */
 	int exit_code;
-	/* Callers; 0 when there is more to the trace than these. */
+	/* Number of callers; 0 if the trace has other entries, too. */
 	unsigned int depth;
 };
 
@@ -330,7 +330,7 @@ FIXTURE_TEARDOWN(nth)
 	free(self->record);
 }
 
-/* Take the one trace that there has to be for the one sample. */
+/* Take the only trace, which must match the only sample. */
 static void take_trace(struct __test_metadata *_metadata, struct _test_data_nth *self,
 		       struct ring *ring)
 {
@@ -358,7 +358,7 @@ static void take_trace(struct __test_metadata *_metadata, struct _test_data_nth 
 	self->shared->sampled = true;
 }
 
-/* A child with the nth failure; its exit status, and what it left in self->shared. */
+/* Run a child with the nth failure; returns its exit status, results in self->shared. */
 static int run(struct __test_metadata *_metadata, struct _test_data_nth *self,
 	       const struct _fixture_variant_nth *variant, unsigned int nth)
 {
@@ -404,20 +404,20 @@ static int run(struct __test_metadata *_metadata, struct _test_data_nth *self,
 	return status;
 }
 
-/* What went wrong, if so, is lack of memory or a bad address and nothing else. */
+/* The only possible errors are lack of memory and a bad address. */
 static void check_result(struct __test_metadata *_metadata, struct _test_data_nth *self,
 			 const struct _fixture_variant_nth *variant, int status)
 {
 	long ret = self->shared->ret;
 
 	if (WIFSIGNALED(status)) {
-		/* exec past the point of no return, and what it put together by then. */
+		/* exec failed past the point of no return, or the new image is incomplete. */
 		EXPECT_TRUE(variant->operation == exec_pending);
 		EXPECT_TRUE(WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGSEGV ||
 			    WTERMSIG(status) == SIGBUS);
 		return;
 	}
-	/* exec cannot tell why there is no page for the arguments. */
+	/* exec does not report why it has no page for the arguments. */
 	EXPECT_TRUE(ret >= 0 || ret == -ENOMEM || ret == -EFAULT ||
 		    (ret == -E2BIG && variant->operation == exec_pending)) {
 		TH_LOG("result %ld", ret);
@@ -425,7 +425,7 @@ static void check_result(struct __test_metadata *_metadata, struct _test_data_nt
 	EXPECT_EQ(ret < 0 ? CHILD_GOOD : variant->exit_code, WEXITSTATUS(status));
 }
 
-/* The trace holds nothing that is not in the whole one, in that order. */
+/* The trace has only entries of the complete one, in the same order. */
 static void check_trace(struct __test_metadata *_metadata, struct _test_data_nth *self)
 {
 	const struct shared *shared = self->shared;
@@ -437,7 +437,7 @@ static void check_trace(struct __test_metadata *_metadata, struct _test_data_nth
 		EXPECT_GT(self->nr, at) {
 			TH_LOG("entry %lld is %llx", i, shared->ips[i]);
 		}
-		/* The instruction pointer is there, or nothing is. */
+		/* A trace that is not empty has the instruction pointer. */
 		if (!i)
 			EXPECT_EQ(0, at);
 	}
@@ -445,7 +445,7 @@ static void check_trace(struct __test_metadata *_metadata, struct _test_data_nth
 	self->shorter += shared->nr && shared->nr < self->nr;
 }
 
-/* The first trace, which nothing kept from being whole. */
+/* Take the first trace, which must be complete because nothing failed. */
 static void take_whole(struct __test_metadata *_metadata, struct _test_data_nth *self,
 		       const struct _fixture_variant_nth *variant, int status)
 {
@@ -457,7 +457,7 @@ static void take_whole(struct __test_metadata *_metadata, struct _test_data_nth 
 	if (variant->depth) {
 		EXPECT_EQ(-1, workload_check(self->whole, self->nr, variant->depth));
 	} else if (variant->operation == sample_in_handler) {
-		/* The sample, the handler and the restorer are on top of what was interrupted. */
+		/* The handler's system call and the restorer come before the interrupted code. */
 		ASSERT_EQ(2 + WORKLOAD_NR(DEPTH), self->nr);
 		EXPECT_EQ(-1, workload_check(self->whole + 2, self->nr - 2, DEPTH));
 	} else {
@@ -465,11 +465,11 @@ static void take_whole(struct __test_metadata *_metadata, struct _test_data_nth 
 	}
 }
 
-/* Each n once; returns how many there were. */
+/* Run each n once; returns the number of failures. */
 static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_nth *self,
 			  const struct _fixture_variant_nth *variant)
 {
-	/* Each caller is part of its traces, and so has a whole one of its own. */
+	/* The caller of sweep() is in the traces: each call has its own complete trace. */
 	self->nr = 0;
 	for (unsigned int nth = 0; nth < MAX_FAULTS; nth++) {
 		int status = run(_metadata, self, variant, nth);
@@ -480,7 +480,7 @@ static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_n
 		check_result(_metadata, self, variant, status);
 		if (self->shared->sampled)
 			check_trace(_metadata, self);
-		/* When there was no failure any more, all is as before. */
+		/* Without a failure the trace must be complete. */
 		if (last)
 			EXPECT_EQ(self->nr, self->shared->nr);
 		if (last || _metadata->exit_code)
@@ -504,7 +504,7 @@ TEST_F(nth, each_failure)
 	shorter = self->shorter;
 	TH_LOG("%u failures, %u empty and %u shorter traces", all, empty, shorter);
 
-	/* All that walks for requests goes through this function, which no other file has. */
+	/* All walks for requests go through this function, whose name is unique. */
 	if (!kernel_function("unwind_get_trace", &begin, &end) || !set_filters(begin, end))
 		SKIP(return, "needs CONFIG_KALLSYMS and CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
 	walks = sweep(_metadata, self, variant);
@@ -512,7 +512,7 @@ TEST_F(nth, each_failure)
 	       self->shorter - shorter);
 	EXPECT_LT(empty, self->empty);
 	if (!variant->depth) {
-		/* What it copies: code and signal frames. */
+		/* Only the copies of the walk: code and signal frames. */
 		ASSERT_TRUE(filter_allocations());
 		empty = self->empty;
 		shorter = self->shorter;
@@ -551,8 +551,8 @@ FIXTURE_TEARDOWN(tracer)
 }
 
 /*
- * A single failure does not keep a large buffer from growing, as there are two ways to
- * get one. When nothing is to be had at all, what fits is delivered.
+ * A single failure does not keep a large buffer from growing, because the kernel has two
+ * ways to allocate it. If all allocations fail, the entries that fit are delivered.
  */
 TEST(no_memory_to_grow)
 {
@@ -578,7 +578,7 @@ TEST(no_memory_to_grow)
 	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
 	ring_enable(&ring);
 
-	/* What is needed is resident then, and the buffer is one page. */
+	/* Make all pages resident, and leave the buffer with one page. */
 	stack = deep_stack();
 	workload_call_on(stack, DEEP, call);
 	workload_call_on(stack, DEPTH, call);
@@ -603,12 +603,12 @@ TEST(no_memory_to_grow)
 	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
 	EXPECT_EQ(ended_full + 1, unwind_stat("ended_full"));
 
-	/* And whole again. */
+	/* The next trace is complete again. */
 	workload_call_on(stack, DEEP, call);
 	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
 	EXPECT_EQ(-1, workload_check(as_deferred(record)->ips, as_deferred(record)->nr, DEEP));
 
-	/* Not changed while there are callchains. */
+	/* The sysctl cannot be changed while callchain events exist. */
 	ring_close(&ring);
 	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", old_max));
 	restore_knobs();
@@ -617,7 +617,7 @@ TEST(no_memory_to_grow)
 	free(record);
 }
 
-/* What a test tracer goes through in its life; each step may fail for want of memory. */
+/* The life of a test tracer; each step may fail for lack of memory. */
 static int tracer_life(unsigned int nth, bool *unused)
 {
 	struct unwind_test_op ops[] = {
@@ -634,7 +634,7 @@ static int tracer_life(unsigned int nth, bool *unused)
 	err = fd < 0 ? -errno : tracer_run_deep(fd, ops, ARRAY_SIZE(ops), DEPTH);
 	*unused = disarm();
 
-	/* Only a walk may say so, and without a buffer only the first one of a task. */
+	/* Only a walk without a buffer may report -ENOMEM: the first one of a task. */
 	for (unsigned int i = 0; !err && i < ARRAY_SIZE(ops); i++) {
 		if (ops[i].ret != want[i] &&
 		    !(ops[i].code == UNWIND_TEST_FAULTABLE && ops[i].ret == -ENOMEM))
@@ -643,7 +643,7 @@ static int tracer_life(unsigned int nth, bool *unused)
 	if (fd >= 0) {
 		struct unwind_test_event event;
 
-		/* If it came that far: once for the first tracer, cancelled before the other's. */
+		/* On success the first tracer has one event; the other one is cancelled before. */
 		if (!err && (!tracer_event(fd, &event) || event.slot || tracer_event(fd, &event)))
 			ret = -EINVAL;
 		close(fd);
@@ -666,7 +666,7 @@ TEST_F(tracer, each_failure)
 			if (!arm_init())
 				_exit(CHILD_NO_SETUP);
 			ret = tracer_life(nth, &self->shared->unused);
-			/* A life without failures is a good one. */
+			/* Without an injected failure no error is allowed. */
 			if (ret && (self->shared->unused || (ret != -ENOMEM && ret != -EFAULT)))
 				_exit(CHILD_EXIT);
 			_exit(CHILD_GOOD);

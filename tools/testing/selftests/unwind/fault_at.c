@@ -3,9 +3,9 @@
  * One bad page, at each place where a walk reads user memory: each frame, whole and
  * across a page edge, the code at the instruction pointer, the top of the stack, the
  * call before a return address, the code at return addresses, the restorer and the
- * signal frame that it leads to. The page is not mapped, not readable, behind the
- * end of its file, or has to be supplied by somebody who takes his time, or never
- * does. What the trace has to be is known for each place.
+ * signal frame that it leads to. The page is not mapped, not readable, beyond the end
+ * of its file, or has to be supplied by a process that is slow or never does it. The
+ * expected trace is known for each place.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,15 +38,15 @@ enum {
 	PAGE_LEAF	= 1,
 	/* ... the first one of the next page returns from the innermost function, */
 	PAGE_IP,
-	/* ... to where, as the last instruction here tells, is behind a call, */
+	/* ... to the address after the call that ends this page, */
 	PAGE_CALL,
 	/* ... and leaves the map. */
 	PAGE_BACK,
-	/* What the frames return to. */
+	/* The return addresses of the frames. */
 	PAGE_RA,
 	PAGE_RESTORER,
 	PAGE_INTERRUPTED,
-	/* The stack pointer points to here. */
+	/* The stack pointer points here. */
 	PAGE_STACK	= 9,
 	PAGE_FRAMES	= 11,
 	/* For each frame one page, one for its second half, one for a signal frame. */
@@ -69,7 +69,7 @@ enum kind {
 	KIND_FUSE,
 };
 
-/* How it goes on. */
+/* What happens during the walk. */
 enum end {
 	/* The page stays as it is. */
 	END_BAD,
@@ -77,18 +77,18 @@ enum end {
 	/* SIGKILL while the walk waits. */
 	END_KILLED,
 	END_SERVER_DIES,
-	/* The walk is that of an exiting task. */
+	/* The walk happens in an exiting task. */
 	END_EXIT,
 };
 
-/* A place: the page that is bad, and what lies across a page edge. */
+/* A place: the bad page, and what crosses a page edge. */
 struct place {
 	int	page;
 	bool	split_frames;
 	bool	split_signal;
 };
 
-/* Of the process that is walked and the one that looks on. */
+/* Shared by the walked process and its parent. */
 struct shared {
 	char	content[PAGE];
 	int	uffd;
@@ -96,8 +96,8 @@ struct shared {
 };
 
 /*
- * A system call at @leaf with this stack pointer and frame pointer; comes back when
- * something jumps to what r13 holds.
+ * A system call at @leaf with this stack pointer and frame pointer; returns on a jump to
+ * the address in r13.
  */
 long fault_at_enter(unsigned long sp, unsigned long fp, unsigned long leaf, long nr, long arg);
 
@@ -179,7 +179,7 @@ FIXTURE_VARIANT_ADD(at, fuse_server_dies) {
 	.kind = KIND_FUSE, .end = END_SERVER_DIES
 };
 
-/* Nobody else waits, whose walk cannot even be killed. */
+/* Synchronous reads: the walk cannot be killed, and still no other task waits. */
 FIXTURE_VARIANT_ADD(at, fuse_sync_resolved) {
 	.kind = KIND_FUSE, .end = END_RESOLVED, .sync = true
 };
@@ -233,7 +233,7 @@ static unsigned long return_address(const struct _test_data_at *self, int i)
 
 static unsigned long frame_address(const struct _test_data_at *self, int i)
 {
-	/* Right below the signal frame, all of which or one half is on the next page. */
+	/* Right below the signal frame, which is on the next page with all or half of it. */
 	if (i == SIGNAL_AT && !self->place.split_frames)
 		return addr_of(self, PAGE_SIGNAL, -16 -
 			       (self->place.split_signal ? SIGNAL_HALF : 0));
@@ -254,7 +254,7 @@ static void write_code(const struct _test_data_at *self)
 	memcpy((void *)addr_of(self, PAGE_BACK, 0), jmp_r13, sizeof(jmp_r13));
 	memcpy((void *)return_address(self, SIGNAL_AT), restorer, sizeof(restorer));
 	memset((void *)addr_of(self, PAGE_INTERRUPTED, 0), 0x90, PAGE);
-	/* So that it is resident for an exiting task. */
+	/* Make it resident for an exiting task. */
 	memset((void *)addr_of(self, PAGE_RA, 0), 0x90, PAGE);
 }
 
@@ -275,23 +275,23 @@ static void write_stack(const struct _test_data_at *self)
 	uc->uc_mcontext.gregs[REG_RSP] = addr_of(self, PAGE_SIGNAL, 2048);
 	uc->uc_mcontext.gregs[REG_RBP] = frame_address(self, SIGNAL_AT + 1);
 	uc->uc_mcontext.gregs[REG_CSGSFS] = 0x33;
-	/* The code that was interrupted looks at its stack, too. */
+	/* The walker reads the top of the interrupted code's stack, too. */
 	*(unsigned long *)addr_of(self, PAGE_SIGNAL, 2048) = 0;
 }
 
-/* Can a page of code that is bad in this way be told from data without reading it? */
+/* Can the walker tell that the bad page is no code without reading it? */
 static bool is_no_code(const struct _test_data_at *self)
 {
 	return self->variant->kind == KIND_UNMAPPED || self->variant->kind == KIND_NO_ACCESS;
 }
 
-/* Is what the walk reads at @page not there? */
+/* Does the walk fail to read @page? */
 static bool bad(const struct _test_data_at *self, int page)
 {
 	return self->place.page == page && self->variant->end != END_RESOLVED;
 }
 
-/* Which of the frames cannot be read. */
+/* Is frame @i unreadable? */
 static bool frame_bad(const struct _test_data_at *self, int i)
 {
 	unsigned long fp = frame_address(self, i);
@@ -302,15 +302,15 @@ static bool frame_bad(const struct _test_data_at *self, int i)
 	return (fp >= start && fp < start + PAGE) || (fp + 8 >= start && fp + 8 < start + PAGE);
 }
 
-/* The trace, in self->want. */
+/* Fill in the expected trace, self->want. */
 static void expect(struct _test_data_at *self)
 {
 	self->nr = 0;
 	self->want[self->nr++] = addr_of(self, PAGE_IP, 0);
 
 	/*
-	 * The caller of a function without frame is found by the code. A call of what
-	 * is no code at all has just been made.
+	 * The caller of a function without a frame is found by the code. If the ip is not
+	 * in code at all, the walker assumes a call that has just been made.
 	 */
 	if (!bad(self, PAGE_STACK) && !bad(self, PAGE_CALL) &&
 	    (!bad(self, PAGE_IP) || is_no_code(self)))
@@ -324,7 +324,7 @@ static void expect(struct _test_data_at *self)
 		if (bad(self, code) && is_no_code(self))
 			break;
 		self->want[self->nr++] = return_address(self, i);
-		/* What a signal interrupted; its callers are in its frame pointer. */
+		/* The interrupted code; its frame pointer leads to its callers. */
 		if (i == SIGNAL_AT && !bad(self, PAGE_RESTORER) &&
 		    !bad(self, PAGE_SIGNAL))
 			self->want[self->nr++] = addr_of(self, PAGE_INTERRUPTED, 100);
@@ -343,7 +343,7 @@ static int map_file(void *addr, int fd, int prot)
 	return mmap(addr, PAGE, prot, MAP_PRIVATE | MAP_FIXED, fd, 0) == addr ? 0 : -1;
 }
 
-/* Make a page bad; what it held is remembered for who resolves it. */
+/* Make a page bad; keep its contents for the process that resolves it. */
 static int spoil(const struct _test_data_at *self, int page)
 {
 	void *addr = (void *)addr_of(self, page, 0);
@@ -421,19 +421,19 @@ static int child(const struct _test_data_at *self, int ready)
 	ret = fault_at_enter(addr_of(self, PAGE_STACK, 512), frame_address(self, 0),
 			     addr_of(self, PAGE_IP, -2), exits ? SYS_exit : SYS_getppid,
 			     CHILD_EXIT);
-	/* A result survives the signals that a bad page costs the task itself. */
+	/* The result survives the signals that the task itself gets from a bad page. */
 	if (ret != self->shared->parent)
 		return CHILD_WRONG_RESULT;
 	return signals == is_needed(self) ? CHILD_GOOD : CHILD_WRONG_SIGNALS;
 }
 
-/* While a walk waits for its page, nobody else does. */
+/* While a walk waits for its page, no other task does. */
 #define EXPECT_OTHERS_GO_ON() do {						\
 	EXPECT_EQ(0, tracer_op(self->tracer, (struct unwind_test_op)OP_INIT(0)));	\
 	EXPECT_EQ(0, tracer_op(self->tracer, (struct unwind_test_op)OP_CANCEL(0)));	\
 } while (0)
 
-/* See the child through a walk that waits for userfaultfd. */
+/* Attend to a child whose walk waits for userfaultfd. */
 static void attend_uffd(struct __test_metadata *_metadata, struct _test_data_at *self,
 			int page, int pid, int pidfd)
 {
@@ -453,13 +453,13 @@ static void attend_uffd(struct __test_metadata *_metadata, struct _test_data_at 
 	close(uffd);
 }
 
-/* The same for FUSE, whose server this process is. */
+/* The same for FUSE; this process is the server. */
 static void attend_fuse(struct __test_metadata *_metadata, struct _test_data_at *self,
 			int pid, int pidfd)
 {
 	bool waits = fuse_wait_for_fault(&self->fuse, pidfd);
 
-	/* An exiting task does not even ask. */
+	/* An exiting task does not request the page. */
 	EXPECT_EQ(self->variant->end != END_EXIT, waits);
 	if (!waits)
 		return;
@@ -506,7 +506,7 @@ static void check_trace(struct __test_metadata *_metadata, struct _test_data_at 
 	EXPECT_FALSE(ring_next_type(ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED));
 }
 
-/* One place: a child walks, this process sees it through and looks at the trace. */
+/* Test one place: a child walks, this process attends to it and checks the trace. */
 static void walk(struct __test_metadata *_metadata, struct _test_data_at *self)
 {
 	int go[2], ready[2], status, pidfd;
@@ -587,7 +587,7 @@ TEST_F(at, lower_half_of_each_frame)
 TEST_F(at, upper_half_of_each_frame)
 {
 	for (int i = 0; i < FRAMES; i++) {
-		/* The signal frame is there, too. */
+		/* This page holds the signal frame, too. */
 		WALK(.page = PAGE_FRAME(i) + 1, .split_frames = true);
 	}
 }

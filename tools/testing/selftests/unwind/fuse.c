@@ -2,9 +2,9 @@
 /*
  * A file system of one file with one page, whose server is the calling process.
  *
- * The protocol of <linux/fuse.h>, spoken on /dev/fuse, with as few requests as a
- * mapping of the file needs. Nobody of this process may touch the file system: there
- * would be no one left to answer.
+ * Speaks the protocol of <linux/fuse.h> on /dev/fuse, with as few requests as a mapping
+ * of the file needs. This process must not touch the file system: it would wait for its
+ * own answer.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define FILE_NODE	2
 #define MAX_WRITE	4096
 
-/* The kernel wants room for a header and the longest write. */
+/* The kernel requires room for a header and the longest write. */
 static char request[FUSE_MIN_READ_BUFFER + MAX_WRITE];
 
 static void answer(struct fuse *fuse, __u64 unique, int error, const void *data, size_t size)
@@ -40,7 +40,7 @@ static void answer(struct fuse *fuse, __u64 unique, int error, const void *data,
 		{ .iov_base = (void *)data, .iov_len = size },
 	};
 
-	/* Whoever asked may be dead, and then nobody wants to know. */
+	/* ENOENT: the requesting task may have been killed. */
 	if (writev(fuse->fd, iov, 2) < 0 && errno != ENOENT)
 		abort();
 }
@@ -66,8 +66,8 @@ static void answer_init(struct fuse *fuse, const struct fuse_in_header *in)
 		.minor		= FUSE_KERNEL_MINOR_VERSION,
 		.max_readahead	= init->max_readahead,
 		/*
-		 * Read ahead, and not waiting for it: who waits for a read that the
-		 * server has seen cannot be killed, who waits for a page can.
+		 * Read asynchronously: a task that waits for a read that the server
+		 * has seen cannot be killed, a task that waits for a page can.
 		 */
 		.flags		= fuse->sync ? 0 : FUSE_ASYNC_READ,
 		.max_write	= MAX_WRITE,
@@ -93,7 +93,7 @@ static void answer_getattr(struct fuse *fuse, const struct fuse_in_header *in)
 	answer(fuse, in->unique, 0, &out, sizeof(out));
 }
 
-/* Pages of earlier opens are forgotten, as FOPEN_KEEP_CACHE is not set. */
+/* Without FOPEN_KEEP_CACHE the kernel drops the pages of earlier opens. */
 static void answer_open(struct fuse *fuse, const struct fuse_in_header *in)
 {
 	struct fuse_open_out out = {};
@@ -106,7 +106,7 @@ static void serve(struct fuse *fuse)
 	const struct fuse_in_header *in = (const void *)request;
 	ssize_t len = read(fuse->fd, request, sizeof(request));
 
-	/* It was for somebody who was killed meanwhile. */
+	/* The requesting task was killed meanwhile. */
 	if (len < 0 && (errno == ENOENT || errno == EAGAIN))
 		return;
 	if (len < (ssize_t)sizeof(*in))
@@ -139,7 +139,7 @@ static void serve(struct fuse *fuse)
 	case FUSE_INTERRUPT:
 		break;
 	default:
-		/* The kernel does without. */
+		/* The kernel does not depend on the others. */
 		answer(fuse, in->unique, -ENOSYS, NULL, 0);
 	}
 }

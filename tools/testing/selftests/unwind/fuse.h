@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A file system of one file with one page, whose server is the calling process: it
- * reads requests and answers them by hand, so it decides when memory that is mapped
- * from the file is there, and whether it ever will be.
+ * reads and answers the requests itself, and so decides if and when memory mapped from
+ * the file becomes available.
  */
 #ifndef _UNWIND_FUSE_H
 #define _UNWIND_FUSE_H
@@ -17,10 +17,10 @@
  * @fd:		the connection, or -1 when the server is dead
  * @dir:	where it is mounted
  * @file:	the path of its file
- * @held:	the request for the page that was not answered yet, or 0
- * @reads:	such requests so far
- * @uid:	as whom the latest was made
- * @sync:	who reads waits for the answer, and not for the page: it cannot be killed
+ * @held:	the unanswered request for the page, or 0
+ * @reads:	number of requests for the page
+ * @uid:	user ID of the latest such request
+ * @sync:	a reader waits for the answer, not for the page: it cannot be killed
  */
 struct fuse {
 	int		fd;
@@ -32,20 +32,20 @@ struct fuse {
 	bool		sync;
 };
 
-/* 0 or -errno; -ENODEV where there is no FUSE. */
+/* 0 or -errno; -ENODEV without FUSE. */
 int fuse_mount(struct fuse *fuse, bool sync);
 void fuse_unmount(struct fuse *fuse);
 
 /*
- * Serve until somebody starts to wait for the page, which is true, or until @pidfd's
- * process has ended, which is false.
+ * Serve until a task requests the page (returns true) or until @pidfd's process has
+ * ended (returns false).
  */
 bool fuse_wait_for_fault(struct fuse *fuse, int pidfd);
 
 /* Supply the page. */
 void fuse_resolve(struct fuse *fuse, const void *content);
 
-/* Leave everybody alone who waits or will wait. */
+/* Close the connection: all current and future requests fail. */
 void fuse_die(struct fuse *fuse);
 
 #endif /* _UNWIND_FUSE_H */

@@ -2,9 +2,9 @@
 /*
  * Random perf events, mostly with deferred callchains, on tasks that make system
  * calls, fault, fork, exec, exit and take signals; opened, grouped, redirected,
- * mapped, paused, changed and closed in random order. The kernel has to survive, and
- * what it writes has to be well-formed, see fuzz_records.c. Attrs with bits that nobody
- * knows have to be refused.
+ * mapped, paused, changed and closed in random order. The kernel must survive, its
+ * records must be well-formed, see fuzz_records.c, and it must refuse attrs with
+ * unknown bits.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,11 +29,11 @@
 
 #define SLOTS		24
 #define VICTIMS		2
-/* Emulated machines are slow; shorter periods of timers leave nothing to the tasks. */
+/* Emulated machines are slow: shorter timer periods leave the tasks no time. */
 #define MIN_TIMER_NS	300000
 #define MAX_FREQ	2000
 #define KNOWN_FLAGS	40
-/* defer_user_state, in front of which none is known. */
+/* defer_user_state; the flags between KNOWN_FLAGS and this one are unknown. */
 #define USER_STATE	0x8000000000000000ULL
 #define MIN_STEPS	20000
 
@@ -138,7 +138,7 @@ static void renew_victim(unsigned int i)
 	}
 	victims[i] = fork();
 	if (!victims[i]) {
-		/* Events belong to the parent alone. */
+		/* Only the parent keeps the events. */
 		for (int slot = 0; slot < SLOTS; slot++) {
 			if (slots[slot].fd >= 0)
 				close(slots[slot].fd);
@@ -197,7 +197,7 @@ static __u64 random_period(const struct perf_event_attr *attr)
 	return one_in(2) ? 1 : 1 + rnd_below(1000);
 }
 
-/* The flags that matter here are there often, the others now and then. */
+/* Set the flags under test often, the others now and then. */
 static __u64 random_flags(void)
 {
 	__u64 flags = 1ULL << 38 | 1ULL << 39;
@@ -236,7 +236,7 @@ static struct perf_event_attr random_attr(bool can_trap, bool *unknown)
 		attr.sample_type |= 1ULL << rnd_below(64);
 	if (one_in(8))
 		attr.sample_type &= ~PERF_SAMPLE_CALLCHAIN;
-	/* No dirty memory of the whole stack in each record. */
+	/* Do not copy the whole stack in each record. */
 	if (attr.sample_type & PERF_SAMPLE_STACK_USER)
 		attr.sample_stack_user = 8 * rnd_below(64);
 	if (attr.sample_type & PERF_SAMPLE_REGS_USER)
@@ -317,7 +317,7 @@ static void open_slot(struct slot *slot)
 	trap = pid > 0;
 
 	slot->attr = random_attr(trap, &unknown);
-	/* The kernel writes its own there when it cannot make sense of it. */
+	/* The kernel overwrites the size if it does not accept it. */
 	size = slot->attr.size;
 	fd = perf_open(&slot->attr, pid, cpu, group, flags);
 	if (fd < 0) {
@@ -330,7 +330,7 @@ static void open_slot(struct slot *slot)
 		return;
 	}
 	count.opened++;
-	/* What the kernel did not read. */
+	/* Clear the part that the kernel did not read. */
 	size = size ?: PERF_ATTR_SIZE_VER0;
 	if (size < sizeof(slot->attr))
 		memset((char *)&slot->attr + size, 0, sizeof(slot->attr) - size);
@@ -360,7 +360,7 @@ static void map_slot(struct slot *slot)
 	count.maps++;
 	slot->map = map;
 	slot->size = pages * PAGE;
-	/* It is a new one, and has had nothing yet. */
+	/* The buffer is new and has no records yet. */
 	slot->chains.nr = 0;
 	slot->states.nr = 0;
 	slot->readable = (prot & PROT_WRITE) && pages && !slot->attr.write_backward;
@@ -448,7 +448,7 @@ static void step(void)
 	}
 }
 
-/* After all that, an event is what it was. */
+/* Does an event still work after all that? */
 static bool still_works(void)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_getppid");
@@ -501,7 +501,7 @@ static void summary(unsigned int steps)
 	ksft_print_msg("%u user states\n", seen.states);
 }
 
-/* One that only got refusals has tried nothing. */
+/* A run in which all attrs were refused has tested nothing. */
 static bool has_tried(void)
 {
 	return seen.deferred && seen.markers && seen.states;
@@ -528,7 +528,7 @@ int main(void)
 	for (unsigned int i = 0; i < VICTIMS; i++)
 		renew_victim(i);
 
-	/* A slow emulator does not get far in the time that it has. */
+	/* On a slow emulator, continue after the time is up until enough has been tried. */
 	while (seen.bad < 20 && (!fuzz_over() || (!has_tried() && steps < MIN_STEPS))) {
 		fuzz_reseed(steps++);
 		step();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A task that enters the kernel with random registers, stacks, code, signal frames and
- * segments: by system calls of all ABIs, faults and signals, and by being interrupted.
+ * segments: by system calls of all ABIs, faults, signals and interrupts.
  *
- * What it does may be its end. What comes back returns to one_round(): by itself, or
- * from the handler of the signal that it costs.
+ * Its actions may kill the task. If it survives, it returns to one_round(): directly, or
+ * from the handler of the signal that the action raised.
  */
 #define _GNU_SOURCE
 #include <asm/ldt.h>
@@ -29,7 +29,7 @@
 #include "../kselftest.h"
 
 #define PAGE		4096UL
-/* Where 32-bit code reaches it, too. */
+/* In memory that 32-bit code can address. */
 #define ARENA		0x20000000UL
 #define CODE_PAGES	8
 #define DATA_PAGES	24
@@ -38,7 +38,7 @@
 #define DATA		(CODE + CODE_PAGES * PAGE)
 #define BAD		(DATA + DATA_PAGES * PAGE)
 #define ARENA_SIZE	((CODE_PAGES + DATA_PAGES + BAD_PAGES) * PAGE)
-/* The way back from 32-bit code, which nobody else writes to. */
+/* The way back from 32-bit code; no random code writes here. */
 #define BACK		(BAD + BAD_PAGES * PAGE)
 #define ROUNDS		400
 #define NOBODY		65534
@@ -46,7 +46,7 @@
 #define LDT_CODE	7
 #define LDT_STACK	15
 
-/* What fuzz_enter() loads. */
+/* Registers that fuzz_enter() loads. */
 struct start {
 	__u64	rip, rsp, rbp, rax, rdi, rsi, rdx, r10, rcx, cs, ss;
 };
@@ -117,7 +117,7 @@ asm(
 "	mov	$0x2b, %eax\n"
 "	mov	%eax, %ss\n"
 	RETURN_TO_C
-	/* Only its addresses are of interest. */
+	/* Never called: only its addresses are used. */
 "fuzz_call:\n"
 "	call	fuzz_after\n"
 "fuzz_called:\n"
@@ -147,7 +147,7 @@ static unsigned long kernel_address(void)
 
 static unsigned long text_address(void)
 {
-	/* Only the start of instructions, see sanitize(). */
+	/* Only addresses at the start of instructions, see sanitize(). */
 	switch (rnd_below(8)) {
 	case 0:
 		return restorer;
@@ -187,7 +187,7 @@ static unsigned long any_address(void)
 
 /* Memory. */
 
-/* Where the latest chain of frames starts. */
+/* Start of the latest chain of frames. */
 static unsigned long chain;
 
 static void random_frames(void)
@@ -214,9 +214,8 @@ static void random_words(void)
 }
 
 /*
- * Far calls and returns access the stack as the kernel would in QEMU 7.2, and it
- * kills the guest with a page fault of the kernel. So there are none, wherever the
- * code is entered.
+ * In QEMU 7.2, far calls and returns access the stack with kernel privileges, and a page
+ * fault there kills the guest. Remove them, from whatever byte the code is entered.
  */
 static void sanitize(unsigned char *from, unsigned char *to)
 {
@@ -238,7 +237,7 @@ static void sanitize(unsigned char *from, unsigned char *to)
 	}
 }
 
-/* Instructions that a walk takes a closer look at, and what is around them. */
+/* Instructions that a walk decodes, with random bytes around them. */
 static void random_code(void)
 {
 	static const struct {
@@ -269,7 +268,7 @@ static void random_code(void)
 
 		memset(random, 0, sizeof(random));
 		memcpy(random, &bits, 8);
-		/* No system calls but those above. */
+		/* No system calls except for those above. */
 		for (int j = 0; j < 10; j++) {
 			if (random[j] == 0x05 || random[j] == 0x80 || random[j] == 0x34)
 				random[j] = 0x90;
@@ -280,12 +279,12 @@ static void random_code(void)
 			continue;
 		}
 		memcpy(at, known[k].code, known[k].len);
-		/* Where jumps and calls go. */
+		/* Set the target of jumps and calls. */
 		if (known[k].len > 1 && !known[k].code[known[k].len - 1])
 			at[1] = random[0];
 		at += known[k].len;
 	}
-	/* What is random is written whole, however far the next one starts behind it. */
+	/* Random bytes are written as 8 bytes, even if the next instruction starts within. */
 	sanitize(start - 1, at + 8);
 }
 
@@ -389,7 +388,7 @@ static void go_spin(void)
 	fuzz_enter(&start);
 }
 
-/* To an address that is not code, or to code that is not there. */
+/* To an address that is not code, or to code that is not present. */
 static void go_nowhere(void)
 {
 	struct start start = random_start(NULL);
@@ -400,7 +399,7 @@ static void go_nowhere(void)
 	fuzz_enter(&start);
 }
 
-/* Code that nobody wrote; a timer ends it. */
+/* Run random code; a timer ends it. */
 static void go_code(void)
 {
 	struct itimerval timer = { .it_value = { .tv_usec = 3000 } };
@@ -445,7 +444,7 @@ static void random_context(unsigned long at)
 #define SC_32_FLAGS	16
 #define SC_32_SS	18
 #define SC_32_FPSTATE	19
-/* Where that starts in a real-time frame, and where the masks of signals are. */
+/* Start of that struct in a real-time frame, and the words of signal masks. */
 #define SC_32_RT	40
 #define MASKS_32	{ 20, 62, 63, 178 }
 
@@ -465,12 +464,12 @@ static void random_context_32(unsigned long at, bool rt)
 	}
 	if (one_in(4))
 		sc[SC_32_SP] = one_in(2) ? chain : any_address();
-	/* A signal that is blocked kills, and that takes time. */
+	/* Clear the masks: a blocked signal kills the task, and a new one takes time. */
 	for (unsigned int i = 0; i < ARRAY_SIZE(masks) && !one_in(20); i++)
 		words[masks[i]] = 0;
 }
 
-/* Forged frames, of all ABIs; the walk comes by before they are restored. */
+/* Forged frames of all ABIs; the walk happens before they are restored. */
 static void go_sigreturn(void)
 {
 	static const long numbers[] = { SYS_rt_sigreturn, 0x40000000 | 513, 119, 173 };
@@ -488,7 +487,7 @@ static void go_sigreturn(void)
 	fuzz_enter(&start);
 }
 
-/* Put it somewhere. */
+/* Write the 32-bit code to a random place. */
 static unsigned long compat_code(void)
 {
 	/* mov $64,%eax; int $0x80; mov (%edi),%eax; ljmp $0x33,$BACK */
@@ -526,7 +525,7 @@ static void on_usr1(int sig)
 	asm volatile("" : : : "memory");
 }
 
-/* A handler, here and there, of code with known callers or of none. */
+/* A handler on either stack, interrupting code with known callers or with none. */
 static void go_signal(void)
 {
 	struct sigaction action = {
@@ -554,7 +553,7 @@ const char * const fuzz_kinds[FUZZ_KINDS] = {
 	"sigreturn", "32-bit code", "signal",
 };
 
-/* 32-bit frames load segments, which takes the thread's own with it. */
+/* 32-bit frames load segments, which destroys the thread's own. */
 static __always_inline void restore_segments(void)
 {
 	unsigned long ret;
@@ -601,7 +600,7 @@ static void one_round(void)
 		random_frames();
 	if (one_in(4))
 		random_words();
-	/* What runs does not change itself. */
+	/* Make the code writable only while it does not run. */
 	mprotect((void *)CODE, CODE_PAGES * PAGE, PROT_READ | PROT_WRITE);
 	random_code();
 	if (kinds[kind] == go_compat)
@@ -612,7 +611,7 @@ static void one_round(void)
 	restore_segments();
 }
 
-/* Its own user and few rights: nobody knows what random code does. */
+/* Run as another user with few rights: random code may do anything. */
 void fuzz_child(struct fuzz_shared *with, unsigned int nr)
 {
 	struct rlimit none = {}, few = { 4, 4 };
@@ -634,7 +633,7 @@ void fuzz_child(struct fuzz_shared *with, unsigned int nr)
 		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	raise(SIGSTOP);
-	/* It ends by itself, too. */
+	/* Limit the number of rounds. */
 	rounds = 1 + rnd_below(ROUNDS);
 	while (shared->round < rounds) {
 		shared->round++;

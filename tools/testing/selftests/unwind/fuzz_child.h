@@ -9,19 +9,19 @@
 #define FUZZ_KINDS	9
 
 /**
- * struct fuzz_shared - what the task tells of itself, in shared memory
- * @round:	how far it is
- * @kinds:	how often it entered the kernel in each way, over all tasks
+ * struct fuzz_shared - the task's progress, in shared memory
+ * @round:	current round of the task
+ * @kinds:	number of kernel entries of each kind, over all tasks
  */
 struct fuzz_shared {
 	unsigned int	round;
 	unsigned int	kinds[FUZZ_KINDS];
 };
 
-/* The names of the ways. */
+/* The names of the kinds. */
 extern const char * const fuzz_kinds[FUZZ_KINDS];
 
-/* Be task number @nr, which stops itself before it starts; does not return. */
+/* Run as task number @nr, which stops itself before it starts; does not return. */
 void fuzz_child(struct fuzz_shared *with, unsigned int nr);
 
 #endif /* _UNWIND_FUZZ_CHILD_H */

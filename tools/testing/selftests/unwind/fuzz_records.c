@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What random events write to their buffers has to be well-formed: each record, each
+ * Whatever random events write to their buffers must be well-formed: each record, each
  * deferred callchain and user state, each marker with a cookie at the end of a sample.
  *
- * Nothing in a buffer is believed before it was looked at. How much can be known of a
- * record depends on its slot, as others may write to the same buffer.
+ * Do not trust any field in a buffer before checking it. How much of a record can be
+ * checked depends on its slot, because other events may write to the same buffer.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ void complain(const struct slot *slot, const char *what)
 		       slot->attr.read_format, slot->attr.sample_max_stack);
 }
 
-/* Bytes of the sample_id behind a record. */
+/* Bytes of the sample_id at the end of a record. */
 static size_t id_size(const struct perf_event_attr *attr)
 {
 	__u64 fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
@@ -39,7 +39,7 @@ static size_t id_size(const struct perf_event_attr *attr)
 	return attr->sample_id_all ? 8 * __builtin_popcountll(attr->sample_type & fields) : 0;
 }
 
-/* How many words of a PERF_SAMPLE_READ are at @words. */
+/* Number of words of the PERF_SAMPLE_READ at @words. */
 static unsigned int read_words(const struct perf_event_attr *attr, const __u64 *words)
 {
 	__u64 format = attr->read_format;
@@ -50,16 +50,16 @@ static unsigned int read_words(const struct perf_event_attr *attr, const __u64 *
 	return format & PERF_FORMAT_GROUP ? 1 + times + each * (__u32)words[0] : times + each;
 }
 
-/* The name of a kernel entry: a count, which is odd, and a CPU, from 1 on. */
+/* The cookie of a kernel entry: an odd count, and a CPU number counted from 1. */
 static bool is_cookie(__u64 cookie)
 {
 	return (cookie >> 32 & 1) && (__u32)cookie;
 }
 
 /*
- * A task has one kernel entry after the other, and each is recorded once. In the buffer of a
- * CPU the record may come again, for another buffer that has not had it, but behind one of
- * another entry, and with the same addresses. It has none if registers were changed meanwhile.
+ * A task's kernel entries come one after the other, and each is recorded once. In the buffer
+ * of a CPU a record may come again, because another buffer has not had it yet, but only after
+ * another entry's record and with the same addresses, or none if registers have changed.
  */
 static void check_repeat(const struct slot *slot, struct history *old, __u64 cookie, __u64 sum)
 {
@@ -102,7 +102,7 @@ static void check_callchain(const struct slot *slot, const __u64 *words, size_t 
 
 static void check_sample(const struct slot *slot)
 {
-	/* All that is one word long and before the callchain. */
+	/* All fields of one word that precede the callchain. */
 	__u64 fields = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 		       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
 		       PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
@@ -141,7 +141,7 @@ static void check_deferred(struct slot *slot)
 	    (slot->attr.sample_max_stack && deferred->nr > slot->attr.sample_max_stack))
 		complain(slot, "too many addresses");
 	for (__u64 i = 0; i < deferred->nr && i < size / 8; i++) {
-		/* With five levels of page tables others may have code above the first half. */
+		/* With five-level page tables other tasks may have code above 47 bits. */
 		if (deferred->ips[i] >> (slot->one_task ? 47 : 56))
 			complain(slot, "a kernel address in a user callchain");
 		sum = sum * 31 + deferred->ips[i];
@@ -153,7 +153,7 @@ static void check_state(struct slot *slot)
 {
 	const struct perf_event_attr *attr = &slot->attr;
 	__u64 mask = attr->sample_type & PERF_SAMPLE_REGS_USER ? attr->sample_regs_user : 0;
-	/* Cookie, ip, sp and abi are behind the header. */
+	/* Cookie, ip, sp and abi follow the header. */
 	__u64 abi = record.words[4], *at = record.words + 5;
 	size_t room = record.header.size / 8, words = 6;
 
@@ -188,7 +188,7 @@ static void check_state(struct slot *slot)
 	check_repeat(slot, &slot->states, record.words[1], 0);
 }
 
-/* Like ring_next(), but believes nothing. */
+/* Like ring_next(), but trusts no field. */
 static bool next_record(struct slot *slot)
 {
 	struct ring ring = { .meta = slot->map, .data_size = slot->size };
@@ -213,7 +213,7 @@ static bool next_record(struct slot *slot)
 
 void read_slot(struct slot *slot)
 {
-	/* Tasks may write as fast as this reads. */
+	/* Limit the number: tasks may write as fast as this loop reads. */
 	for (int i = 0; i < 3000 && slot->map && slot->readable && next_record(slot); i++) {
 		seen.records++;
 		if (record.header.type == PERF_RECORD_CALLCHAIN_DEFERRED)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What random events write to their buffers, and what is wrong with it.
+ * Check the records that random events write to their buffers.
  */
 #ifndef _UNWIND_FUZZ_RECORDS_H
 #define _UNWIND_FUZZ_RECORDS_H
@@ -11,27 +11,27 @@
 #include <stddef.h>
 
 #define PAGE		4096UL
-/* Where the flags of an attr are. */
+/* Offset of the flags in an attr. */
 #define FLAGS_OFFSET	40
 /* kernel.perf_event_max_stack */
 #define MAX_STACK	127
 #define OLD_COOKIES	64
 
-/* Records of one type in a buffer: cookies of the latest, and a sum of addresses or 0. */
+/* The latest records of one type in a buffer: cookies, and checksums of addresses or 0. */
 struct history {
 	__u64		cookie[OLD_COOKIES], sum[OLD_COOKIES];
 	unsigned int	nr;
 };
 
 /**
- * struct slot - an event, or what is left of one
+ * struct slot - an event, or the remains of one
  * @fd:		the event, or -1
- * @attr:	as it was opened
- * @map:	the buffer, or NULL; may be there when @fd is gone
+ * @attr:	the attr that it was opened with
+ * @map:	the buffer, or NULL; may outlive @fd
  * @size:	of the data in @map
  * @readable:	the buffer can be read: written forward, reader's position kept
- * @mixed:	other events write there, too, or it writes elsewhere
- * @one_task:	nobody but one task has its kernel entries recorded there
+ * @mixed:	other events write there, too, or this event writes elsewhere
+ * @one_task:	only one task has its kernel entries recorded there
  * @chains:	deferred callchains in @map
  * @states:	user states in @map
  */
@@ -47,19 +47,19 @@ struct slot {
 	struct history			states;
 };
 
-/* Of all buffers. */
+/* Totals of all buffers. */
 struct seen {
 	unsigned int	records, samples, markers, deferred, states, lost;
-	/* Complaints. */
+	/* Number of complaints. */
 	unsigned int	bad;
 };
 
 extern struct seen seen;
 
-/* Say and count that something is wrong: with the latest record, if it is about one. */
+/* Print and count an error: in the latest record, if it concerns a record. */
 void complain(const struct slot *slot, const char *what);
 
-/* Look at what is in a buffer, some thousand records of it at most. */
+/* Check the new records of a buffer, a few thousand at most. */
 void read_slot(struct slot *slot);
 
 #endif /* _UNWIND_FUZZ_RECORDS_H */

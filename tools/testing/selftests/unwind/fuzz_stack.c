@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Random registers, stacks, code, signal frames and segments, with requests pending:
- * from the entry of system calls, from page faults, from NMI. Each trace has to keep
- * what every trace promises, whatever it was taken of: it comes once for each cookie
- * that a sample names, is not longer than allowed, and has no kernel address behind
- * its first entry, which is what the registers say.
+ * from the entry of system calls, from page faults, from NMI. The guarantees for traces
+ * must hold for any stack: a trace comes once for each cookie in a sample, is not longer
+ * than allowed, and has no kernel address after its first entry, which is the
+ * instruction pointer.
  *
- * A child does it all and may crash; the parent reads what came and makes another.
+ * A child does this and may crash; the parent reads the records and forks another child.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -33,10 +33,10 @@
  * @ring:	its buffer
  * @asked:	cookies of samples
  * @came:	cookies of records
- * @nr_asked:	how many
- * @nr_came:	likewise
+ * @nr_asked:	number of @asked
+ * @nr_came:	number of @came
  * @lost:	records that did not fit
- * @entries:	each of its samples is of another kernel entry
+ * @entries:	each of its samples belongs to another kernel entry
  */
 struct watch {
 	struct ring	ring;
@@ -127,12 +127,12 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Exactly one record for each cookie, whatever became of the task. */
+/* Expect exactly one record for each cookie, even if the task crashed. */
 static void check_cookies(struct watch *watch)
 {
 	struct { __u64 value, lost; } read_format;
 
-	/* PERF_RECORD_LOST comes with the next record, and the last may be what is lost. */
+	/* PERF_RECORD_LOST comes with the next record: it does not report the loss of the last. */
 	if (read(watch->ring.fd, &read_format, sizeof(read_format)) != sizeof(read_format))
 		complain("cannot read the event", 0, 0);
 	if (read_format.lost || watch->lost || watch->nr_asked == MAX_COOKIES ||
@@ -187,7 +187,7 @@ static void watch_child(pid_t pid)
 	}
 }
 
-/* Read along until it ends; one that gets nowhere is ended. */
+/* Read the buffers until the child ends; kill it if it makes no progress. */
 static void see_through(pid_t pid)
 {
 	unsigned int round = 0;
@@ -206,7 +206,7 @@ static void see_through(pid_t pid)
 			round = shared->round;
 			since = time(NULL);
 		} else if (time(NULL) - since > STUCK_SECONDS) {
-			/* Its code may run in circles, or wait for whatever it likes. */
+			/* Its code may loop or wait forever. */
 			if (killed)
 				complain("a child cannot be killed", pid, 0);
 			count.stuck++;
@@ -231,8 +231,8 @@ static void one_child(void)
 	if (!pid)
 		fuzz_child(shared, count.children);
 	/*
-	 * Before, it could be at the end of a kernel entry whose record was written
-	 * already: not to the buffer of an event that is opened only then.
+	 * Wait for the stop: before, the child could be at the end of a kernel entry
+	 * whose record is already written and would miss the buffers opened below.
 	 */
 	if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status))
 		ksft_exit_fail_msg("the child ended before it started\n");

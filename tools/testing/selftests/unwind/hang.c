@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that somebody else has to supply: whoever reads it sleeps until then.
+ * Memory that another task has to supply: a task that reads it sleeps until then.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,7 +21,7 @@ int hang_page(void *addr)
 		.range	= { .start = (uintptr_t)addr, .len = HANG_PAGE },
 		.mode	= UFFDIO_REGISTER_MODE_MISSING,
 	};
-	/* poll() refuses to wait for one that blocks. */
+	/* poll() does not work on a blocking userfaultfd. */
 	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	if (uffd < 0)

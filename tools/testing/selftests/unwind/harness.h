@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The harness of kselftests, with time for a debug kernel in an emulator on a host
- * that is busy with others: what hangs is ended all the same.
+ * The kselftest harness with a longer timeout, for debug kernels in an emulator on a
+ * busy host: tests that hang are still ended.
  */
 #ifndef _UNWIND_HARNESS_H
 #define _UNWIND_HARNESS_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stacks that lie. Whatever the frame pointer says, the answer is a shorter trace:
- * never an unbounded walk, never a splat. Where a frame pointer stack is good and
- * resident, the deferred trace is the in-place one.
+ * Corrupt stacks. Whatever the frame pointer, the result is a shorter trace: never an
+ * unbounded walk, never a splat. For a valid and resident frame pointer stack, the
+ * deferred trace equals the in-place one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define PAGE		4096UL
 #define PAGES		16
 #define SLOTS		(PAGES * PAGE / sizeof(long))
-/* What a frame returns to in these stacks: the map is executable. */
+/* Return addresses of frames in these stacks: the map is executable. */
 #define RA(n)		((unsigned long)self->map + (n))
 
 FIXTURE(stack) {
@@ -30,7 +30,7 @@ FIXTURE(stack) {
 	struct ring deferred, in_place;
 	union record *record;
 	__u64 ips[8192], nr;
-	/* Above a hole, below a hole. */
+	/* Between two holes. */
 	unsigned long *map;
 };
 
@@ -60,7 +60,7 @@ FIXTURE_TEARDOWN(stack)
 	free(self->record);
 }
 
-/* The frame at word @at of the map. */
+/* Write a frame at word @at of the map. */
 static unsigned long frame(unsigned long *map, unsigned int at, unsigned long next,
 			   unsigned long ra)
 {
@@ -69,7 +69,7 @@ static unsigned long frame(unsigned long *map, unsigned int at, unsigned long ne
 	return (unsigned long)&map[at];
 }
 
-/* Sample with frame pointer @fp; the first entry is checked, the rest is in ips. */
+/* Sample with frame pointer @fp, check the first entry, and copy the trace to ips. */
 #define WALK(fp) do {								\
 	const struct deferred *_deferred = as_deferred(self->record);		\
 	long _call[7] = { SYS_getppid };					\
@@ -118,7 +118,7 @@ TEST_F(stack, misaligned)
 	for (int i = 1; i < 8; i++) {
 		EXPECT_ENDS_AT_ONCE(fp + i);
 	}
-	/* In the second frame: the first one counts. */
+	/* In the second frame: the first one is still reported. */
 	WALK(frame(self->map, 50, fp + 4, RA(0)));
 	EXPECT_EQ(2, self->nr);
 	EXPECT_EQ(RA(0), self->ips[1]);
@@ -128,7 +128,7 @@ TEST_F(stack, loops)
 {
 	unsigned long fp = (unsigned long)&self->map[100];
 
-	/* To itself, and over two frames. */
+	/* A frame that names itself, and a loop of two frames. */
 	WALK(frame(self->map, 100, fp, RA(0)));
 	EXPECT_EQ(2, self->nr);
 	EXPECT_EQ(RA(0), self->ips[1]);
@@ -145,12 +145,12 @@ TEST_F(stack, decreasing)
 	frame(self->map, 100, 0, RA(1));
 	WALK(frame(self->map, 200, (unsigned long)&self->map[100], RA(0)));
 	EXPECT_EQ(2, self->nr);
-	/* Overlapping by half: neither up nor another stack. */
+	/* Frames that overlap by half: the next one is neither above nor on another stack. */
 	WALK(frame(self->map, 200, (unsigned long)&self->map[201], RA(0)));
 	EXPECT_EQ(2, self->nr);
 	/* Below the stack pointer. */
 	EXPECT_ENDS_AT_ONCE((unsigned long)&self->map[0]);
-	/* At the stack pointer is a frame, and one may follow directly. */
+	/* A frame at the stack pointer is valid, and the next one may follow directly. */
 	frame(self->map, 10, 0, RA(1));
 	WALK(frame(self->map, 8, (unsigned long)&self->map[10], RA(0)));
 	EXPECT_EQ(3, self->nr);
@@ -161,13 +161,13 @@ TEST_F(stack, unmapped_and_edges)
 	char *hole = (char *)self->map + PAGES * PAGE;
 
 	EXPECT_ENDS_AT_ONCE((unsigned long)hole);
-	/* The frame pointer is the last word, the return address is beyond. */
+	/* The saved frame pointer is in the last word, the return address is beyond. */
 	EXPECT_ENDS_AT_ONCE((unsigned long)hole - 8);
 	/* The last frame that fits. */
 	WALK(frame(self->map, SLOTS - 2, 0, RA(7)));
 	EXPECT_EQ(2, self->nr);
 	EXPECT_EQ(RA(7), self->ips[1]);
-	/* Pages that nobody touched yet hold zeroes: an end like any other. */
+	/* Untouched pages hold zeroes, which end the walk. */
 	EXPECT_ENDS_AT_ONCE((unsigned long)&self->map[SLOTS / 2]);
 }
 
@@ -184,7 +184,7 @@ TEST_F(stack, munmapped_page_in_the_middle)
 	EXPECT_EQ(RA(0), self->ips[1]);
 }
 
-/* What is no code ends the walk, and is not shown. */
+/* A return address that is no code ends the walk and is not reported. */
 TEST_F(stack, return_address_is_no_code)
 {
 	unsigned long values[] = {
@@ -204,14 +204,14 @@ TEST_F(stack, return_address_is_no_code)
 		EXPECT_EQ(RA(0), self->ips[1]);
 	}
 
-	/* Text that loses its right to be run. */
+	/* Code that loses its execute permission. */
 	ASSERT_EQ(0, mprotect(&self->map[512], PAGE, PROT_READ | PROT_WRITE));
 	frame(self->map, 102, 0, RA(PAGE));
 	WALK(frame(self->map, 100, (unsigned long)&self->map[102], RA(0)));
 	EXPECT_EQ(2, self->nr);
 }
 
-/* As many frames as memory holds: the walk ends where the limit is. */
+/* As many frames as fit into memory: the walk ends at the limit. */
 TEST_F(stack, endless)
 {
 	for (unsigned int i = 16; i + 3 < SLOTS; i += 2)
@@ -224,14 +224,14 @@ TEST_F(stack, endless)
 	}
 }
 
-/* Every frame pointer that fits two words of random bits. */
+/* Random words as frames. */
 TEST_F(stack, random)
 {
 	unsigned int seed = 1;
 
 	for (int i = 0; i < 500; i++) {
 		for (unsigned int word = 16; word < 512; word++) {
-			/* Mostly pointers into the same page, so that walks get on. */
+			/* Mostly pointers into the same page, so that walks advance. */
 			self->map[word] = (unsigned long)&self->map[rand_r(&seed) % 520];
 			if (!(rand_r(&seed) % 8))
 				self->map[word] ^= 1UL << rand_r(&seed) % 64;
@@ -241,7 +241,7 @@ TEST_F(stack, random)
 	}
 }
 
-/* The end of most stacks is a frame pointer of 0, which need not be read to know it. */
+/* Most stacks end with a frame pointer of 0: the walker must not read memory there. */
 TEST_F(stack, ends_without_page_fault)
 {
 	struct perf_event_attr attr = {
@@ -280,7 +280,7 @@ static __attribute__((noinline)) unsigned long call_code(const void *entry)
 	return ra;
 }
 
-/* The same address in code that was rewritten in place: nothing else tells that it was. */
+/* Code rewritten in place, sampled at the same address: nothing else reveals the change. */
 TEST_F(stack, rewritten_code)
 {
 	const struct deferred *deferred = as_deferred(self->record);
@@ -305,8 +305,8 @@ TEST_F(stack, rewritten_code)
 }
 
 /*
- * Code that a lower stack returns to, which becomes a call in place, or while it cannot
- * run. That it was none may be remembered in between.
+ * The code before a lower stack's return address becomes a call, in place or under
+ * mprotect(). The kernel may have cached that it was no call.
  */
 TEST_F(stack, rewritten_caller)
 {
@@ -336,7 +336,7 @@ TEST_F(stack, rewritten_caller)
 	}
 }
 
-/* The same by a descriptor of the file, of which the mapping is a shared one. */
+/* The same with a write to the file behind a shared mapping. */
 TEST_F(stack, rewritten_file)
 {
 	unsigned long ra, fp;
@@ -367,7 +367,7 @@ TEST_F(stack, rewritten_file)
 	close(fd);
 }
 
-/* Criterion: a resident frame pointer stack gives the frames of the in-place walk. */
+/* Criterion: for a resident frame pointer stack, both walks give the same frames. */
 TEST_F(stack, same_as_in_place)
 {
 	static const unsigned int depths[] = { 0, 1, 2, 10, 64, 65, 124, 125, 126, 200 };

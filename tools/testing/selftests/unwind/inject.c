@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Failures that the kernel injects into a task which asks for them.
+ * Failures that the kernel injects into a task that requests them.
  *
- * The knobs are those of the whole system: restore_knobs() leaves them as they were
- * found, and only a task that asks is hit.
+ * The knobs are system-wide: restore_knobs() restores their old values, and failures hit
+ * only tasks that request them.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #define FAULT_DIR	"/sys/kernel/debug/"
 
-/* Failures that could also be real ones, and how they were. */
+/* Settings for failures that could also be real ones. */
 static const struct knob {
 	const char	*path, *value;
 } knobs[] = {
@@ -37,7 +37,7 @@ static const struct knob {
 
 static char old_knobs[NR_KNOBS][16];
 
-/* Write @value and, if @old is not NULL, return what was there; false if that fails. */
+/* Write @value and, if @old is not NULL, return the old value there; false on failure. */
 static bool set_knob(const char *path, const char *value, char *old, size_t size)
 {
 	char name[128];
@@ -58,7 +58,7 @@ static bool set_knob(const char *path, const char *value, char *old, size_t size
 	return len > 0;
 }
 
-/* One kind of failure, see set_filters(). */
+/* Filter one kind of failure, see set_filters(). */
 static bool set_filter(const char *dir, unsigned long begin, unsigned long end)
 {
 	char path[64], text[32];
@@ -91,7 +91,7 @@ void clear_filters(void)
 
 bool set_knobs(void)
 {
-	/* A test that was killed may have left one. */
+	/* A killed test may have left a filter. */
 	clear_filters();
 	for (unsigned int i = 0; i < NR_KNOBS; i++) {
 		if (!set_knob(knobs[i].path, knobs[i].value, old_knobs[i],
@@ -128,7 +128,7 @@ void arm(unsigned int nth)
 	char text[16];
 	int len = snprintf(text, sizeof(text), "%u", nth);
 
-	/* What takes a fault back may be what it hits. */
+	/* The armed fault may hit this write. */
 	while (pwrite(fail_nth_fd, text, len, 0) != len)
 		;
 }
@@ -136,7 +136,7 @@ void arm(unsigned int nth)
 bool disarm(void)
 {
 	char text[16] = "";
-	/* When reading it fails, this was it. */
+	/* If the read fails, the fault has hit the read: it was still unused. */
 	bool unused = pread(fail_nth_fd, text, sizeof(text) - 1, 0) <= 0 || atoi(text);
 
 	arm(0);

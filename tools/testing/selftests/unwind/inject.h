@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Failures that the kernel injects into a task which asks for them.
+ * Failures that the kernel injects into a task that requests them.
  */
 #ifndef _UNWIND_INJECT_H
 #define _UNWIND_INJECT_H
@@ -13,34 +13,34 @@
 		     "CONFIG_FAULT_INJECTION_USERCOPY"
 
 /*
- * Let failures hit any allocation of a task that asks for them, without a word; false if
- * that cannot be.
+ * Let failures hit any allocation of a task that requests them, without log messages; false
+ * if that is not possible.
  */
 bool set_knobs(void);
 
-/* As it was before. */
+/* Restore the old settings. */
 void restore_knobs(void);
 
-/* How many percent of the allocations fail. */
+/* Set the percentage of failing allocations. */
 bool set_probability(const char *percent);
 
-/* Let no failure happen, nor count, but in what this code of the kernel calls. */
+/* Count and inject failures only in callees of this kernel code. */
 bool set_filters(unsigned long begin, unsigned long end);
 void clear_filters(void);
 
-/* No allocation fails any more. */
+/* Let no allocation fail. */
 bool filter_allocations(void);
 
-/* Of the calling task, to come before arm(); false if there is no such thing. */
+/* Prepare the calling task for arm(); false if the kernel lacks fail-nth. */
 bool arm_init(void);
 
-/* The @nth failure from here on is injected; none with 0. */
+/* Inject the @nth failure from here on; none with 0. */
 void arm(unsigned int nth);
 
 /* Returns whether the failure was not used up. */
 bool disarm(void);
 
-/* The same of a dead child that nobody waited for. */
+/* The same for a dead child before it is reaped. */
 bool zombie_unused(pid_t pid);
 
 #endif /* _UNWIND_INJECT_H */

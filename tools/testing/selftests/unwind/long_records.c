@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records that are too long for all buffers to get theirs in one go: each buffer gets
- * one all the same, and no more than one, whoever runs in between.
+ * Records that are too long for all buffers to get theirs in one pass: each buffer still
+ * gets exactly one, whichever tasks run between the passes.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -21,16 +21,16 @@
 #include "harness.h"
 
 #define NR_RINGS	4
-/* The kernel copies 64 KiB in one go: one record. */
+/* The kernel copies 64 KiB in one pass: one record. */
 #define STACK		(40 * 1024U)
 #define ABOVE		(64 * 1024U)
-/* Of the task that has the CPU, and of the one that takes it away; all fit a buffer. */
+/* Calls of the running task, and of the one that preempts it; a buffer holds all records. */
 #define CALLS		40
 #define TURNS		8
 #define RING_PAGES	512
 #define MAX_RECORDS	(CALLS + TURNS + 1)
 
-/* A callchain as long as a record can be, or nearly. */
+/* A callchain nearly as long as a record can be. */
 #define MAX_STACK	"kernel/perf_event_max_stack"
 #define DEEP		8000
 #define DEEP_RINGS	3
@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(long_records)
 	free(self->record);
 }
 
-/* Those of a record without registers. */
+/* Fields of a record without registers. */
 static __u64 cookie_of(const union record *record)
 {
 	return record->words[1];
@@ -92,7 +92,7 @@ static void call_getppid(char *sp)
 	workload_call_fp(sp, 0, call);
 }
 
-/* Each buffer has the one record that there is, all of it. */
+/* Each buffer has the only record, in full length. */
 static void one_record_each(struct __test_metadata *_metadata,
 			    FIXTURE_DATA(long_records) *self)
 {
@@ -125,7 +125,7 @@ TEST_F(long_records, one_task)
 	one_record_each(_metadata, self);
 }
 
-/* One interrupt there is not enough. */
+/* The records take more than one interrupt on the old CPU. */
 TEST_F(long_records, of_a_cpu_that_is_left)
 {
 	cpu_set_t there;
@@ -149,7 +149,7 @@ TEST_F(long_records, of_a_cpu_that_is_left)
 	one_record_each(_metadata, self);
 }
 
-/* Without a pause: nearly all of its time is that of records. */
+/* Call without a pause: the task spends nearly all of its time on records. */
 static int ask_at_once(char *sp)
 {
 	for (unsigned int i = 0; i < CALLS; i++)
@@ -157,7 +157,7 @@ static int ask_at_once(char *sp)
 	return 0;
 }
 
-/* Takes the CPU when it wants to ask, which is when the other may be preempted. */
+/* Preempt the other task, wherever that is possible, and call. */
 static int ask_in_turns(char *sp)
 {
 	const struct sched_param param = { .sched_priority = 1 };
@@ -174,7 +174,7 @@ static int ask_in_turns(char *sp)
 
 static __u32 tid_of(const union record *record)
 {
-	/* Of the sample_id of RING_SAMPLE_TYPE: pid and tid, time, CPU. */
+	/* The sample_id of RING_SAMPLE_TYPE: pid and tid, time, CPU. */
 	return record->words[record->header.size / 8 - 3] >> 32;
 }
 
@@ -187,7 +187,7 @@ static pid_t start(int (*ask)(char *sp), char *sp)
 	return child;
 }
 
-/* What one task writes to a buffer between two passes of another must not matter. */
+/* Records of one task between two passes of another one must not matter. */
 static void two_tasks(struct __test_metadata *_metadata, FIXTURE_DATA(long_records) *self,
 		      pid_t pid)
 {
@@ -232,7 +232,7 @@ TEST_F(long_records, tasks_of_one_cpu)
 	two_tasks(_metadata, self, -1);
 }
 
-/* Which swap their events instead of switching them. */
+/* Clones swap their events instead of switching them. */
 TEST_F(long_records, clones)
 {
 	self->attr.inherit = 1;
@@ -240,8 +240,8 @@ TEST_F(long_records, clones)
 }
 
 /*
- * Disables the first events and enables them again, time after time, so that the one at
- * which a pass is to go on is gone every now and then. Ends when the other task says so.
+ * Disable and enable the first events repeatedly, so that now and then the event at which
+ * a pass should continue is gone. Ends when the other task sets @end.
  */
 static int disable_in_turns(struct ring *rings, unsigned int nr, const volatile bool *end)
 {
@@ -261,7 +261,7 @@ static int disable_in_turns(struct ring *rings, unsigned int nr, const volatile 
 	return 0;
 }
 
-/* The one whose event stays gets all of them, wherever it is among the others. */
+/* The buffer whose event stays enabled gets all records. */
 TEST_F(long_records, others_are_disabled)
 {
 	struct ring *last = &self->ring[NR_RINGS - 1];
@@ -275,7 +275,7 @@ TEST_F(long_records, others_are_disabled)
 	end = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)end);
 	ASSERT_EQ(0, pin_to(0));
-	/* Events are reached in the opposite order: the one that stays comes last. */
+	/* Events are visited in reverse order: the one that stays comes last. */
 	ASSERT_EQ(0, ring_open(last, &self->attr, -1, 0, RING_PAGES));
 	for (unsigned int i = 0; i < NR_RINGS - 1; i++)
 		ASSERT_EQ(0, ring_open(&self->ring[i], &self->attr, -1, 0, RING_PAGES));
@@ -300,7 +300,7 @@ TEST_F(long_records, others_are_disabled)
 	EXPECT_EQ(missed, unwind_stat("buffers_missed"));
 }
 
-/* Sessions of a CPU that the task leaves inside of the system call that they sample. */
+/* Sessions of a CPU that the task leaves within the sampled system call. */
 FIXTURE(long_chains) {
 	struct ring ring[DEEP_RINGS];
 	union record *record;
@@ -333,7 +333,7 @@ FIXTURE_TEARDOWN(long_chains)
 	free(self->record);
 }
 
-/* More than are written in one interrupt there. */
+/* More records than one interrupt on the old CPU writes. */
 TEST_F(long_chains, of_a_cpu_that_is_left)
 {
 	const unsigned int depth = DEEP - WORKLOAD_NR(0);

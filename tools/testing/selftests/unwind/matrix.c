@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The test matrix: each context that may ask for a user stack, with each kind of stack.
+ * The test matrix: each context that may request a user stack, with each kind of stack.
  *
- * A test's name is its row and its column. By default there are all columns of row C1
- * and column S1 of all rows, with UNWIND_FULL=1 in the environment all cells.
+ * A test's name is its row and its column. By default, all columns of row C1 and column
+ * S1 of all rows are run. UNWIND_FULL=1 in the environment runs all cells.
  *
  *   C1  system call		S1  frame pointers	S11 loop of frames
  *   C2  page fault		S2  leaf without them	S12 misaligned frame
@@ -22,10 +22,10 @@
  *   C15 UMIP, IOPL
  *   C16 rseq abort
  *
- * What every cell is held against: the addresses are those of known labels, all of them
- * and nothing else; a cookie is no zero, its count is odd, it is the same for all
- * samples of one entry and another one in the next; each cookie of a sample has exactly
- * one record; in S1, the chain that is taken in place is the same.
+ * Every cell checks this: the trace has the addresses of all expected labels and nothing
+ * else; a cookie is not zero, its count is odd, all samples of one entry share it and the
+ * next entry has another one; each cookie of a sample has exactly one record; in S1, the
+ * in-place chain is the same.
  *
  * The other axes of the matrix have tests of their own (program: test):
  *
@@ -34,13 +34,13 @@
  *   K3 cancel and callback	core_cancel: waits_for_callback, does_not_wait_for_walk,
  *				killed_in_walk; a callback must not cancel
  *   K4 callback that requests	core_requests: callback_requests
- *   C5 over a request		core_requests: point.*; core_probe: each_instruction
+ *   C5 during a request	core_requests: point.*; core_probe: each_instruction
  *   C7 with S20		compat_task: return_probe.*
  *   X1 no memory		core_requests: failed_cache; fail_nth; depth: no_memory
- *   X2 nth read of the user	fuzz/fuzz.sh replay: of all that are simulated; fail_nth: of
+ *   X2 nth user read		fuzz/fuzz.sh replay: all simulated reads; fail_nth: reads of
  *				code and signal frames; fault_at: by page
- *   X3 fail_function		all that is marked for it on the way are should_failslab() and
- *				should_fail_alloc_page(), which X1 makes fail
+ *   X3 fail_function		the only functions on the path that allow it are
+ *				should_failslab() and should_fail_alloc_page(): see X1
  *   O2 single steps		oracle: every_instruction
  */
 #define _GNU_SOURCE
@@ -68,13 +68,13 @@
 /* All cells, and all cases in them. */
 #define FULL	"UNWIND_FULL"
 
-/* What is compared with the right answer, at the same time if possible. */
+/* The chains to compare with the expected answer, at the same time if possible. */
 enum { DEFERRED = 1, IN_PLACE = 2 };
 
-/* In static memory, which 32-bit code reaches: the program is linked below 4 GiB. */
+/* In static memory, which 32-bit code can address: the program is linked below 4 GiB. */
 static struct run run;
 
-/* What came of one kernel entry. */
+/* The samples and records of one kernel entry. */
 struct entry {
 	__u64		cookie;
 	unsigned int	samples, records;
@@ -85,7 +85,7 @@ struct entry {
 static struct {
 	struct entry	entries[MAX_ENTRIES];
 	unsigned int	nr, samples, bare, records, hits, lost, empty, in_place;
-	/* The first answer that was wrong. */
+	/* The first wrong answer. */
 	const char	*wrong;
 	unsigned int	at, nr_wrong;
 	__u64		ip;
@@ -116,7 +116,7 @@ static void wrong(const char *what, unsigned int at, const __u64 *ips, unsigned 
 	seen.nr_wrong = nr;
 }
 
-/* How many entries are right for the trace of this task, the leaf's one included. */
+/* The expected length of this task's trace, including the leaf's entry. */
 static unsigned int right_nr(__u32 tid)
 {
 	bool copied = run.context->flags & CONTEXT_COPIES && tid != (__u32)run.child &&
@@ -129,7 +129,7 @@ static unsigned int right_nr(__u32 tid)
 	return nr;
 }
 
-/* Is this the leaf's trace? Then it has to be the right one. */
+/* Is this the leaf's trace? If so, compare it with the answer. */
 static bool check_trace(const char *what, const __u64 *ips, unsigned int nr, __u32 tid)
 {
 	unsigned int want = right_nr(tid), skip = 0;
@@ -155,7 +155,7 @@ static bool check_trace(const char *what, const __u64 *ips, unsigned int nr, __u
 	return true;
 }
 
-/* Not that of somebody else on the same CPU. */
+/* Filter out other tasks on the same CPU. */
 static bool is_ours(__u32 tid)
 {
 	return tid == (__u32)run.child || run.context->flags & CONTEXT_INHERITS;
@@ -173,7 +173,7 @@ static void see_sample(const union record *record)
 	seen.samples++;
 	if (!cookie) {
 		seen.bare++;
-		/* Past exec and in exit there is none, elsewhere it may be in place. */
+		/* After exec and in exit no user part is valid, elsewhere it may be in place. */
 		if (run.context->bare && sample_part(&sample, PERF_CONTEXT_USER, &nr) >= 0)
 			wrong("a user part where there is no user stack", 0, sample.ips, sample.nr);
 		return;
@@ -209,7 +209,7 @@ static void see_in_place(const union record *record)
 		seen.in_place += check_trace("in place", sample.ips + at, nr, sample.tid);
 }
 
-/* Read all that came since the last time. */
+/* Read all new records. */
 static void look(void)
 {
 	static union record record;
@@ -230,7 +230,7 @@ static void look(void)
 	}
 }
 
-/* The child: waits until its events are there, builds the stack, triggers. */
+/* In the child: prepare the stack and trigger. */
 static void enter_once(void)
 {
 	bool faults = run.context->trigger == TRIGGER_LOAD ||
@@ -258,7 +258,7 @@ static void child(int go)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpgid(0, 0);
-	/* New pages wait on lists of the CPU before they can be paged out. */
+	/* New pages stay on per-CPU lists before they can be paged out. */
 	pin_to(CHILD_CPU);
 	if (read(go, &c, 1) != 1)
 		_exit(1);
@@ -269,13 +269,13 @@ static void child(int go)
 	do {
 		enter_once();
 	} while (--rounds > 0 || (run.context->flags & CONTEXT_REPEATS && !run.shared->stop));
-	/* Whom it started. */
+	/* Wait for the tasks that it started. */
 	while (wait(NULL) > 0 || __atomic_load_n(&run.shared->thread, __ATOMIC_ACQUIRE))
 		usleep(500);
 	_exit(0);
 }
 
-/* Supplies the page that the walk waits for, or makes an end of it. */
+/* Supply the page that the walk waits for, or kill the child. */
 static void *resolver(void *data)
 {
 	int pidfd = syscall(SYS_pidfd_open, run.child, 0), uffd = -1;
@@ -301,7 +301,7 @@ static void *resolver(void *data)
 	return NULL;
 }
 
-/* Move the registers of a child that was asked about; its status. */
+/* Change the child's registers after the request; returns its exit status. */
 static int trace_child(void)
 {
 	struct user_regs_struct regs;
@@ -323,7 +323,7 @@ static int trace_child(void)
 	return status;
 }
 
-/* How many walks ended like this; with NULL, in any way that they should not. */
+/* Number of walks that ended like @counter says; with NULL, of all that ended badly. */
 static long walks_ended(const char *counter)
 {
 	if (counter)
@@ -332,7 +332,7 @@ static long walks_ended(const char *counter)
 	       unwind_stat("ended_signals") + unwind_stat("no_code");
 }
 
-/* Until the child ends; its status. */
+/* Watch the child until it ends; returns its exit status. */
 static int watch_child(void)
 {
 	bool repeats = run.context->flags & CONTEXT_REPEATS;
@@ -355,8 +355,8 @@ static int watch_child(void)
 }
 
 /*
- * The context's events, into one buffer each; 0 or -errno. Interrupts go on until one has
- * been seen: there is room for all that come while nobody reads on a busy host.
+ * Open the context's events, which share a buffer; 0 or -errno. Interrupts repeat until
+ * one has been seen: leave room for those that come while a busy host delays the reader.
  */
 static int open_events(struct rings *rings, bool in_place)
 {
@@ -389,14 +389,14 @@ static int open_events(struct rings *rings, bool in_place)
 	return err;
 }
 
-/* Where there is a wait for the page, that is its end. */
+/* The child is killed if the walk waits for the page. */
 static bool is_killed(void)
 {
 	return run.shape->flags & CASE_KILLED &&
 	       !(run.context->flags & (CONTEXT_RESIDENT | CONTEXT_REFUSED));
 }
 
-/* Say which case it is, and what was wrong with it. */
+/* Log which case fails. */
 #define EXPECT_IN_CASE(ok)							\
 	EXPECT_TRUE(ok) {							\
 		TH_LOG("in %s, %s", run.context->what, run.shape->what);	\
@@ -416,7 +416,7 @@ static void check_seen(struct __test_metadata *_metadata, unsigned int parts, lo
 	int before = _metadata->exit_code;
 	unsigned int odd = 0, more = 0;
 
-	/* The shape's own rt_sigreturn() is seen, too, in both rounds. */
+	/* The shape's own rt_sigreturn() is sampled, too, in both rounds. */
 	if (context->flags & CONTEXT_SIGRETURN && run.shape->flags & CASE_SIGNAL)
 		more = 2;
 
@@ -428,7 +428,7 @@ static void check_seen(struct __test_metadata *_metadata, unsigned int parts, lo
 	EXPECT_IN_CASE(!odd && !seen.lost);
 	EXPECT_IN_CASE(seen.empty == (may_move() ? unwind_stat("empty_moved") - moved : 0));
 	EXPECT_IN_CASE(!(parts & DEFERRED) || seen.hits);
-	/* In the first context nobody else walks. */
+	/* In the first context no other walks occur. */
 	if (context->id == 1 && exact) {
 		EXPECT_IN_CASE(walks_ended(run.shape->counter) - ended ==
 			       (run.shape->counter ? seen.hits : 0));
@@ -447,7 +447,7 @@ static void check_seen(struct __test_metadata *_metadata, unsigned int parts, lo
 		       seen.samples, seen.bare, seen.records, seen.empty, seen.nr, odd, seen.lost);
 }
 
-/* Contexts without a user stack of their own, whatever is on it. */
+/* Contexts without a user stack of their own: whatever the shape, no request is granted. */
 static void check_refused(struct __test_metadata *_metadata)
 {
 	struct unwind_test_event event;
@@ -534,7 +534,7 @@ static void run_case(struct __test_metadata *_metadata, const struct context *co
 	matrix_unbuild(&run);
 }
 
-/* The in-place walker is asked about good stacks, where it can be asked. */
+/* Also compare the in-place walker on good stacks, if the context allows that. */
 static void run_parts(struct __test_metadata *_metadata, const struct context *context,
 		      const struct shape_case *shape, bool good)
 {
@@ -545,7 +545,7 @@ static void run_parts(struct __test_metadata *_metadata, const struct context *c
 	run_case(_metadata, context, shape, parts);
 }
 
-/* All that is to be run of a shape in one context; ends at the first failure. */
+/* Run the selected cases of a shape in one context; stop at the first failure. */
 static void run_shape(struct __test_metadata *_metadata, const struct context *context,
 		      const struct shape *shape)
 {
@@ -600,12 +600,12 @@ static void cell_test(struct __test_metadata *_metadata,
 	old = set_sysctl(MAX_STACK, MATRIX_MAX_STACK);
 	if (old < 0)
 		SKIP(return, "needs root");
-	/* What samples cost under emulation is no reason to throttle. */
+	/* Do not throttle because of the cost of samples under emulation. */
 	percent = set_sysctl("kernel/perf_cpu_time_max_percent", 0);
 	EXPECT_LE(0, percent);
 	if (!setjmp(_metadata->env))
 		run_cell(_metadata, cell->context, &matrix_shapes[cell->shape - 1]);
-	/* Not while there are events that use it. */
+	/* Close the events first: the sysctl cannot be changed while they use it. */
 	rings_close(&run.deferred);
 	rings_close(&run.in_place);
 	EXPECT_LE(0, set_sysctl(MAX_STACK, old));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The code that the test matrix samples: the leaves, of each form with each trigger,
- * and the way to them and back.
+ * The code that the test matrix samples: a leaf for each form with each trigger, and the
+ * code that enters and leaves it.
  *
- * Nothing here touches the stack between the labels of a trigger, which matrix_leaves
- * names. Whatever a stack is like, the way back leads to matrix_left, which takes the
- * stack pointer of the caller from memory.
+ * No code touches the stack between the labels of a trigger, which matrix_leaves lists.
+ * Whatever the stack, the way back leads to matrix_left, which loads the caller's stack
+ * pointer from memory.
  */
 #include "matrix.h"
 #include "workload.h"
@@ -66,7 +66,7 @@ asm(
 "\\last:\n"
 "	cli\n"
 "	.endm\n"
-	/* The sequence is from the first label to the jump; it is aborted to MATRIX_ABORT. */
+	/* The sequence reaches from the first label to the jump and aborts to MATRIX_ABORT. */
 "	.macro	TRIGGER_abort first, last\n"
 "	mov	40(%r13), %rax\n"
 "	mov	56(%r13), %rcx\n"
@@ -85,7 +85,7 @@ asm(
 ".Lleft\\@:\n"
 "	.endm\n"
 
-	/* The same in 32-bit code, with esi. */
+	/* The same in 32-bit code, where esi points to the struct enter. */
 "	.macro	COMPAT_syscall first, last\n"
 "	mov	48(%esi), %eax\n"
 "	mov	56(%esi), %ebx\n"
@@ -139,7 +139,7 @@ asm(
 "	.endm\n"
 );
 
-/* The forms. At the entry and the exit it is the push and the ret that are probed. */
+/* The forms. FORM_entry is probed at the push, FORM_exit at the ret. */
 asm(
 "	.macro	FORM_frame trigger, first, last, caller\n"
 "	push	%rbp\n"
@@ -196,7 +196,7 @@ asm(
 "	jmp	matrix_left\n"
 "\\caller:\n"
 "	.endm\n"
-	/* SMAP and QEMU's lret are no friends. */
+	/* Do not use lret: QEMU's does not work with SMAP. */
 "	.macro	FORM_compat trigger, first, last, caller\n"
 "	mov	$0x2b, %eax\n"
 "	mov	%eax, %ds\n"
@@ -291,7 +291,7 @@ asm(
 "	mov	matrix_arg(%rip), %r13\n"
 "matrix_left:\n"
 "	mov	matrix_rsp(%rip), %rsp\n"
-	/* Nothing is pushed here: after vfork() this is somebody else's stack, too. */
+	/* Push nothing here: after vfork() the other task uses this stack, too. */
 "	mov	$186, %eax\n"		/* gettid() */
 "	syscall\n"
 "	cmp	104(%r13), %rax\n"
@@ -320,7 +320,7 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 
-	/* A handler with the leaf below it, and one that does nothing. */
+	/* A handler that calls the leaf, and one that does nothing. */
 "	.globl	matrix_handler, matrix_handled, matrix_returns\n"
 "	.type	matrix_handler, @function\n"
 "matrix_handler:\n"
@@ -342,7 +342,7 @@ asm(
 "matrix_restored:\n"
 "	ud2\n"
 
-	/* Here it ends, and no call is in front of it. */
+	/* The task ends here; no call precedes matrix_text. */
 "	.globl	matrix_text, matrix_called, matrix_exit, matrix_exit_group\n"
 "	.type	matrix_text, @function\n"
 "matrix_text:\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The rows of the test matrix: from where a deferred callchain is asked for.
+ * The rows of the test matrix: the contexts that request a deferred callchain.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,9 +23,9 @@
 #include "uring.h"
 #include "workload.h"
 
-/* Of the events that come from timers; long enough for an emulated CPU. */
+/* Period of the timer events, long enough for an emulated CPU. */
 #define PERIOD_NS	250000
-/* What a system call writes that is interrupted. */
+/* Bytes that the interrupted system call writes. */
 #define BUFFER		(256 * 1024UL)
 
 static int tracepoint(const char *name, struct perf_event_attr *attr)
@@ -34,7 +34,7 @@ static int tracepoint(const char *name, struct perf_event_attr *attr)
 	return attr->type == ~0U ? -ENOENT : 0;
 }
 
-/* Events of system calls are of the context's own one only. */
+/* System call events are filtered for the context's own call. */
 static int syscall_event(const char *name, struct perf_event_attr *attr)
 {
 	return tracepoint(name, attr) ?: 1;
@@ -55,7 +55,7 @@ static int on_both(struct run *run, unsigned int i, struct perf_event_attr *attr
 	return i ? on_enter(run, i, attr) : on_exit_of_call(run, i, attr);
 }
 
-/* The second one comes when there is no user stack any more. */
+/* The second event comes after the user stack is gone. */
 static int on_task_exit(struct run *run, unsigned int i, struct perf_event_attr *attr)
 {
 	return i ? tracepoint("sched/sched_process_exit", attr) : on_enter(run, i, attr);
@@ -135,7 +135,7 @@ static int on_return(struct run *run, unsigned int i, struct perf_event_attr *at
 	return err;
 }
 
-/* The kernel looks what instruction it is. */
+/* The kernel reads the instruction to find out which one it is. */
 static int on_read_of_code(struct run *run, unsigned int i, struct perf_event_attr *attr)
 {
 	*attr = software_attr(0);
@@ -153,7 +153,7 @@ static int on_abort(struct run *run, unsigned int i, struct perf_event_attr *att
 
 static void exec_args(struct run *run, __u64 *args)
 {
-	/* In memory that 32-bit code can name. */
+	/* In memory that 32-bit code can address. */
 	static const char path[] = "/bin/true";
 	static __u32 argv32[2];
 	static __u64 argv[2];
@@ -165,7 +165,7 @@ static void exec_args(struct run *run, __u64 *args)
 	args[2] = run_is_compat(run) ? (uintptr_t)argv32 : (uintptr_t)argv;
 }
 
-/* The new thread runs on the lowest part of the stack, and to its end at once. */
+/* The new thread runs on the lowest part of the stack and exits at once. */
 static void thread_args(struct run *run, __u64 *args)
 {
 	__u64 *sp = (__u64 *)(run->map + MATRIX_PAGE + MATRIX_HALF + 1024);
@@ -192,7 +192,7 @@ static void signal_args(struct run *run, __u64 *args)
 	args[1] = SIGUSR1;
 }
 
-/* Zeroes from /dev/zero, which take the kernel some time. */
+/* Read zeroes from /dev/zero, which takes the kernel some time. */
 static int zeroes_setup(struct run *run)
 {
 	run->poke_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -208,7 +208,7 @@ static void zeroes_args(struct run *run, __u64 *args)
 	args[2] = BUFFER;
 }
 
-/* An event of the child: the CPU that the child runs on has to be told to start it. */
+/* Start and stop an event of the child: that takes an IPI to the child's CPU. */
 static void ipi_poke(struct run *run)
 {
 	struct perf_event_attr attr = software_attr(PERF_COUNT_SW_DUMMY);
@@ -219,7 +219,7 @@ static void ipi_poke(struct run *run)
 	ioctl(run->poke_fd, PERF_EVENT_IOC_DISABLE, 0);
 }
 
-/* Without UMIP the CPU carries out the instruction itself: the kernel's answer is 0. */
+/* Without UMIP the CPU executes the instruction itself. The kernel's emulation gives 0. */
 static int umip_setup(struct run *run)
 {
 	struct {
@@ -237,7 +237,7 @@ static void iopl_args(struct run *run, __u64 *args)
 		run->shared->err = -ENOSYS;
 }
 
-/* In memory that 32-bit code can name, so instead of that of the C library. */
+/* Replaces the C library's area: 32-bit code must be able to address it. */
 static struct rseq rseq_area __attribute__((aligned(32)));
 static struct rseq_cs rseq_cs __attribute__((aligned(32)));
 
@@ -257,7 +257,7 @@ static void rseq_args(struct run *run, __u64 *args)
 	args[1] = (uintptr_t)&rseq_area.rseq_cs;
 }
 
-/* Whoever comes to another CPU in a sequence begins it again. */
+/* A task that migrates in a sequence restarts the sequence. */
 static void migrate_poke(struct run *run)
 {
 	static const int cpus[] = { LOOKING_CPU, CHILD_CPU };
@@ -271,7 +271,7 @@ static void migrate_poke(struct run *run)
 	}
 }
 
-/* A request by an ioctl of the test tracer, from where @where says. */
+/* A request by an ioctl of the test tracer, from context @where. */
 static int tracer_setup_op(struct run *run, unsigned int where)
 {
 	struct shared *shared = run->shared;
@@ -369,7 +369,7 @@ const struct context matrix_contexts[] = {
 	  .flags = CONTEXT_REFUSED },
 	{ 15, "UMIP", on_page_fault, 1, .trigger = TRIGGER_SGDT, .setup = umip_setup,
 	  .flags = CONTEXT_TWICE, .traces = 2 },
-	/* Of two breakpoints at one address QEMU hits one. */
+	/* QEMU hits only one of two breakpoints at one address. */
 	{ 15, "IOPL", on_read_of_code, 1, .trigger = TRIGGER_CLI, .args = iopl_args,
 	  .flags = CONTEXT_TWICE | CONTEXT_NOT_IN_PLACE, .traces = 2 },
 	{ 16, "rseq abort", on_abort, 1, .trigger = TRIGGER_ABORT, .args = rseq_args,

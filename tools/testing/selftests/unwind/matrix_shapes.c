@@ -21,7 +21,7 @@ static char *stack_at(const struct run *run, enum half half, long at)
 	return run->map + MATRIX_PAGE + half * MATRIX_HALF + (at < 0 ? MATRIX_STACK + at : at);
 }
 
-/* The frame at @addr. */
+/* Write a frame at @addr. */
 static __u64 frame(char *addr, __u64 next, __u64 ra)
 {
 	__u64 *words = (__u64 *)addr;
@@ -36,7 +36,7 @@ static void expect(struct run *run, __u64 ip)
 	run->answer.ips[run->answer.nr++] = ip;
 }
 
-/* The callers in matrix_enter() with this depth, except for that of the leaf. */
+/* Expect the callers in matrix_enter() with this depth, except for the leaf's caller. */
 static void expect_recursion(struct run *run, long depth)
 {
 	for (long i = 0; i < depth; i++)
@@ -44,7 +44,7 @@ static void expect_recursion(struct run *run, long depth)
 	expect(run, (uintptr_t)matrix_entered);
 }
 
-/* From the leaf's caller on. */
+/* The same, starting with the leaf's caller. */
 static void expect_frames(struct run *run, long depth)
 {
 	expect(run, (uintptr_t)matrix_caller);
@@ -53,7 +53,7 @@ static void expect_frames(struct run *run, long depth)
 
 static void enter_on(struct run *run, enum half half, __u64 fp, long depth)
 {
-	/* Below the end, so that there is a frame's worth of zeroes. */
+	/* Start below the end, to leave a frame's worth of zeroes above. */
 	run->enter.top = (uintptr_t)stack_at(run, half, -64);
 	run->enter.fp = fp;
 	run->enter.depth = depth;
@@ -69,7 +69,7 @@ static void enter_raw(struct run *run, __u64 fp)
 	run->enter.raw = 1;
 }
 
-/* A frame on the higher stack that is known to be good, with MATRIX_RA(@n). */
+/* Write a valid frame on the higher stack, with MATRIX_RA(@n). */
 static __u64 good_frame(struct run *run, unsigned int n, __u64 next)
 {
 	return frame(stack_at(run, HIGHER, RAW_AT + 256 + 64 * n), next, MATRIX_RA(n));
@@ -92,7 +92,7 @@ static void build_one_caller(struct run *run, long param)
 	expect(run, MATRIX_RA(0));
 }
 
-/* The return address is above what the leaf has on its stack. */
+/* The return address is above the leaf's locals: the walk misses the leaf's caller. */
 static void build_locals(struct run *run, long depth)
 {
 	enter_on(run, HIGHER, 0, depth);
@@ -121,7 +121,7 @@ static int raise_in_child(struct run *run)
 	return 0;
 }
 
-/* In a signal handler; the interrupted stack is @half, or both are the same one. */
+/* In a signal handler. @half is the interrupted stack; if negative, both share one stack. */
 static void build_signal(struct run *run, long half)
 {
 	const struct leaf *outer = &matrix_leaves[FORM_OUTER][TRIGGER_SYSCALL];
@@ -135,7 +135,7 @@ static void build_signal(struct run *run, long half)
 	expect_frames(run, 2);
 }
 
-/* Switched to from a lower stack, or from a higher one. */
+/* Switched to @half from the other stack. */
 static void build_switched(struct run *run, long half)
 {
 	__u64 fp = frame(stack_at(run, !half, RAW_AT), 0, (uintptr_t)matrix_called);
@@ -145,7 +145,7 @@ static void build_switched(struct run *run, long half)
 	expect(run, (uintptr_t)matrix_called);
 }
 
-/* What a frame pointer that is no good means: here, or in the frame of a caller. */
+/* Enter with a bad frame pointer, in the leaf or in the frame of a caller. */
 static void bad_fp(struct run *run, __u64 fp, long in_caller)
 {
 	if (in_caller) {
@@ -165,7 +165,7 @@ static void build_below_sp(struct run *run, long in_caller)
 	bad_fp(run, frame(stack_at(run, HIGHER, RAW_AT - 64), 0, MATRIX_RA(2)), in_caller);
 }
 
-/* A frame like any other; what it says of the next one may be the same. */
+/* A frame at the stack pointer is valid; with @loops its next frame is itself. */
 static void build_at_sp(struct run *run, long loops)
 {
 	char *at = stack_at(run, HIGHER, RAW_AT);
@@ -187,7 +187,7 @@ static void build_loop(struct run *run, long frames)
 		expect(run, MATRIX_RA(i));
 }
 
-/* All of a frame, but not where one can be. */
+/* A complete frame at a misaligned address. */
 static void build_misaligned(struct run *run, long in_caller)
 {
 	char *at = stack_at(run, HIGHER, RAW_AT + 1024 + 4);
@@ -209,7 +209,7 @@ static int unmap_in_child(struct run *run)
 
 static void build_prot_none(struct run *run, long in_caller)
 {
-	/* It holds a frame, which must not be seen. */
+	/* The page holds a frame, which must not be seen. */
 	bad_fp(run, frame(stack_at(run, HIGHER, HOLE_AT), 0, MATRIX_RA(2)), in_caller);
 }
 
@@ -218,7 +218,7 @@ static int protect_in_child(struct run *run)
 	return mprotect(stack_at(run, HIGHER, HOLE_AT), MATRIX_PAGE, PROT_NONE) ? -errno : 0;
 }
 
-/* The last frame that fits, and the page above as the next one. */
+/* The last frame that fits; its next frame is the page above. */
 static void build_guard(struct run *run, long param)
 {
 	char *end = stack_at(run, HIGHER, 0) + MATRIX_STACK;
@@ -227,13 +227,13 @@ static void build_guard(struct run *run, long param)
 	expect(run, MATRIX_RA(0));
 }
 
-/* Of the frame only the first word is there. */
+/* Only the first word of the frame is mapped. */
 static void build_last_word(struct run *run, long in_caller)
 {
 	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, -8), in_caller);
 }
 
-/* The last pages of the higher stack, which are not there when the walk comes. */
+/* The last pages of the higher stack, which are not present at the time of the walk. */
 #define OUT_PAGES	2
 #define OUT_AT		(-(long)(OUT_PAGES * MATRIX_PAGE))
 
@@ -250,7 +250,7 @@ static void build_out(struct run *run, long kept)
 	}
 }
 
-/* Put shared memory there instead; a page that nobody writes to is a hole. */
+/* Map shared memory there instead; a page that is never written is a hole. */
 static void shmem_out(struct run *run)
 {
 	int fd = memfd_create("matrix", MFD_CLOEXEC);
@@ -274,7 +274,7 @@ static void build_hole(struct run *run, long in_caller)
 	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, OUT_AT), in_caller);
 }
 
-/* Shared memory is still there afterwards, private memory is zeroes. */
+/* Shared memory keeps its contents, private memory becomes zeroes. */
 static int drop_in_child(struct run *run)
 {
 	return madvise(stack_at(run, HIGHER, OUT_AT), OUT_PAGES * MATRIX_PAGE, MADV_DONTNEED) ?
@@ -285,7 +285,7 @@ static int page_out_in_child(struct run *run)
 {
 	char *out = stack_at(run, HIGHER, OUT_AT);
 
-	/* What is shared since the fork is not paged out. */
+	/* Pages that are still shared after the fork are not paged out. */
 	for (unsigned int i = 0; i < OUT_PAGES; i++)
 		((volatile char *)out)[i * MATRIX_PAGE] += 0;
 	return page_out(out, OUT_PAGES, OUT_PAGES) == OUT_PAGES ? 0 : -EAGAIN;
@@ -294,7 +294,7 @@ static int page_out_in_child(struct run *run)
 static void build_hang(struct run *run, long param)
 {
 	bad_fp(run, (uintptr_t)stack_at(run, HIGHER, OUT_AT), 0);
-	/* What the page will hold. */
+	/* The future contents of the page. */
 	frame(run->data, 0, MATRIX_RA(0));
 	run->answer.resident = 1;
 	expect(run, MATRIX_RA(0));
@@ -311,7 +311,7 @@ static int hang_in_child(struct run *run)
 	return run->shared->uffd < 0 ? -ENOSYS : 0;
 }
 
-/* The outermost 32-bit function returns to what is on the stack, then a frame follows. */
+/* The outermost 32-bit function returns to the address on the stack; a frame follows. */
 static void build_compat(struct run *run, long param)
 {
 	__u32 *words = (__u32 *)stack_at(run, HIGHER, RAW_AT);
@@ -432,7 +432,7 @@ static char *map_low(size_t size, int prot)
 	return mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 }
 
-/* Stacks with a page below, between and above them that is none of theirs. */
+/* Map stacks with an inaccessible page below, between and above them. */
 int matrix_build(struct run *run)
 {
 	const struct shape_case *shape = run->shape;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests from NMI, by the events of the PMU perf_test: each cookie gets its record,
- * and chains and registers are right.
+ * Request unwinds from NMI by the events of the PMU perf_test: each cookie gets its
+ * record, and callchains and registers are correct.
  */
 #define _GNU_SOURCE
 #include <asm/perf_regs.h>
@@ -24,11 +24,11 @@
 #include "workload.h"
 #include "harness.h"
 
-/* Long enough for an emulated CPU to get something else done, too. */
+/* Long enough for an emulated CPU to do other work as well. */
 #define PERIOD_NS	250000
 #define DEPTH		10U
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
-/* By time alone there may be no samples: a machine may be slow. */
+/* Time alone does not guarantee samples: the machine may be slow. */
 #define SECONDS		2
 #define AT_MOST		60
 #define ENOUGH		(300ULL * PERIOD_NS)
@@ -62,7 +62,7 @@ FIXTURE_SETUP(nmi)
 	self->record = malloc(sizeof(*self->record));
 	if (variant->mode == REMOTE && sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs two CPUs");
-	/* The cost of samples under emulation is no reason to throttle. */
+	/* Do not throttle for the cost of samples under emulation. */
 	self->percent = set_sysctl(PERCENT, 0);
 	if (self->percent < 0)
 		SKIP(return, "needs root");
@@ -75,7 +75,7 @@ FIXTURE_TEARDOWN(nmi)
 		set_sysctl(PERCENT, self->percent);
 }
 
-/* Since @begin, is that enough? For an event, @ns are the sum of the periods that are over. */
+/* Has the test run long enough since @begin, and has @fd counted @ns of periods? */
 static bool enough(int fd, __u64 ns, time_t begin)
 {
 	time_t now = time(NULL);
@@ -87,7 +87,7 @@ static bool enough(int fd, __u64 ns, time_t begin)
 	       (read(fd, &count, sizeof(count)) == sizeof(count) && count >= ns);
 }
 
-/* How many NMIs there were, on all CPUs. */
+/* The number of NMIs on all CPUs. */
 static unsigned long nmis(void)
 {
 	FILE *file = fopen("/proc/interrupts", "r");
@@ -108,7 +108,7 @@ static unsigned long nmis(void)
 	return sum;
 }
 
-/* System calls from below @depth callers, each an entry of its own. */
+/* System calls from DEPTH callers, each its own kernel entry. */
 static void some_calls(void)
 {
 	for (int i = 0; i < 200; i++)
@@ -135,7 +135,7 @@ static void busy(int fd, __u64 ns)
 	EXPECT_EQ(0, (tally).empty);						\
 } while (0)
 
-/* A child that is busy from the byte on that is written to *go, until it is told to stop. */
+/* A child that is busy from a byte written to @go until *stop is set. */
 struct child {
 	pid_t		pid;
 	int		go;
@@ -165,7 +165,7 @@ static int fork_busy(struct child *child)
 	return child->pid < 0 ? -1 : 0;
 }
 
-/* Have it busy until that is enough, and end. */
+/* Let the child run until enough() is true, then end it. */
 static bool run_busy(struct child *child, int fd, __u64 ns)
 {
 	time_t begin = time(NULL);
@@ -180,7 +180,7 @@ static bool run_busy(struct child *child, int fd, __u64 ns)
 	return ran;
 }
 
-/* It ends before the event does, so that no record is missing. */
+/* The child ends before the event does, so no record is missing. */
 TEST_F(nmi, per_task)
 {
 	unsigned long before = nmis();
@@ -193,7 +193,7 @@ TEST_F(nmi, per_task)
 	ASSERT_TRUE(run_busy(&child, self->ring.fd, ENOUGH));
 	tally_rings(&tally, &self->ring, 1, child.pid);
 	EXPECT_ALL_MATCHED(tally);
-	/* One NMI is enough for all events that are due. */
+	/* One NMI serves all events that are due. */
 	EXPECT_LE(tally.samples, nmis() - before);
 	ring_close(&self->ring);
 }
@@ -202,7 +202,7 @@ TEST_F(nmi, cpu_wide)
 {
 	unsigned int deferred = 0;
 
-	/* How often the child is hit none of these events can tell. */
+	/* The counts of these events do not tell how often the child is hit. */
 	for (int i = 0; i < 10 && deferred <= 50; i++) {
 		struct rings rings = {};
 		struct child child;
@@ -214,7 +214,7 @@ TEST_F(nmi, cpu_wide)
 		rings_enable(&rings);
 		ASSERT_TRUE(run_busy(&child, -1, 0));
 		rings_disable(&rings);
-		/* The parent has samples in the system calls that end all this. */
+		/* The parent gets samples in the system calls that end the run. */
 		tally_rings(&tally, rings.ring, rings.nr, child.pid);
 		TH_LOG("%u samples, %u deferred, %u lost", tally.samples, tally.deferred,
 		       tally.lost);
@@ -227,7 +227,7 @@ TEST_F(nmi, cpu_wide)
 	EXPECT_LT(50, deferred);
 }
 
-/* The whole chain is known: the leaf in a system call, a tail of it in user mode. */
+/* In a system call the whole chain is known. In user mode only a tail of it is. */
 TEST_F(nmi, right_chains)
 {
 	const struct deferred *deferred = as_deferred(self->record);
@@ -252,7 +252,7 @@ TEST_F(nmi, right_chains)
 
 extern const char __executable_start[], etext[];
 
-/* What runs with interrupts disabled is hit by another CPU's NMI, and by none else. */
+/* Only another CPU's NMI can hit code that runs with interrupts disabled. */
 TEST_F(nmi, entry_code)
 {
 	unsigned long begin = kernel_symbol("__entry_text_start");
@@ -267,7 +267,7 @@ TEST_F(nmi, entry_code)
 		SKIP(return, "needs CONFIG_KALLSYMS");
 	ASSERT_LT(begin, end);
 	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 2048));
-	/* It is a small part of a system call: on a slow machine it takes longer. */
+	/* Entry code is a small part of a system call: a slow machine needs more time. */
 	for (int i = 0; i < 10 && (!i || (variant->mode == REMOTE && !in_entry &&
 					  time(NULL) < give_up)); i++) {
 		ring_enable(&self->ring);
@@ -291,7 +291,7 @@ TEST_F(nmi, entry_code)
 	ring_close(&self->ring);
 }
 
-/* User registers, of a program that is in user mode: in this program, on its stack. */
+/* User registers of a program in user mode: ip in this program, sp on its stack. */
 TEST_F(nmi, user_registers)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -300,7 +300,7 @@ TEST_F(nmi, user_registers)
 	const __u64 *regs;
 	struct sample sample;
 
-	/* The timer of the other mode is in the kernel, wherever it came from. */
+	/* In self mode the NMI always hits the kernel, in the timer interrupt. */
 	self->attr.exclude_kernel = variant->mode == REMOTE;
 	self->attr.sample_type |= PERF_SAMPLE_REGS_USER;
 	self->attr.sample_regs_user = BIT_OF(PERF_REG_X86_IP) | BIT_OF(PERF_REG_X86_SP);
@@ -314,7 +314,7 @@ TEST_F(nmi, user_registers)
 
 	while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
 		parse_sample(self->record, &sample);
-		/* The ABI, then what the mask names, lowest first: sp, ip. */
+		/* The ABI, then the registers of the mask, lowest first: sp, ip. */
 		regs = sample.ips + sample.nr;
 		ASSERT_EQ(PERF_SAMPLE_REGS_ABI_64, regs[0]);
 		EXPECT_GT(1 << 20, labs((long)(here - regs[1])));
@@ -324,12 +324,12 @@ TEST_F(nmi, user_registers)
 	}
 	TH_LOG("%u samples, %u of them in the program", samples, in_program);
 	EXPECT_LT(20, samples);
-	/* The rest is in the vDSO or the C library. */
+	/* The other samples are in the vDSO or the C library. */
 	EXPECT_LT(samples / 2, in_program);
 	ring_close(&self->ring);
 }
 
-/* Whatever an ioctl sets: not so short that nothing else gets done, nor so long. */
+/* No period that an ioctl sets may starve the task or stop all samples. */
 TEST_F(nmi, any_period)
 {
 	static const __u64 periods[] = { 1, PERIOD_NS, 1ULL << 62 };
@@ -373,7 +373,7 @@ TEST_F(nmi, bad_attrs)
 
 #define EVENTS	20
 
-/* How many of them had their turn, and waited for it. */
+/* The number of events that have counted and have waited for a slot. */
 static unsigned int took_turns(const int fd[EVENTS])
 {
 	struct { __u64 count, enabled, running; } val;
@@ -408,7 +408,7 @@ TEST_F(nmi, many_events)
 		close(fd[i]);
 }
 
-/* Slots that are taken, used and given back: the last one of them still counts. */
+/* Take, use and release slots over and over: the last event still counts. */
 TEST_F(nmi, come_and_go)
 {
 	struct perf_event_attr attr = self->attr;

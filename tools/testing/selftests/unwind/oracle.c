@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The walk is right at every instruction of functions that have frame pointers, in a
+ * The walk is correct at each instruction of functions with frame pointers, in a
  * file without tables.
  */
 #include "oracle.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions with frame pointers, to be stepped through instruction by instruction.
- * Written by hand, as in libraries.
+ * Handwritten functions with frame pointers, as libraries have them, to be stepped
+ * through instruction by instruction.
  */
 #include "oracle.h"
 
@@ -26,7 +26,7 @@ asm(
 "	.type	asm_leave, @function\n"
 "asm_leave:\n"
 "	push	%rbp\n"
-"	.byte	0x48, 0x8b, 0xec\n"	/* mov %rsp,%rbp, the other way */
+"	.byte	0x48, 0x8b, 0xec\n"	/* mov %rsp,%rbp in its other encoding */
 "	sub	$64, %rsp\n"
 "	call	asm_leaf\n"
 "	leave\n"
@@ -88,9 +88,10 @@ asm(
 "	ret\n"
 "	.size	asm_endbr, . - asm_endbr\n"
 /*
- * r10 is the CFA of the caller, as left behind by a function that aligned its stack; it has
- * the same return address, and is as close as if this function aligned it. For a moment
- * it is also where that would have saved it, but below the stack.
+ * r10 holds the caller's CFA, as if left by a function that aligned its stack. The return
+ * address there is the same, and the CFA is as close as if this function had aligned the
+ * stack. For a moment, r10 is also stored where such a function would have saved it, but
+ * below the stack pointer.
  */
 "	.type	asm_again, @function\n"
 "asm_again:\n"
@@ -107,7 +108,7 @@ asm(
 "2:	leave\n"
 "	ret\n"
 "	.size	asm_again, . - asm_again\n"
-/* Likewise, and saved; but too far away for what this stack is aligned to. */
+/* Likewise, and saved, but too far away for the alignment of this stack. */
 "	.type	asm_far, @function\n"
 "asm_far:\n"
 "	push	%rbp\n"

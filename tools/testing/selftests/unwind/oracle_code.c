@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions of every kind that a compiler makes frames for, to be stepped through
- * instruction by instruction. This file is compiled several times, with ORACLE
- * as the name of the set of flags. Nothing here may call into a library: it has no
- * frame pointers, and no tables.
+ * Functions with all kinds of frames that compilers make, to be stepped through
+ * instruction by instruction. This file is compiled several times, with ORACLE as
+ * the name of the set of flags. Do not call into a library here: libraries have no
+ * frame pointers and no tables.
  *
- * As a shared library itself, each call goes by its PLT.
+ * If this file is a shared library itself, each call goes through its PLT.
  */
 #include <stdarg.h>
 
@@ -56,7 +56,7 @@ local noinline int tail_pointer(int x, int (*func)(int))
 	return func(x);
 }
 
-/* The quick way out needs no frame, and the compiler may know that. */
+/* The early return needs no frame, and the compiler may make none for it. */
 local noinline int early_out(int x)
 {
 	if (x < 0)
@@ -92,7 +92,7 @@ local noinline int aligned_frame(int x)
 	return array[x] + nested(x);
 }
 
-/* Aligned, and with arguments on the stack: the frame is found through r10. */
+/* Aligned, and with arguments on the stack: the frame is located through r10. */
 local noinline int aligned_arguments(int a, int b, int c, int d, int e, int f, int g, int h)
 {
 	volatile int array[16] __attribute__((aligned(64)));
@@ -166,7 +166,7 @@ local noinline double floating(double x)
 	return x * leaf((int)x) + 0.5;
 }
 
-/* More values than registers that a call preserves, the frame pointer among them. */
+/* More values than callee-saved registers, including the frame pointer. */
 local noinline long all_registers(long a, long b, long c, long d, long e, long f)
 {
 	long sum = 0;
@@ -191,7 +191,7 @@ local noinline long pushed_arguments(long x)
 	return aligned_arguments(2, a, b, a, b, a, b, leaf(b)) + a + b;
 }
 
-/* Does not come back: the breakpoint ends it. */
+/* Does not return: the run ends at the breakpoint. */
 local noinline __attribute__((noreturn)) void stop(int x)
 {
 	sink = leaf(x);
@@ -199,7 +199,7 @@ local noinline __attribute__((noreturn)) void stop(int x)
 	__builtin_unreachable();
 }
 
-/* Its last instruction is a call, and what that would return to is the next function. */
+/* Its last instruction is a call, whose return address is the next function. */
 local noinline __attribute__((noreturn)) void last_call(int x)
 {
 	sink = nested(x);
@@ -215,7 +215,7 @@ local noinline int behind_last_call(int x)
 
 typedef int (*func_t)(int);
 
-/* The address of a function that is called as well: a PLT has another stub for these. */
+/* Functions that are called and whose address is taken: a PLT has another stub for these. */
 local noinline func_t address(int x)
 {
 	return x ? leaf : nested;

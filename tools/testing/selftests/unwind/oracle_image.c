@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the ELF file says of code that is stepped through, for oracles.
+ * The ELF file of code that is stepped through: mapping, symbols, sections.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "oracle.h"
 
-/* Where a process has mapped the file, and its path. */
+/* Find the mapping of the file in a process, and the file's path. */
 static bool find_mapping(struct oracle_image *image, pid_t pid, char *path, size_t size)
 {
 	unsigned long start, end, offset;
@@ -52,7 +52,7 @@ static const Elf64_Ehdr *header_of(const struct oracle_image *image)
 	return (const Elf64_Ehdr *)image->file;
 }
 
-/* NULL if there is none. */
+/* NULL if the section is missing. */
 static const Elf64_Shdr *section_of(const struct oracle_image *image, const char *name)
 {
 	const Elf64_Ehdr *ehdr = header_of(image);
@@ -102,7 +102,7 @@ bool oracle_image_open(struct oracle_image *image, pid_t pid, const char *name)
 	return image->marks;
 }
 
-/* For code without symbols, such as a PLT. */
+/* The section at an address, for code without symbols, such as a PLT. */
 static const char *section_at(const struct oracle_image *image, unsigned long addr,
 			      unsigned long *offset)
 {
@@ -154,7 +154,7 @@ int oracle_image_sframe(const struct oracle_image *image)
 {
 	const Elf64_Shdr *section = section_of(image, ".sframe");
 
-	/* Behind the magic number. */
+	/* The version follows the magic number. */
 	return section ? image->file[section->sh_offset + 2] : 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions that call whatever they are told to, so that one kind of code calls another.
- * This file is compiled several times, with ORACLE as the name of the kind.
+ * Functions that call the next function of a path, so that one kind of code calls
+ * another. This file is compiled several times, with ORACLE as the name of the kind.
  */
 #include "oracle_mixed.h"
 
@@ -33,14 +33,14 @@ static noinline long plain(const struct oracle_hop *path)
 	return next(path) + sink;
 }
 
-/* Calls something before, so that it has a frame that it gives up. */
+/* Calls another function first, and so has a frame to remove before the tail call. */
 static noinline long tail(const struct oracle_hop *path)
 {
 	sink += leaf(path);
 	return next(path);
 }
 
-/* More values than registers that a call preserves. */
+/* More values than callee-saved registers. */
 static noinline long registers(const struct oracle_hop *path)
 {
 	long a = sink, b = sink, c = sink, d = sink, e = sink, f = sink, g = sink;

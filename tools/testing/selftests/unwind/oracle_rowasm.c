@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions with rows, to be stepped through instruction by instruction, written by hand:
- * their frame pointers lie.
+ * Handwritten functions with rows, to be stepped through instruction by instruction.
+ * Their frame pointers are misleading.
  */
 #include "oracle.h"
 
 /*
- * A base with a row. Its return address is none, and its frame pointer leads to a frame
- * that looks like one, so that it shows where that was followed. As in the other base there
- * is a function between that needs the frame pointer.
+ * A base with a row. Its return address is invalid. Its frame pointer leads to a frame that
+ * looks valid, so that a walk that follows it is noticed. As in the other base, a function
+ * in between needs the frame pointer.
  */
 asm(
 "	.pushsection .text\n"
@@ -75,7 +75,7 @@ asm(
 "	ret\n"
 "	.cfi_endproc\n"
 "	.size	row_leaf, . - row_leaf\n"
-/* Like a frame of a frame pointer in all but the table. */
+/* Looks like a frame with a frame pointer, except for its table. */
 "	.type	row_lies, @function\n"
 "row_lies:\n"
 "	.cfi_startproc\n"
@@ -101,7 +101,7 @@ asm(
 "	ret\n"
 "	.cfi_endproc\n"
 "	.size	row_lies, . - row_lies\n"
-/* Between its pops are calls. */
+/* Has calls between its pops. */
 "	.type	row_pops, @function\n"
 "row_pops:\n"
 "	.cfi_startproc\n"
@@ -153,7 +153,7 @@ asm(
 "	jmp	row_pops\n"
 "	.cfi_endproc\n"
 "	.size	row_tail, . - row_tail\n"
-/* What is right before it has a row, and it has none. */
+/* The code right before it has a row, and it has none. */
 "	.globl	oracle_row_restorer\n"
 "	.type	oracle_row_restorer, @function\n"
 "oracle_row_restorer:\n"

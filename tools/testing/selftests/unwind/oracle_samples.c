@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The walk is right at every instruction of the programs in sframe/, whose tables are of
- * three assemblers: one for each version of the format.
+ * The walk is correct at each instruction of the programs in sframe/, whose tables are
+ * from three assemblers: one for each version of the format.
  *
- * Versions 1 and 2 say nothing of the function "realigned", nor that _start has no caller.
- * Its code and its frame tell of the one, and that what would be the return address of the
- * other is no code: there is no exception.
+ * Versions 1 and 2 have no rows for the function "realigned", and cannot mark _start as
+ * outermost. The walk finds the frame of "realigned" from its code and stack, and finds
+ * that the would-be return address of _start is not code: no exceptions are needed.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include "oracle.h"
 #include "harness.h"
 
-/* So many that each loop comes to its end, and the recursion to some depth. */
+/* Enough for each loop to end, and for the recursion to reach some depth. */
 #define ROUNDS		2
 #define STRING2(x)	#x
 #define STRING(x)	STRING2(x)
@@ -59,7 +59,7 @@ TEST_F(program, every_instruction)
 	EXPECT_EQ(0, self->oracle.wrong);
 }
 
-/* The same as libraries: with a PLT, and with signals that come at each instruction. */
+/* The same code in libraries: with a PLT, and with a signal at each instruction. */
 FIXTURE(library) {
 	struct oracle oracle;
 	struct oracle_func table[3];
@@ -96,7 +96,7 @@ FIXTURE_SETUP(library)
 	lib = dlopen(oracle_beside(variant->name), RTLD_LAZY | RTLD_LOCAL);
 	ASSERT_NE(NULL, lib);
 	self->table[0] = (struct oracle_func) { "top", dlsym(lib, "top"), ROUNDS };
-	/* At its end it gave back the frame pointer, and its rows do not say so. */
+	/* At its end it has restored the frame pointer, which its rows do not say. */
 	self->table[1] = (struct oracle_func) { "realigned", dlsym(lib, "realigned"), 1 };
 	ASSERT_NE(NULL, self->table[0].func);
 	ASSERT_NE(NULL, self->table[1].func);

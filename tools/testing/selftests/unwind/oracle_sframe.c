@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The walk is right at every instruction of functions that have no frame pointers but
- * rows of SFrame tables, and of those that have frame pointers and call them, or are
+ * The walk is correct at each instruction of functions that have no frame pointers but
+ * rows of SFrame tables, and of functions with frame pointers that call them or are
  * called by them.
  *
- * "row" is code with rows, and "bare" code with frame pointers that no table knows: its
- * functions have no rows in the table of the program, and its library has no table.
+ * "row" is code with rows, and "bare" is code with frame pointers that no table covers:
+ * the program's table has no rows for its functions, and its library has no table.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -24,7 +24,7 @@
 #ifdef ORACLE_ROWS
 ORACLE_BASE(row);
 #else
-/* The assembler makes none, and all tests are skipped. */
+/* The assembler writes no tables, and all tests are skipped. */
 static const struct oracle_base oracle_base_row;
 const struct oracle_func oracle_table_rowO0[1], oracle_table_rowO2[1];
 const struct oracle_func oracle_table_rowOs[1], oracle_table_rowcet[1];
@@ -45,7 +45,7 @@ static const char *missing(void)
 	return oracle_missing_sframe();
 }
 
-/* What a library beside this program has, in which walks are judged. */
+/* Load a library beside this program, judge walks in it, and return a symbol of it. */
 static const void *from_library(struct oracle *oracle, const char *name, const char *symbol)
 {
 	void *lib = dlopen(oracle_beside(name), RTLD_LAZY | RTLD_LOCAL);
@@ -63,7 +63,7 @@ FIXTURE(code) {
 FIXTURE_VARIANT(code) {
 	const struct oracle_func *table;
 	const struct oracle_base *base;
-	/* Or of a library. */
+	/* Or the table of a library. */
 	const char *file, *symbol;
 };
 
@@ -111,17 +111,16 @@ FIXTURE_TEARDOWN(code)
 }
 
 /*
- * Where linkers write rows that are wrong, each for an instruction or two of entries of a
- * PLT:
- * - GNU ld 2.40 gives entries of one with IBT the rows of one without, whose push ends
- *   two bytes later; and takes the first entry of .plt.sec for that which calls the dynamic
- *   linker, with two words on the stack;
- * - GNU ld 2.47 thinks that there is one at the only jump of each entry of .plt.got.
+ * Wrong rows of linkers, each for an instruction or two of PLT entries:
+ * - GNU ld 2.40 uses the rows of entries without IBT for entries with IBT, whose push ends
+ *   two bytes later; and takes the first entry of .plt.sec for the one that calls the
+ *   dynamic linker, with two words on the stack;
+ * - GNU ld 2.47 assumes a pushed word at the only jump of each entry of .plt.got.
  */
 static const struct {
 	int		last_version;
 	const char	*section;
-	/* In entries of @size, or 0: in the first one only. */
+	/* In each entry of @size, or only in the first one if @size is 0. */
 	unsigned int	size, offset;
 } wrong_rows[] = {
 	{ 2, ".plt", 16, 9 }, { 2, ".plt.sec", 0, 0 }, { 2, ".plt.sec", 0, 4 },
@@ -159,7 +158,7 @@ TEST_F(code, every_instruction)
 	}
 }
 
-/* Nobody could be right there without tables, which shows that they are what is tested. */
+/* Without tables many walks are wrong there, which shows that the tables are tested. */
 TEST(no_tables)
 {
 	struct oracle oracle = { .quiet = true };
@@ -177,7 +176,7 @@ TEST(no_tables)
 	EXPECT_LT(oracle.steps / 4, oracle.wrong);
 }
 
-/* Code of one kind calls code of another, which calls the first one. */
+/* Code of one kind calls code of another kind, which calls the first kind again. */
 FIXTURE(mixed) {
 	struct oracle oracle;
 	const struct oracle_hop *outer, *inner;
@@ -185,7 +184,7 @@ FIXTURE(mixed) {
 
 FIXTURE_VARIANT(mixed) {
 	const struct oracle_base *base;
-	/* Each is that of this program, or a library. */
+	/* Each is the code of this program, or of a library. */
 	const char *outer, *inner;
 };
 
@@ -216,7 +215,7 @@ static const struct oracle_hop *hops_of(struct oracle *oracle, const char *kind)
 	hops = from_library(oracle, file, symbol);
 	if (!hops)
 		return NULL;
-	/* Is it what it says? */
+	/* Does the library have a table exactly if its name says so? */
 	image = &oracle->image[oracle->images - 1];
 	return !strstr(kind, "row") == !oracle_image_sframe(image) ? hops : NULL;
 }
@@ -240,8 +239,8 @@ FIXTURE_TEARDOWN(mixed)
 #define MAX_HOPS	12
 
 /*
- * A function of @outer calls two of the others, or all of them, which call it; and the last
- * one, which does not.
+ * A function of @outer calls two functions of @inner, or all of them, which call it again.
+ * At the end it calls the last one, which calls nothing.
  */
 static void make_path(struct oracle_hop *path, const struct oracle_hop *outer,
 		      const struct oracle_hop *inner, unsigned int first)
@@ -275,7 +274,7 @@ TEST_F(mixed, every_instruction)
 	EXPECT_EQ(0, self->oracle.wrong);
 }
 
-/* A signal at each instruction: the walk of its handler goes on there, and that is exact. */
+/* A signal at each instruction: the handler's walk continues there, and is exact. */
 FIXTURE(signals) {
 	struct oracle oracle;
 	void *stack;
@@ -286,7 +285,7 @@ FIXTURE_VARIANT(signals) {
 	const struct oracle_base *base;
 	const oracle_handler_t *handler;
 	unsigned long flags;
-	/* That of this program, and not the C library's. */
+	/* Use the restorer of this program instead of the C library's. */
 	bool restorer;
 };
 
@@ -304,7 +303,7 @@ SIGNAL(rowasm, bare, bare, LONG, 0, false);
 SIGNAL(asm, bare, row, SHORT, SA_ONSTACK, false);
 SIGNAL(asm, row, row, SHORT, 0, true);
 
-/* As the kernel has it. */
+/* The kernel's struct sigaction. */
 struct kernel_sigaction {
 	oracle_handler_t	handler;
 	unsigned long		flags;
@@ -325,7 +324,7 @@ FIXTURE_SETUP(signals)
 	ASSERT_NE(MAP_FAILED, self->stack);
 	stack.ss_sp = self->stack;
 	ASSERT_EQ(0, sigaltstack(&stack, NULL));
-	/* That of the C library has its restorer. */
+	/* The C library's sigaction() sets its own restorer. */
 	ASSERT_EQ(0, sigaction(SIGUSR1, &posix, NULL));
 	ASSERT_EQ(0, syscall(SYS_rt_sigaction, SIGUSR1, NULL, &action, sizeof(action.mask)));
 	action.flags |= variant->flags;

@@ -20,17 +20,17 @@
 #include "oracle.h"
 #include "../kselftest.h"
 
-/* A function that does not come back is a bug in the test. */
+/* A function that does not return is a bug in the test. */
 #define MAX_STEPS	20000
-/* Wrong positions that are shown. */
+/* Maximum number of wrong positions to print. */
 #define MAX_SHOWN	40
 #define STACK_SIZE	0x40000UL
-/* Of these, each run begins at another one, so that stacks are aligned in all ways. */
+/* Each run begins at another one of these, so that stacks have all alignments. */
 #define STACK_STARTS	16
 
 /*
- * rdi: function, rsi: its argument, rdx: its stack. Outermost: its frame pointer is 0. What
- * is between needs that all others preserve the frame pointer.
+ * rdi: function, rsi: its argument, rdx: its stack. The outermost function: its frame
+ * pointer is 0. The function in between relies on the others to preserve the frame pointer.
  */
 asm(
 "	.pushsection .text\n"
@@ -96,7 +96,7 @@ static bool oracle_failed(const struct oracle *oracle, const char *what)
 	return false;
 }
 
-/* Where two processes take turns, a switch to another CPU is all that takes time. */
+/* If two processes take turns, only a switch to another CPU takes much time. */
 static void oracle_stay_here(void)
 {
 	cpu_set_t cpus;
@@ -111,7 +111,7 @@ static unsigned long oracle_peek(const struct oracle *oracle, unsigned long addr
 	return ptrace(PTRACE_PEEKDATA, oracle->child, addr, 0);
 }
 
-/* Let the child run until it stops; false when it ends instead. */
+/* Let the child run until it stops; false if it ends instead. */
 static bool oracle_resume(struct oracle *oracle, int how, int sig)
 {
 	int status;
@@ -129,7 +129,7 @@ static bool oracle_attach(struct oracle *oracle)
 	struct perf_event_attr attr = tracepoint_attr("signal/signal_generate");
 	int status;
 
-	/* Of the kernel's stack nobody wants to know, a few thousand times. */
+	/* Skip the kernel's stack: thousands of samples do not need it. */
 	attr.exclude_callchain_kernel = 1;
 	oracle->record = malloc(sizeof(*oracle->record));
 	if (!oracle->record || oracle->child < 0 ||
@@ -142,7 +142,7 @@ static bool oracle_attach(struct oracle *oracle)
 	return true;
 }
 
-/* The end of a stack that is aligned to its size, as no other is. */
+/* The end of a stack that is aligned to its size, unlike any other. */
 static unsigned long oracle_stack(void)
 {
 	void *map = mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE,
@@ -215,7 +215,7 @@ static struct oracle_image *oracle_image_of(struct oracle *oracle, unsigned long
 	return NULL;
 }
 
-/* As in "function+0x12", for people. */
+/* Format an address as "function+0x12", for messages. */
 static const char *oracle_place(struct oracle *oracle, unsigned long addr, char *buf,
 				size_t size)
 {
@@ -242,7 +242,7 @@ static void oracle_push(struct oracle *oracle, unsigned long slot, unsigned long
 	}
 }
 
-/* What the last instruction did: only a call pushes the address that comes behind it. */
+/* Account the last instruction: only a call pushes the address that follows it. */
 static void oracle_shadow(struct oracle *oracle, const struct user_regs_struct *from)
 {
 	unsigned long sp = oracle->regs.rsp, ra;
@@ -256,13 +256,13 @@ static void oracle_shadow(struct oracle *oracle, const struct user_regs_struct *
 		oracle_push(oracle, sp, ra);
 }
 
-/* What entry @i of the trace should be, innermost first. */
+/* The correct entry @i of the trace, innermost first. */
 static unsigned long oracle_truth(const struct oracle *oracle, unsigned int i)
 {
 	return i ? oracle->frame[oracle->nr - i].ra : oracle->regs.rip;
 }
 
-/* The first entry that is wrong, or -1. */
+/* The first wrong entry, or -1. */
 static int oracle_compare(const struct oracle *oracle, const struct deferred *deferred)
 {
 	for (unsigned int i = 0; i <= oracle->nr; i++) {
@@ -287,7 +287,7 @@ static void oracle_show(struct oracle *oracle, const struct deferred *deferred, 
 		       wrong, oracle->nr + 1, is, not, oracle->floor ? ", in a handler" : "");
 }
 
-/* Where a walk is judged: what is wrong in a handler is wrong for what it interrupted. */
+/* The mark of the judged code: an error in a handler counts for the interrupted code. */
 static unsigned char *oracle_mark(struct oracle *oracle)
 {
 	unsigned long ip = oracle->floor ? oracle->interrupted.rip : oracle->regs.rip;
@@ -296,7 +296,7 @@ static unsigned char *oracle_mark(struct oracle *oracle)
 	return image ? &image->marks[ip - image->start] : NULL;
 }
 
-/* Compare, at an ip where that makes sense; false if there is no trace at all. */
+/* Compare if the ip is in judged code; false if there is no trace at all. */
 static bool oracle_compare_here(struct oracle *oracle)
 {
 	const struct deferred *deferred = as_deferred(oracle->record);
@@ -318,7 +318,7 @@ static bool oracle_compare_here(struct oracle *oracle)
 	return true;
 }
 
-/* Up to an address. A breakpoint of the CPU leaves the code alone. */
+/* Run to an address. A hardware breakpoint does not change the code. */
 static bool oracle_run_to(struct oracle *oracle, unsigned long addr)
 {
 	long dr0 = offsetof(struct user, u_debugreg[0]);
@@ -333,8 +333,8 @@ static bool oracle_run_to(struct oracle *oracle, unsigned long addr)
 }
 
 /*
- * The first call by a PLT goes to the dynamic linker, with the number of the function on
- * the stack: nobody wants to see its thousand steps.
+ * The first call through a PLT enters the dynamic linker, with the number of the
+ * function on the stack. Skip the thousand steps of the linker.
  */
 static bool oracle_skip_linker(struct oracle *oracle, const struct user_regs_struct *from)
 {
@@ -346,7 +346,7 @@ static bool oracle_skip_linker(struct oracle *oracle, const struct user_regs_str
 	return oracle_run_to(oracle, oracle_image_plt(image, oracle_peek(oracle, sp + 8)));
 }
 
-/* One instruction, of a process with the code of this one, if there is a base. */
+/* Step one instruction. If there is a base, the process has the code of this one. */
 static bool oracle_step(struct oracle *oracle)
 {
 	struct user_regs_struct from = oracle->regs;
@@ -397,7 +397,7 @@ static bool oracle_may_interrupt(struct oracle *oracle)
 	return true;
 }
 
-/* To the breakpoint in front of the call. */
+/* Run to the breakpoint before the call. */
 static bool oracle_begin(struct oracle *oracle)
 {
 	oracle->nr = 0;
@@ -409,7 +409,7 @@ static bool oracle_begin(struct oracle *oracle)
 	return true;
 }
 
-/* A breakpoint in the code is the end of what never returns. */
+/* A breakpoint in the code ends a function that never returns. */
 static bool oracle_is_end(const struct oracle *oracle, unsigned long from)
 {
 	if (!oracle->base)

@@ -86,7 +86,7 @@ TEST(deferred_is_whole)
 	if (old_max < 0)
 		SKIP(return, "cannot set kernel.perf_event_max_stack: %s", strerror(-old_max));
 
-	/* Each CPU keeps back new pages from the lists that are scanned. */
+	/* Pin: new pages stay in a per-CPU batch, which reclaim does not scan. */
 	ASSERT_EQ(0, pin_to(0));
 
 	sleeper.stack = mmap(NULL, STACK_PAGES * PAGE, PROT_READ | PROT_WRITE,
@@ -115,7 +115,7 @@ TEST(deferred_is_whole)
 	pthread_join(thread, NULL);
 	EXPECT_EQ(1, sleeper.ret);
 
-	/* In place: the instruction pointer is all that needs no memory. */
+	/* In place: only the instruction pointer needs no user memory. */
 	ASSERT_TRUE(ring_next_type(&in_place, record, PERF_RECORD_SAMPLE));
 	parse_sample(record, &sample);
 	at = sample_part(&sample, PERF_CONTEXT_USER, &nr);
@@ -132,7 +132,7 @@ TEST(deferred_is_whole)
 	EXPECT_EQ(MAX_STACK, set_sysctl("kernel/perf_event_max_stack", old_max));
 }
 
-/* A page with one frame that is on the swap device; NULL if it does not get there. */
+/* Make a frame in a page on the swap device; NULL if the page is not swapped out. */
 static char *paged_out_frame(void)
 {
 	char *map = mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE,
@@ -147,8 +147,8 @@ static char *paged_out_frame(void)
 }
 
 /*
- * Nothing could end a wait for I/O in an exiting task (defect 14; userfaultfd knows
- * that and refuses by itself, a swap device does not): resident pages only.
+ * An exiting task reads resident pages only, because nothing could end a wait for I/O (defect
+ * 14; userfaultfd refuses to wait in an exiting task, a swap device does not).
  */
 TEST(exit_reads_what_is_resident)
 {
@@ -175,7 +175,7 @@ TEST(exit_reads_what_is_resident)
 			long call[7] = { calls[i] };
 			char *frame;
 
-			/* As above: on another CPU the page would stay where it is. */
+			/* As above: on another CPU the page might not be swapped out. */
 			frame = pin_to(0) ? NULL : paged_out_frame();
 			if (!frame || read(go[0], &c, 1) != 1)
 				_exit(4);
@@ -191,7 +191,7 @@ TEST(exit_reads_what_is_resident)
 		EXPECT_EQ(0, status);
 		ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
 		EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
-		/* The same stack gives more where it can be waited for. */
+		/* A task that may wait for memory gets the second frame, too. */
 		EXPECT_EQ(calls[i] == SYS_exit ? 1 : 2, as_deferred(record)->nr);
 		ring_close(&ring);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Perf events with a ring buffer, and what their records say.
+ * Open perf events with a ring buffer and parse their records.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "perf_ring.h"
 
-/* What tally_rings() has room for. */
+/* Capacity of each set of cookies in tally_rings(). */
 #define MAX_COOKIES	65536
 
 int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
@@ -92,7 +92,7 @@ int pmu_type(const char *name)
 	return read_number(path);
 }
 
-/* Where in its file an address of this program is; -1 if it is nowhere. */
+/* The offset of an address of this program in its file, or -1 if no file maps it. */
 static long file_offset(const void *addr, char *file, size_t size)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -172,7 +172,7 @@ void keep_tracepoint(const char *name)
 {
 	struct perf_event_attr attr = tracepoint_attr(name);
 
-	/* Whoever samples callchains locks the sysctls of their size. */
+	/* An event that samples callchains locks the sysctls that set their size. */
 	attr.sample_type &= ~PERF_SAMPLE_CALLCHAIN;
 	attr.defer_callchain = 0;
 	attr.defer_output = 0;
@@ -422,7 +422,7 @@ static void add_cookie(struct cookies *set, __u64 cookie)
 		set->cookie[set->nr++] = cookie;
 }
 
-/* Sorts one record in; for samples, *cookie is the one that waits for its record. */
+/* Account one record. A sample adds its cookie to @asked, a record to @came. */
 static void tally_record(struct tally *tally, const union record *record, pid_t tid,
 			 struct cookies *asked, struct cookies *came)
 {

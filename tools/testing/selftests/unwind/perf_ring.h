@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Perf events with a ring buffer, and what their records say.
+ * Open perf events with a ring buffer and parse their records.
  */
 #ifndef _UNWIND_PERF_RING_H
 #define _UNWIND_PERF_RING_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Fields of the samples that parse_sample() understands. */
+/* The sample fields that parse_sample() understands. */
 #define RING_SAMPLE_TYPE						\
 	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |		\
 	 PERF_SAMPLE_CALLCHAIN)
@@ -23,7 +23,7 @@ struct ring {
 	__u64			sample_type;
 };
 
-/* A record; @data is where the header's size ends. */
+/* A record. Its data ends at header.size. */
 union record {
 	struct perf_event_header	header;
 	__u64			words[65536 / 8];
@@ -53,33 +53,33 @@ int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
 int tracepoint_id(const char *name);
 
 /*
- * An attr that samples each hit of a tracepoint with both halves of the callchain
- * and asks for both deferral bits. Not enabled. @attr->type is ~0 when there is no
- * such tracepoint.
+ * An attr that samples each hit of a tracepoint with the kernel and user callchain
+ * and sets both deferral bits. Not enabled. @attr->type is ~0 if the tracepoint
+ * does not exist.
  */
 struct perf_event_attr tracepoint_attr(const char *name);
 
-/* The same for a software event. */
+/* Like tracepoint_attr(), for a software event. */
 struct perf_event_attr software_attr(__u64 config);
 
-/* Where a symbol of the kernel is, or 0. */
+/* The address of a kernel symbol, or 0. */
 unsigned long kernel_symbol(const char *name);
-/* From it to the next symbol; false if it cannot be found. */
+/* The range from a symbol to the next one; false if the symbol is not found. */
 bool kernel_function(const char *name, unsigned long *begin, unsigned long *end);
 
-/* The type of the events of a PMU, or -1. */
+/* The event type of a PMU, or -1. */
 int pmu_type(const char *name);
 
-/* The same for a uprobe; -ENOENT when there are no such events. */
+/* Like tracepoint_attr(), for a uprobe; -ENOENT without uprobe events. */
 int uprobe_file_attr(struct perf_event_attr *attr, const char *file, __s64 offset);
 
-/* The same for an address of this program, whose name goes to @file. */
+/* A uprobe at an address of this program. The name of its file goes to @file. */
 int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t size);
 
 /*
- * Keep a tracepoint in use until the process ends, for who opens and closes events of
- * it over and over: each first use and last one rewrites code of the kernel under the
- * other CPUs, which QEMU's multi-threaded TCG does not always survive.
+ * Keep a tracepoint in use until the process ends. For tests that open and close
+ * events of it over and over: each first and last use patches kernel code that other
+ * CPUs run, which QEMU's multi-threaded TCG does not always survive.
  */
 void keep_tracepoint(const char *name);
 
@@ -92,7 +92,7 @@ void ring_disable(struct ring *ring);
 
 #define MAX_CPUS	64
 
-/* The events of a test that have a buffer, and those that share it. */
+/* The events of a test that own a buffer, and those that share one. */
 struct rings {
 	struct ring	ring[2 * MAX_CPUS];
 	unsigned int	nr;
@@ -109,17 +109,17 @@ void rings_enable(struct rings *rings);
 void rings_disable(struct rings *rings);
 void rings_close(struct rings *rings);
 
-/* Let a tracepoint event sample only when a field has this value; 0 or -errno. */
+/* Let a tracepoint event sample only if a field has this value; 0 or -errno. */
 int event_filter(int fd, const char *field, long value);
 int ring_filter(struct ring *ring, const char *field, long value);
 
-/* Take the oldest record; false when there is none. */
+/* Take the oldest record; false if the buffer is empty. */
 bool ring_next(struct ring *ring, union record *record);
 
 /* Take records until one is of @type. */
 bool ring_next_type(struct ring *ring, union record *record, __u32 type);
 
-/* Forget what is in the buffer. */
+/* Drop all records in the buffer. */
 void ring_drain(struct ring *ring);
 
 void parse_sample(const union record *record, struct sample *sample);
@@ -127,7 +127,7 @@ void parse_sample(const union record *record, struct sample *sample);
 /* The cookie of a sample that ends in marker and cookie, or 0. */
 __u64 sample_cookie(const struct sample *sample);
 
-/* Where the part after @marker begins, or -1; *nr is its length up to the next marker. */
+/* The index after @marker, or -1. *nr counts the entries up to the next marker. */
 int sample_part(const struct sample *sample, __u64 marker, __u64 *nr);
 
 static inline const struct deferred *as_deferred(const union record *record)
@@ -135,15 +135,15 @@ static inline const struct deferred *as_deferred(const union record *record)
 	return (const struct deferred *)record;
 }
 
-/* Set a number in a file of the kernel and return its old value, or a negative errno. */
+/* Write a number to a kernel file and return its old value, or a negative errno. */
 int set_number(const char *path, int value);
 
-/* The same for a sysctl, below /proc/sys. */
+/* Like set_number(), for a sysctl below /proc/sys. */
 int set_sysctl(const char *path, int value);
 
-/* What there is in a buffer, for tests that count. */
+/* Counts of the records in a set of buffers. */
 struct tally {
-	unsigned int	samples;	/* of @tid, or all when that is 0 */
+	unsigned int	samples;	/* of @tid, or all if @tid is 0 */
 	unsigned int	deferred;	/* of those, with marker and cookie */
 	unsigned int	matched;	/* of those, with a record */
 	unsigned int	records;

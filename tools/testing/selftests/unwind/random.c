@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the fuzzers share: random numbers that a seed repeats, how long to run.
+ * Common code of the fuzzers: random numbers that a seed repeats, and the time
+ * to run.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -46,7 +47,7 @@ void fuzz_reseed(__u64 stream)
 	rnd();
 }
 
-/* The finalizer of a 64 bit hash over a counter. */
+/* The finalizer of a 64-bit hash, applied to a counter. */
 __u64 rnd(void)
 {
 	__u64 x = fuzz_state += 0x9e3779b97f4a7c15;

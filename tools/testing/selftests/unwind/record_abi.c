@@ -35,10 +35,10 @@ static_assert(offsetof(struct deferred, ips) == 24, "ips");
 #define FLAGS_OFFSET	40
 #define DEFER_CALLCHAIN	(1ULL << 38)
 #define DEFER_OUTPUT	(1ULL << 39)
-/* Of this series alone. */
+/* Added by this series only. */
 #define DEFER_USER_STATE (1ULL << 63)
 
-/* A dummy event whose flag word has also these bits. */
+/* Open a dummy event with additional bits in the flag word. */
 static int open_flags(__u64 flags, __u64 sample_type)
 {
 	struct perf_event_attr attr = {
@@ -80,7 +80,7 @@ TEST(attr_bits)
 	EXPECT_EQ(0, open_flags(DEFER_CALLCHAIN, PERF_SAMPLE_CALLCHAIN));
 	EXPECT_EQ(0, open_flags(DEFER_OUTPUT, PERF_SAMPLE_CALLCHAIN));
 	EXPECT_EQ(0, open_flags(DEFER_CALLCHAIN | DEFER_OUTPUT, PERF_SAMPLE_CALLCHAIN));
-	/* Without a callchain there is nothing to defer, and no harm. */
+	/* Without a callchain nothing is deferred, and no error is returned. */
 	EXPECT_EQ(0, open_flags(DEFER_CALLCHAIN, 0));
 	EXPECT_EQ(0, open_flags(DEFER_OUTPUT, 0));
 }
@@ -103,7 +103,7 @@ TEST(attr_sizes)
 		{ PERF_ATTR_SIZE_VER0,		false,	0 },
 		{ PERF_ATTR_SIZE_VER0 - 8,	false,	-E2BIG },
 		{ PERF_ATTR_SIZE_VER8,		false,	0 },
-		/* A newer program's attr: fine as long as it asks for nothing new. */
+		/* A newer program's attr is fine as long as it requests nothing new. */
 		{ PERF_ATTR_SIZE_VER8 + 8,	false,	0 },
 		{ PERF_ATTR_SIZE_VER8 + 8,	true,	-E2BIG },
 		{ 4096,				false,	0 },
@@ -133,7 +133,7 @@ TEST(attr_sizes)
 	}
 }
 
-/* Other mistakes are reported as without the bits. */
+/* Other errors are the same as without the bits. */
 TEST(attr_errors)
 {
 	struct perf_event_attr good = software_attr(PERF_COUNT_SW_DUMMY), bad;
@@ -162,7 +162,7 @@ TEST(attr_errors)
 	EXPECT_EQ(-EBADF, perf_open(&good, 0, -1, 1 << 20, 0));
 }
 
-/* As user nobody, if @nobody: the result of opening a counter of a tracepoint. */
+/* The result of opening a counter of a tracepoint, as user nobody if @nobody. */
 static int count_as(const char *event, bool nobody)
 {
 	struct perf_event_attr attr = {
@@ -183,8 +183,8 @@ static int count_as(const char *event, bool nobody)
 }
 
 /*
- * While the event with the stacks is on, all requests of all users lead to a walk, and files
- * are looked up. So not everybody may switch it on, not even to count it.
+ * While the event with the stacks is enabled, all requests of all users lead to a walk, and
+ * files are looked up. Enabling it needs privileges, even for a mere count.
  */
 TEST(stack_event_needs_privileges)
 {
@@ -232,8 +232,8 @@ FIXTURE_TEARDOWN(abi)
 } while (0)
 
 /*
- * The same with kernel registers, so that there is a kernel part. The events of
- * single system calls hand on the user's.
+ * Like START(), on an event with kernel registers: the samples get a kernel
+ * part. The events of single system calls pass on the user's registers.
  */
 #define START_RAW() do {						\
 	self->attr.config = tracepoint_id("raw_syscalls/sys_enter");	\
@@ -245,7 +245,7 @@ FIXTURE_TEARDOWN(abi)
 #define NEXT(_type) \
 	ASSERT_TRUE(ring_next_type(&self->ring, self->record, _type))
 
-/* 2.3: the record and nothing else when sample_id_all is off. */
+/* 2.3: nothing follows the record's own fields if sample_id_all is off. */
 TEST_F(abi, record_bytes)
 {
 	const struct deferred *deferred;
@@ -305,7 +305,7 @@ TEST_F(abi, sample_chain_without_kernel)
 	NEXT(PERF_RECORD_CALLCHAIN_DEFERRED);
 }
 
-/* 2.5: the user part is not wanted, so it is not deferred either. */
+/* 2.5: an excluded user part is not deferred either. */
 TEST_F(abi, sample_chain_without_user)
 {
 	struct sample sample;
@@ -321,7 +321,7 @@ TEST_F(abi, sample_chain_without_user)
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 }
 
-/* Without the bit nothing changes for anybody. */
+/* Without defer_callchain the sample has the user part as before. */
 TEST_F(abi, sample_chain_immediate)
 {
 	struct sample sample;
@@ -339,7 +339,7 @@ TEST_F(abi, sample_chain_immediate)
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 }
 
-/* Somebody has to write the records: that is what defer_output is for. */
+/* Only an event with defer_output gets records. */
 TEST_F(abi, no_output_no_record)
 {
 	struct sample sample;
@@ -353,7 +353,7 @@ TEST_F(abi, no_output_no_record)
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 }
 
-/* 2.4, seen from user space; two in a row on one CPU. */
+/* 2.4, seen from userspace; two requests in a row on each CPU. */
 TEST_F(abi, cookie_layout)
 {
 	unsigned int cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -372,7 +372,7 @@ TEST_F(abi, cookie_layout)
 		cookie = sample_cookie(&sample);
 		EXPECT_EQ(cpu + 1, (__u32)cookie);
 		EXPECT_EQ(1, cookie >> 32 & 1);
-		/* Others may be profiled on that CPU too. */
+		/* Other requests on that CPU may take cookies, too. */
 		if (i % 2) {
 			EXPECT_LT(last, cookie);
 		}
@@ -432,12 +432,12 @@ TEST_F(abi, sample_after_record)
 		}
 		cookie = cookie ?: sample_cookie(&sample);
 	}
-	/* Record and late sample have both been seen. */
+	/* The record and the late sample have both been seen. */
 	EXPECT_EQ(~0ULL, cookie);
 	close(fd);
 }
 
-/* 2.2: a sample that hit user mode has nothing but marker and cookie. */
+/* 2.2: a sample that hit user mode has only marker and cookie. */
 TEST_F(abi, user_mode_sample)
 {
 	volatile unsigned int spin = 0;
@@ -466,7 +466,7 @@ TEST_F(abi, user_mode_sample)
 	EXPECT_LE(1, as_deferred(self->record)->nr);
 }
 
-/* The longest record, and that its cut is counted. */
+/* The longest record, and the counter of truncated ones. */
 TEST_F(abi, longest_record)
 {
 	static const unsigned int max = 8180;
@@ -488,7 +488,7 @@ TEST_F(abi, longest_record)
 	EXPECT_EQ(20000, set_sysctl("kernel/perf_event_max_stack", old));
 }
 
-/* sample_id, in every combination of its fields. */
+/* Every combination of the fields of sample_id. */
 TEST_F(abi, sample_id)
 {
 	static const __u64 fields[] = {

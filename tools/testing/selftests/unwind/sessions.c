@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sessions that are not there, or not where the task is, when a kernel entry is
- * delivered: those that begin while a task waits inside of one that was delivered
- * already, and those of a CPU that the task has left.
+ * Sessions that begin after a kernel entry was delivered, while the task still
+ * waits in it, and sessions of a CPU that the task has left before delivery.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +28,7 @@
 #define SWITCH		"sched/sched_switch"
 #define LIMIT_MS	60000
 
-/* For longer than a slow machine takes: until @condition holds. */
+/* Wait until @condition holds, for longer than a slow machine takes. */
 #define WAIT_FOR(condition) do {						\
 	int ms_ = 0;								\
 										\
@@ -39,7 +38,7 @@
 } while (0)
 
 FIXTURE(waiting) {
-	/* Of a sample of each session, and what it waits for. */
+	/* One ring for each session, the pipe that the child waits for, and the child. */
 	struct ring first, second;
 	union record *record;
 	int pipe[2];
@@ -98,19 +97,19 @@ static __u64 next_cookie(struct ring *ring, union record *record, pid_t tid)
 	return 0;
 }
 
-/* How many more records of this type there are with this cookie. */
+/* The number of remaining records of this type with this cookie. */
 static unsigned int records_of(struct ring *ring, union record *record, __u32 type,
 			       __u64 cookie)
 {
 	unsigned int nr = 0;
 
-	/* Cookies are at the same place in both types. */
+	/* The cookie is at the same offset in both types. */
 	while (ring_next_type(ring, record, type))
 		nr += as_deferred(record)->cookie == cookie;
 	return nr;
 }
 
-/* The second session gets what the first one has had, and that does not get it again. */
+/* The second session gets the trace that the first one has had; the first one gets no copy. */
 TEST_F(waiting, session_that_begins_later)
 {
 	struct perf_event_attr first = session_attr(ENTER, variant->state);
@@ -122,14 +121,14 @@ TEST_F(waiting, session_that_begins_later)
 	ring_enable(&self->first);
 	ASSERT_EQ(1, write(self->pipe[1], "g", 1));
 
-	/* It waits, and its task work has run. */
+	/* Wait until the task sleeps after its task work has run. */
 	WAIT_FOR(cookie || (cookie = next_cookie(&self->first, self->record, self->pid)));
 	WAIT_FOR(ring_next_type(&self->first, self->record, variant->type));
 	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
 
 	ASSERT_EQ(0, ring_open(&self->second, &second, self->pid, -1, 32));
 	ring_enable(&self->second);
-	/* It wakes up, for the one request that it has, and waits for the other one. */
+	/* One request completes and wakes the task, which then waits for the other one. */
 	ASSERT_EQ(1, write(self->pipe[1], "p", 1));
 	WAIT_FOR(later || (later = next_cookie(&self->second, self->record, self->pid)));
 	EXPECT_EQ(cookie, later);
@@ -144,7 +143,7 @@ TEST_F(waiting, session_that_begins_later)
 	ring_close(&self->second);
 }
 
-/* Two tasks in waits, on a CPU with a session. */
+/* Two tasks that wait, on a CPU with a session. */
 FIXTURE(two_waiting) {
 	struct ring ring;
 	union record *record;
@@ -202,7 +201,7 @@ FIXTURE_TEARDOWN(two_waiting)
 	free(self->record);
 }
 
-/* What the session has of the two tasks by now. */
+/* Account the new records of the two tasks. */
 static void look_at(struct _test_data_two_waiting *self, __u32 type)
 {
 	struct sample sample;
@@ -247,8 +246,8 @@ static bool waits_in_io_uring(pid_t pid)
 }
 
 /*
- * Each has had other records in the buffer than its own when it is its turn. Their stacks
- * are not delivered again each time: only 8 times at once, and then once a second.
+ * Between two turns of a task, the buffer gets records of the other task. A stack is not
+ * delivered again each time: only 8 times at once, and then once a second.
  */
 TEST_F(two_waiting, take_turns)
 {
@@ -278,12 +277,12 @@ TEST_F(two_waiting, take_turns)
 }
 
 /*
- * Nobody else touches it, so it is afterwards as it was in the system call. It is in one
- * mapping, as what comes after that of a stack is not copied.
+ * No other code uses this stack, so it is unchanged after the system call. The sample is
+ * inside one mapping, because the copy of a stack ends with its mapping.
  */
 static char stack[2 * STATE_STACK] __attribute__((aligned(2 * STATE_STACK)));
 
-/* Sessions of two CPUs, that of the task first, and a system call that leads to the other. */
+/* Sessions of two CPUs, the task's first, and a system call that moves it to the other. */
 FIXTURE(cpus) {
 	struct ring rings[2];
 	union record *record;
@@ -326,7 +325,7 @@ FIXTURE_TEARDOWN(cpus)
 	free(self->record);
 }
 
-/* From CPU @from of the two to the other one. */
+/* Move from CPU @from of the two to the other one. */
 #define MOVE(from) do {								\
 	int _there = self->cpu[!(from)];					\
 	cpu_set_t _set;								\
@@ -347,7 +346,7 @@ static bool right_callchain(const union record *record)
 	return workload_check(deferred->ips, deferred->nr, DEPTH) == -1;
 }
 
-/* Registers and stack of this task. */
+/* Are the registers and the stack those of this task? */
 static bool right_state(const union record *record)
 {
 	struct state state;
@@ -361,9 +360,9 @@ static bool right_state(const union record *record)
 }
 
 /*
- * A session of one CPU gets the stack of a task that leaves it inside the system call, or
- * its registers and stack. The record names that task, and is about it, and not about the
- * one that runs there when it is written.
+ * A session of one CPU gets the stack, or the registers and stack, of a task that leaves
+ * the CPU inside the system call. The record names that task, and not the one that runs
+ * there when the record is written.
  */
 TEST_F(cpus, left_by_the_task)
 {
@@ -384,7 +383,7 @@ TEST_F(cpus, left_by_the_task)
 		EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
 		EXPECT_TRUE(variant->state ? right_state(self->record) :
 					     right_callchain(self->record));
-		/* The sample_id is pid and tid, time, CPU. */
+		/* The sample_id has pid and tid, time, CPU. */
 		end = self->record->header.size / 8;
 		EXPECT_EQ((__u64)gettid() << 32 | getpid(), words[end - 3]);
 		EXPECT_EQ(self->cpu[i], (__u32)words[end - 1]);
@@ -392,7 +391,7 @@ TEST_F(cpus, left_by_the_task)
 	}
 }
 
-/* Without memory the record comes all the same: no addresses, or registers alone. */
+/* Without memory the record has no addresses, or registers only. */
 TEST_F(cpus, left_without_memory)
 {
 	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_CACHE, 1);
@@ -425,7 +424,7 @@ TEST_F(cpus, left_without_memory)
 	EXPECT_EQ(0, state.rest);
 }
 
-/* The stack is copied for a session of the CPU that wants it, and for no other one. */
+/* The stack is copied only for a session of the CPU that requests user state. */
 TEST_F(cpus, copy_for_who_wants_it)
 {
 	struct perf_event_attr attr = state_attr("syscalls/sys_enter_sched_setaffinity");
@@ -440,7 +439,7 @@ TEST_F(cpus, copy_for_who_wants_it)
 	ASSERT_EQ(0, ring_open(&own, &attr, 0, -1, 32));
 	ring_enable(&own);
 	ring_enable(&self->rings[0]);
-	/* From here on there is memory for callchains. */
+	/* These moves allocate the memory for callchains. */
 	MOVE(0);
 	MOVE(1);
 	nomem = unwind_stat("nomem");
@@ -453,12 +452,12 @@ TEST_F(cpus, copy_for_who_wants_it)
 	EXPECT_EQ(nomem + variant->state, unwind_stat("nomem"));
 	for (int i = 0; i < 3; i++)
 		ASSERT_TRUE(ring_next_type(&own, self->record, PERF_RECORD_USER_STATE_DEFERRED));
-	/* The stack is that of the last one. */
+	/* The stack is unchanged since the last record. */
 	EXPECT_TRUE(right_state(self->record));
 	ring_close(&own);
 }
 
-/* A session of all CPUs has the record once in the buffer of each of the two. */
+/* A session of all CPUs gets the record once in the buffer of each of the two. */
 TEST_F(cpus, session_of_all)
 {
 	__u64 cookie;
@@ -474,7 +473,7 @@ TEST_F(cpus, session_of_all)
 		EXPECT_EQ(1, records_of(&self->rings[i], self->record, variant->type, cookie));
 }
 
-/* A sample on the other CPU is counted, and once, also if it asks for chain and state. */
+/* A sample on the other CPU is counted once, even if it requests callchain and state. */
 TEST_F(cpus, both_ask)
 {
 	struct perf_event_attr attr = session_attr("syscalls/sys_exit_sched_setaffinity",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes that map a page of a file system that the test serves, and walk through it. The
- * test goes on, and says what the file system does.
+ * Processes that map a page of a file system that the test serves, and walk through it.
+ * Meanwhile the test runs on and decides what the file system does.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,10 +24,7 @@ int set_policy(int policy)
 	return sched_setscheduler(0, policy, &param);
 }
 
-/*
- * A stack that frame pointers can walk without the code, and that a table knows better:
- * it finds two more callers.
- */
+/* A stack that frame pointers can walk without the code. A table finds two more callers. */
 static int walk_page(struct walker *walker, const void *map)
 {
 	const void **at = walker_words(walker);
@@ -74,7 +71,7 @@ static int child_main(struct child *child, const char *path, const struct orders
 		return WRONG;
 	if (inner && setresuid(inner, inner, inner))
 		return WRONG;
-	/* Who becomes somebody else loses that. */
+	/* Set this after setresuid(), which clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (orders->write_to)
 		return pwrite(orders->write_to, map, SFRAME_PAGE, 0) != SFRAME_PAGE;
@@ -85,14 +82,14 @@ static int child_main(struct child *child, const char *path, const struct orders
 	return how;
 }
 
-/* This process serves the file system, so nobody may wait for it here. */
+/* This process serves the file system and must not wait for the child here. */
 bool child_start_to(struct child *child, struct fuse *fuse, const struct orders *orders)
 {
 	if (pipe(child->ready) || pipe(child->go))
 		return false;
 	child->pid = fork();
 	if (!child->pid) {
-		/* The server is gone when its last descriptor is. */
+		/* The server is gone once its last descriptor is closed. */
 		close(fuse->fd);
 		_exit(child_main(child, fuse->file, orders));
 	}

@@ -12,12 +12,12 @@
 #include "sframe_walk.h"
 
 /**
- * struct orders - what a process does that has mapped the page
- * @uid:	as whom, if not 0
- * @inner:	as whom in a user namespace that @uid makes, if not 0
- * @until_found: walk through it until there is a table, and not only once
- * @real_time:	as a real-time task
- * @write_to:	write it to that file instead, if not 0
+ * struct orders - what a process does after it has mapped the page
+ * @uid:	user to run as, if not 0
+ * @inner:	user to run as in a user namespace that @uid creates, if not 0
+ * @until_found: walk until the trace uses a table, instead of once
+ * @real_time:	run as a real-time task
+ * @write_to:	write the page to this file instead of walking, if not 0
  */
 struct orders {
 	uid_t	uid;
@@ -27,7 +27,7 @@ struct orders {
 	int	write_to;
 };
 
-/* Such a process. */
+/* A process that has mapped the page. */
 struct child {
 	pid_t	pid;
 	int	pidfd;
@@ -35,24 +35,24 @@ struct child {
 	int	go[2];
 };
 
-/* Ids that are nobody's. */
+/* Start of an id range that no user has. */
 #define INNER_IDS	1000000
 
-/* As an exit status of wait(). */
+/* An exit status as wait() returns it. */
 #define EXITED(how)	((how) << 8)
 
-/* Of current: SCHED_FIFO, or SCHED_OTHER. 0 if it is so now. */
+/* Make current SCHED_FIFO or SCHED_OTHER; 0 on success. */
 int set_policy(int policy);
 
-/* Start one, which waits for child_go(); false if that fails. */
+/* Start a process that waits for child_go(); false on failure. */
 bool child_start_to(struct child *child, struct fuse *fuse, const struct orders *orders);
 bool child_start(struct child *child, struct fuse *fuse, bool until_found);
 void child_go(struct child *child);
 
-/* It has @nr ids in its user namespace; 0 or -errno. */
+/* Map @nr ids into the child's user namespace; 0 or -errno. */
 int child_map_ids(const struct child *child, unsigned int nr);
 
-/* Its exit status; @page is what the server gives to those who read, or NULL. */
+/* The child's exit status. @page is the server's answer to reads, or NULL. */
 int child_end(struct child *child, struct fuse *fuse, const void *page);
 
 #endif /* _UNWIND_SFRAME_CHILD_H */

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Code that only tables can walk, to be copied into files, and what its tables say.
+ * Code that only tables can walk, to be copied into files, with the rows of its tables.
  *
- * A copy is a chain of five functions: top calls middle, that calls inner, which leaves
- * a frame pointer that leads nowhere, that calls leaf, and that one of four stubs, which
- * makes a system call. They are in two pages. A copy is a program, too, which asks for
- * one trace of itself, and may then execute another one. The two copies differ in
- * frames and addresses: who takes the tables of one for those of the other gets lost.
+ * A copy is a chain of five functions: top calls middle, middle calls inner, inner sets
+ * an invalid frame pointer and calls leaf, and leaf calls one of four stubs, which makes
+ * a system call. They span two pages. A copy is also a program that requests one trace
+ * of itself and may then execute another program. The two copies differ in frames and
+ * addresses, so a walk with the tables of the other copy fails.
  *
- * What is a struct in C is in sframe_elf.h: chain_args, chain_row and chain_code.
+ * The structs are in sframe_elf.h: chain_args, chain_row and chain_code.
  */
 #include <asm/unistd_64.h>
 
-/* What a CFA is computed from. */
+/* The base of a CFA. */
 #define FP		0
 #define SP		1
 #define OUTERMOST	2
 
-/* What a program does, see tracer.h: one request of the tracer of slot 0. */
+/* A program makes one request of the tracer in slot 0, see tracer.h. */
 #define TRACER_FD	100
 #define TRACER_RUN	0x40105501
 #define TRACER_REQUEST	2
 
-/* From here on, this is the CFA in a function, and where it saved the frame pointer. */
+/* From here on, the function has this CFA and saved frame pointer. */
 	.macro	row v, name, base, cfa=0, fp=0, block=0
 901:	.pushsection .rodata.chain_rows, "a"
 	.long	\v\()_\name - \v\()_start, \v\()_\name\()_end - \v\()_\name
@@ -51,7 +51,7 @@
 	.balign	4096
 \v\()_start:
 	.skip	\pad, 0x90
-	/* Each address of all stubs is in one of these rows. */
+	/* These rows cover each address of all stubs. */
 	.balign	16
 \v\()_stubs:
 	row	\v, stubs, SP, 8, block=16
@@ -98,7 +98,7 @@
 	xor	%ebp, %ebp
 	sub	$0x100, %rsp
 	and	$-64, %rsp
-	/* An operation, the argument of the ioctl, and that of top. */
+	/* The operation, the argument of the ioctl, and the argument of top. */
 	movq	$TRACER_REQUEST, 0xb0(%rsp)
 	movq	$0, 0xb8(%rsp)
 	movq	$1, 0xa0(%rsp)
@@ -131,7 +131,7 @@
 \v\()_entry_end:
 
 	.balign	4096
-	/* Where its frame is, only the frame pointer knows. */
+	/* Only the frame pointer leads to the frame of middle. */
 \v\()_middle:
 	row	\v, middle, SP, 8
 	push	%rbp
@@ -217,9 +217,7 @@
 	chain	chain_a, top=0x40, inner=0x108, leaf=0x28, pad=1
 	chain	chain_b, top=0x58, inner=0x68, leaf=0x38, pad=9
 
-/*
- * rdi: top of the stack to use, rsi: function, rdx: its argument. Nobody is above it.
- */
+/* rdi: top of the stack to use, rsi: function, rdx: its argument. The outermost frame. */
 	.globl	chain_call, chain_outermost
 	.type	chain_call, @function
 chain_call:
@@ -229,7 +227,7 @@ chain_call:
 	mov	%rsp, %rbx
 	mov	%rdi, %rsp
 	mov	%rdx, %rdi
-	/* What is saved on the stack is no address of code. */
+	/* The saved registers must not look like code addresses. */
 	xor	%ebp, %ebp
 	xor	%r12d, %r12d
 	call	*%rsi

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files in which one number is wrong: in ELF headers, program headers, section headers,
- * and in each part of SFrame sections of all versions. What becomes of each file is
- * known, and so is the trace: as far as what is left of the tables leads, and no further.
+ * Files with one wrong number: in ELF headers, program headers, section headers, and in
+ * each part of SFrame sections of all versions. The resulting state of each file is
+ * known, and so is the trace: it ends where the remaining tables end.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -16,10 +16,10 @@
 #include "sframe_walk.h"
 #include "harness.h"
 
-/* What is damaged; of the last three, that of a function. */
+/* The damaged part. The last three belong to a function. */
 enum part { EHDR, PHDR, SHDR, HEAD, FDE, ATTR, ROWS };
 
-/* What the state is, and how many frames are left, where it is all or nothing. */
+/* State, frames and bad functions of files with all frames or one. */
 #define FINE		"ok", ALL_FRAMES, 0
 #define NO_ELF		"no-elf", 1, 0
 #define NO_SECTION	"no-section", 1, 0
@@ -27,15 +27,15 @@ enum part { EHDR, PHDR, SHDR, HEAD, FDE, ATTR, ROWS };
 #define UNSUPPORTED	"unsupported", 1, 0
 
 /**
- * struct damage - one number that is wrong
- * @part:	where it is
- * @index:	which of these parts
+ * struct damage - one wrong number
+ * @part:	the part that has it
+ * @index:	index of the part
  * @at:		offset in the part
- * @size:	bytes of it
- * @value:	what it becomes
- * @state:	what becomes of the file
- * @frames:	how many of a chain are left
- * @bad:	how many functions are left out
+ * @size:	size in bytes
+ * @value:	the wrong value
+ * @state:	resulting state of the file
+ * @frames:	remaining frames of a chain
+ * @bad:	number of rejected functions
  */
 struct damage {
 	enum part	part;
@@ -61,11 +61,11 @@ struct damage {
 #define WRONG_ROWS(which, at, size, ...)	\
 	{ ROWS, CHAIN_FN_##which, at, size, __VA_ARGS__ }
 
-/* A function is left out, and there the trace ends. */
+/* The function is rejected, and the trace ends there. */
 #define NO_STUBS	"ok", CHAIN_STUB + 1, 1
 #define NO_LEAF		"ok", CHAIN_LEAF + 1, 1
 #define NO_INNER	"ok", CHAIN_INNER + 1, 1
-/* It is not, but what its table says leads nowhere. */
+/* The function is accepted, but its rows lead to no caller. */
 #define LOST_INNER	"ok", CHAIN_INNER + 1, 0
 
 static const struct damage headers[] = {
@@ -85,7 +85,7 @@ static const struct damage headers[] = {
 	WRONG_EHDR(e_phentsize, sizeof(Elf64_Phdr) + 1, NO_ELF),
 	WRONG_EHDR(e_phentsize, 0xffff, NO_ELF),
 	WRONG_EHDR(e_phnum, 0, NO_SECTION),
-	/* They end behind the end of the file. */
+	/* The program headers end beyond the end of the file. */
 	WRONG_EHDR(e_phnum, 0xffff, NO_ELF),
 	WRONG_EHDR(e_phoff, 1 << 20, NO_ELF),
 	WRONG_EHDR(e_phoff, INT64_MAX, NO_ELF),
@@ -93,7 +93,7 @@ static const struct damage headers[] = {
 	WRONG_EHDR(e_phoff, UINT64_MAX, NO_ELF),
 	WRONG_EHDR(e_phoff, -sizeof(Elf64_Phdr), NO_ELF),
 	WRONG_EHDR(e_phoff, -8 * sizeof(Elf64_Phdr), NO_ELF),
-	/* Nobody needs these. */
+	/* The kernel does not use these. */
 	WRONG_EHDR(e_version, 0, FINE),
 	WRONG_EHDR(e_ehsize, 0, FINE),
 	WRONG_EHDR(e_shoff, UINT64_MAX, FINE),
@@ -106,18 +106,18 @@ static const struct damage headers[] = {
 	WRONG_PHDR(TEXT, p_filesz, INT64_MAX, NO_SECTION),
 	WRONG_PHDR(TEXT, p_filesz, UINT64_MAX, NO_SECTION),
 	WRONG_PHDR(TEXT, p_filesz, 1, "no-section", 1, 0),
-	/* Of the code, it has the first page; or more than there is. */
+	/* Only the first page of the code; more than the file has. */
 	WRONG_PHDR(TEXT, p_filesz, SFRAME_PAGE, "ok", CHAIN_LEAF + 1, 3),
 	WRONG_PHDR(TEXT, p_filesz, 1ULL << 40, FINE),
 	WRONG_PHDR(TEXT, p_memsz, 0, FINE),
-	/* Not congruent to the address; elsewhere; nowhere. */
+	/* Not congruent to the address; elsewhere; invalid. */
 	WRONG_PHDR(TEXT, p_offset, SFRAME_PAGE + 1, NO_SECTION),
 	WRONG_PHDR(TEXT, p_vaddr, SFRAME_PAGE + 8, NO_SECTION),
 	WRONG_PHDR(TEXT, p_vaddr, SFRAME_PAGE << 20, NO_SECTION),
 	WRONG_PHDR(TEXT, p_vaddr, INT64_MIN, NO_SECTION),
 	WRONG_PHDR(TEXT, p_vaddr, -SFRAME_PAGE, NO_SECTION),
 	WRONG_PHDR(TEXT, p_offset, -SFRAME_PAGE, NO_SECTION),
-	/* It is not where it is mapped from. */
+	/* The code is not mapped from this offset. */
 	WRONG_PHDR(TEXT, p_offset, SFRAME_PAGE << 20, "ok", 1, 0),
 
 	WRONG_PHDR(DATA, p_type, PT_NULL, FINE),
@@ -128,7 +128,7 @@ static const struct damage headers[] = {
 	WRONG_PHDR(SFRAME, p_filesz, 1, DAMAGED),
 	WRONG_PHDR(SFRAME, p_filesz, sizeof(struct sframe_head) - 1, DAMAGED),
 	WRONG_PHDR(SFRAME, p_filesz, sizeof(struct sframe_head), DAMAGED),
-	/* What there is of it is all. */
+	/* The section ends at the end of the file. */
 	WRONG_PHDR(SFRAME, p_filesz, 1 << 20, FINE),
 	WRONG_PHDR(SFRAME, p_filesz, INT64_MAX, FINE),
 	WRONG_PHDR(SFRAME, p_filesz, UINT64_MAX, FINE),
@@ -137,15 +137,15 @@ static const struct damage headers[] = {
 	WRONG_PHDR(SFRAME, p_offset, 1 << 20, NO_SECTION),
 	WRONG_PHDR(SFRAME, p_offset, INT64_MAX, NO_SECTION),
 	WRONG_PHDR(SFRAME, p_offset, UINT64_MAX, NO_SECTION),
-	/* So that no function is where the code is. */
+	/* No function is in the code then. */
 	WRONG_PHDR(SFRAME, p_vaddr, 0x40000000, NO_SECTION),
 	WRONG_PHDR(SFRAME, p_vaddr, INT64_MIN, NO_SECTION),
 	WRONG_PHDR(SFRAME, p_vaddr, UINT64_MAX, NO_SECTION),
-	/* Two of them: the first one counts. */
+	/* Of two sections, the first one counts. */
 	WRONG_PHDR(STACK, p_type, PT_GNU_SFRAME, FINE),
 };
 
-/* Where the section can only be found by a section header, with name or type. */
+/* The section is found only by a section header, with name or type. */
 static const struct damage sections[] = {
 	WRONG_EHDR(e_shentsize, 0, NO_SECTION),
 	WRONG_EHDR(e_shentsize, sizeof(Elf64_Shdr) - 1, NO_SECTION),
@@ -156,7 +156,7 @@ static const struct damage sections[] = {
 	WRONG_EHDR(e_shoff, 1 << 20, NO_SECTION),
 	WRONG_EHDR(e_shoff, INT64_MAX, NO_SECTION),
 	WRONG_EHDR(e_shoff, UINT64_MAX, NO_SECTION),
-	/* With that, the header of the names would be at the start of the file. */
+	/* The header of the names would then be at the start of the file. */
 	WRONG_EHDR(e_shoff, -IMAGE_SH_NAMES * sizeof(Elf64_Shdr), NO_SECTION),
 	WRONG_SHDR(SFRAME, sh_flags, 0, NO_SECTION),
 	WRONG_SHDR(SFRAME, sh_flags, SHF_ALLOC | SHF_WRITE, NO_SECTION),
@@ -200,18 +200,18 @@ static const struct damage heads[] = {
 	WRONG_HEAD(fixed_fp, 0xf0, UNSUPPORTED),
 	WRONG_HEAD(fixed_ra, 0, UNSUPPORTED),
 	WRONG_HEAD(fixed_ra, 8, UNSUPPORTED),
-	/* There is none, so that all of the rest moves out of the section. */
+	/* The section has no auxiliary header, so all other parts move beyond its end. */
 	WRONG_HEAD(aux_len, 1, DAMAGED),
 	WRONG_HEAD(aux_len, 0xff, DAMAGED),
 	WRONG_HEAD(nr_functions, 0, NO_SECTION),
 	WRONG_HEAD(nr_functions, 7, DAMAGED),
 	WRONG_HEAD(nr_functions, 0x7fffffff, DAMAGED),
 	WRONG_HEAD(nr_functions, 0xffffffff, DAMAGED),
-	/* Times the size of one, in 32 bits, it is 1, 4 or 0. */
+	/* Times the size of an FDE, modulo 2^32: 1, 4 or 0. */
 	WRONG_HEAD(nr_functions, 0xf0f0f0f1, DAMAGED),
 	WRONG_HEAD(nr_functions, 0x33333334, DAMAGED),
 	WRONG_HEAD(nr_functions, 0x10000000, DAMAGED),
-	/* The stubs are all that there is. */
+	/* Only the stubs remain. */
 	WRONG_HEAD(nr_functions, 1, "ok", CHAIN_LEAF + 1, 0),
 	WRONG_HEAD(nr_rows, 0, FINE),
 	WRONG_HEAD(nr_rows, 0xffffffff, FINE),
@@ -226,7 +226,7 @@ static const struct damage heads[] = {
 	WRONG_HEAD(rows, 0xffffffff, DAMAGED),
 };
 
-/* What only one version does not know. */
+/* Flags that only one version rejects. */
 static const struct damage heads1[] = {
 	WRONG_HEAD(flags, SFRAME_F_SORTED | SFRAME_F_PCREL, UNSUPPORTED),
 	WRONG_HEAD(flags, SFRAME_F_SORTED | SFRAME_F_FP, FINE),
@@ -234,11 +234,11 @@ static const struct damage heads1[] = {
 
 static const struct damage heads3[] = {
 	WRONG_HEAD(flags, SFRAME_F_SORTED | SFRAME_F_PCREL | SFRAME_F_FP, UNSUPPORTED),
-	/* It is checked whether they are. */
+	/* The kernel checks whether the functions are sorted. */
 	WRONG_HEAD(flags, SFRAME_F_PCREL, FINE),
 };
 
-/* Of versions 1 and 2. */
+/* Versions 1 and 2. */
 static const struct damage functions12[] = {
 	WRONG_FDE2(INNER, start, 0x7fffffff, NO_INNER),
 	WRONG_FDE2(INNER, start, 0x80000000, NO_INNER),
@@ -246,7 +246,7 @@ static const struct damage functions12[] = {
 	WRONG_FDE2(INNER, size, 0, NO_INNER),
 	WRONG_FDE2(INNER, size, 0x7fffffff, NO_INNER),
 	WRONG_FDE2(INNER, size, 0xffffffff, NO_INNER),
-	/* It does not have all of its rows; it ends in front of the call. */
+	/* The function does not have all of its rows; it ends before the call. */
 	WRONG_FDE2(INNER, size, 1, NO_INNER),
 	WRONG_FDE2(INNER, rows, 0x7fffffff, NO_INNER),
 	WRONG_FDE2(INNER, rows, 0xffffffff, NO_INNER),
@@ -266,7 +266,7 @@ static const struct damage functions12[] = {
 
 static const struct damage functions2[] = {
 	WRONG_FDE2(STUBS, block, 0, NO_STUBS),
-	/* No room for its rows. */
+	/* No room for the rows of a block. */
 	WRONG_FDE2(STUBS, block, 2, NO_STUBS),
 	WRONG_FDE2(INNER, block, 16, FINE),
 	WRONG_FDE2(INNER, pad, 1, NO_INNER),
@@ -289,7 +289,7 @@ static const struct damage functions3[] = {
 	WRONG_ATTR(INNER, info, 15, NO_INNER),
 	WRONG_ATTR(INNER, info, 0x20, NO_INNER),
 	WRONG_ATTR(INNER, info, 0x40, NO_INNER),
-	/* No rows of that kind, no such kind, bits that mean nothing. */
+	/* No rows of that kind, no such kind, reserved bits. */
 	WRONG_ATTR(INNER, info2, 1, NO_INNER),
 	WRONG_ATTR(INNER, info2, 2, NO_INNER),
 	WRONG_ATTR(INNER, info2, 0x1f, NO_INNER),
@@ -302,32 +302,32 @@ static const struct damage functions3[] = {
 };
 
 /*
- * Rows of the function inner: three bytes each of the first two, or rather an address,
- * what follows, and the CFA; one more of the third; then the one that counts, whose two
- * words have two bytes.
+ * Rows of the function inner: three bytes each for the first two (address, info, CFA),
+ * one more for the third, then the row that counts, whose two words have two bytes
+ * each.
  */
 static const struct damage rows[] = {
-	/* A row with this address is there, will be there, is outside of the function. */
+	/* The address of an earlier row, of a later row, outside of the function. */
 	WRONG_ROWS(INNER, 0, 1, 2, NO_INNER),
 	WRONG_ROWS(INNER, 3, 1, 0, NO_INNER),
 	WRONG_ROWS(INNER, 3, 1, 0xff, NO_INNER),
-	/* Not all of it is covered, but what counts. */
+	/* The rows do not cover all of it, but the part that is used. */
 	WRONG_ROWS(INNER, 0, 1, 1, FINE),
-	/* Words of no size; a mangled return address; too many words, or few. */
+	/* Words of no size; a mangled return address; too many words; too few. */
 	WRONG_ROWS(INNER, 1, 1, 0x63, NO_INNER),
 	WRONG_ROWS(INNER, 1, 1, 0x83, NO_INNER),
 	WRONG_ROWS(INNER, 1, 1, 0x1f, NO_INNER),
 	WRONG_ROWS(INNER, 1, 1, 0x07, NO_INNER),
 	WRONG_ROWS(INNER, 1, 1, 0x01, NO_INNER),
 	WRONG_ROWS(INNER, 1, 1, 0x80, NO_INNER),
-	/* The CFA: where the frame starts, below it, not aligned, where there is nothing. */
+	/* The CFA: at the frame's start, below it, not aligned, no return address there. */
 	WRONG_ROWS(INNER, 12, 2, 0, LOST_INNER),
 	WRONG_ROWS(INNER, 12, 2, 0xfff8, LOST_INNER),
 	WRONG_ROWS(INNER, 12, 2, 0x8000, LOST_INNER),
 	WRONG_ROWS(INNER, 12, 2, 9, LOST_INNER),
 	WRONG_ROWS(INNER, 12, 2, 8, LOST_INNER),
 	WRONG_ROWS(INNER, 12, 2, 0x2000, LOST_INNER),
-	/* The frame pointer, without which the next one is the last. */
+	/* The frame pointer: without it the next frame is the last. */
 	WRONG_ROWS(INNER, 14, 2, 8, "ok", CHAIN_MIDDLE + 1, 0),
 	WRONG_ROWS(INNER, 14, 2, 0x8000, "ok", CHAIN_MIDDLE + 1, 0),
 	WRONG_ROWS(INNER, 14, 2, 1, "ok", CHAIN_MIDDLE + 1, 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Handing in SFrame sections by /dev/unwind_sframe, for two files that have none.
+ * Add SFrame sections through /dev/unwind_sframe, for two files that have none.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

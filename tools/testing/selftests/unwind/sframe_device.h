@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Handing in SFrame sections by /dev/unwind_sframe, for two files that have none.
+ * Add SFrame sections through /dev/unwind_sframe, for two files that have none.
  */
 #ifndef _UNWIND_SFRAME_DEVICE_H
 #define _UNWIND_SFRAME_DEVICE_H
@@ -13,7 +13,7 @@
 
 #define DEVICE		"/dev/unwind_sframe"
 
-/* What a trace has where no table tells of the code. */
+/* Frames of a trace if the code has no table. */
 #define WITHOUT_TABLE	1
 
 #define ID_A		"build-id of file a"
@@ -21,19 +21,19 @@
 
 extern const struct image_spec bare_a, bare_b;
 
-/* A file of the section alone; what the kernel knows of it is known by that name. */
+/* A file with only the section. The kernel lists the section by this file name. */
 int section_file(const struct image *image, const char *path);
 struct unwind_sframe_section section_of(const struct image *image, int fd, const char *id);
 
-/* The device, opened. */
+/* Open the device. */
 int device(void);
 
-/* 0, or an error of errno.h. The file of a path is not kept open. */
+/* 0, or a positive errno. The file of a path is not kept open. */
 int add_section(int fd, const struct unwind_sframe_section *section);
 int add_path(int fd, const struct image *image, const char *id, const char *path);
 int add(int fd, const struct image *image, const char *id);
 
-/* A fixture: the device, and files a and b of which no table tells. */
+/* A fixture: the device, and files a and b without a table. */
 #define SIDE_FIXTURE {								\
 	struct walker walker;							\
 	char dir[32];								\

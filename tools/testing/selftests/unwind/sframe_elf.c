@@ -51,7 +51,7 @@ static __u8 *write_row(__u8 *to, const struct sframe_row *row, unsigned int type
 {
 	unsigned int words = row->fp ? 2 : 1, code = word_code(row);
 
-	/* All of it is little-endian, as this program. */
+	/* All numbers are little-endian, as in this program. */
 	memcpy(to, &row->at, 1 << type);
 	to += 1 << type;
 	*to++ = (row->base == CFA_SP ? ROW_SP : 0) | ROW_WORDS(words) | ROW_WORD_SIZE(code);
@@ -64,7 +64,7 @@ static __u8 *write_row(__u8 *to, const struct sframe_row *row, unsigned int type
 	return to;
 }
 
-/* That there is no caller, versions 1 and 2 cannot say. */
+/* Versions 1 and 2 cannot mark a function as outermost. */
 static bool is_outermost(const struct sframe_function *function)
 {
 	return function->nr == 1 && function->rows[0].base == CFA_OUTERMOST;
@@ -213,7 +213,7 @@ unsigned int chain_index(const void *section, int function)
 	return function - (head->version != 3 && function > CHAIN_FN_ENTRY);
 }
 
-/* One after the other: which rows belong to which function. */
+/* Group consecutive rows into functions. */
 static unsigned int chain_functions(const struct chain_code *code,
 				    struct sframe_function *functions, struct sframe_row *rows)
 {
@@ -260,7 +260,7 @@ static void write_phdrs(struct image *image, const struct image_spec *spec)
 	}
 }
 
-/* Behind the program headers: a note of another kind, and the build-id. */
+/* After the program headers: a note of another type, and the build-id. */
 static void write_notes(struct image *image, const struct image_spec *spec)
 {
 	Elf64_Nhdr *note = (void *)(image->phdrs + IMAGE_PHDRS), *first = note;
@@ -279,7 +279,7 @@ static void write_notes(struct image *image, const struct image_spec *spec)
 	};
 }
 
-/* What no other section may be taken for: the start of the name is the same. */
+/* .sframes must not be taken for .sframe, which it begins with. */
 static const char names[] = "\0.text\0.sframe\0.sframes";
 
 static void write_shdrs(struct image *image, const struct image_spec *spec)

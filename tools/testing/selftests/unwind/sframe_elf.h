@@ -3,7 +3,7 @@
  * ELF files with SFrame sections of any version, and code for them that only tables
  * can walk.
  *
- * Files are made in memory, so that a test can change any byte before it writes one.
+ * Files are built in memory, so a test can change any byte before it writes one.
  */
 #ifndef _UNWIND_SFRAME_ELF_H
 #define _UNWIND_SFRAME_ELF_H
@@ -20,7 +20,7 @@
 #endif
 #define SHT_GNU_SFRAME_		0x6ffffff4
 
-/* The start of a section, and functions as the versions have them. */
+/* The header of a section, and the functions of each version. */
 struct sframe_head {
 	__u16	magic;
 	__u8	version;
@@ -39,10 +39,10 @@ struct sframe_head {
 #define SFRAME_F_SORTED		1
 #define SFRAME_F_FP		2
 #define SFRAME_F_PCREL		4
-/* For a specification that wants none of these. */
+/* A specification without any of these flags. */
 #define SFRAME_F_NONE		0x100
 
-/* The first two; without the last two fields in version 1. */
+/* Versions 1 and 2. Version 1 lacks the last two fields. */
 struct sframe_fde2 {
 	__s32	start;
 	__u32	size;
@@ -59,7 +59,7 @@ struct sframe_fde3 {
 	__u32	rows;
 } __attribute__((packed));
 
-/* In front of the rows of version 3. */
+/* Precedes the rows in version 3. */
 struct sframe_attr3 {
 	__u16	nr_rows;
 	__u8	info;
@@ -67,15 +67,15 @@ struct sframe_attr3 {
 	__u8	block;
 } __attribute__((packed));
 
-/* What a CFA is computed from. */
+/* The base of a CFA. */
 enum { CFA_FP, CFA_SP, CFA_OUTERMOST };
 
 /**
- * struct sframe_row - what there is to say from an address on
- * @at:		the address, from the start of the function
- * @base:	of the CFA
- * @cfa:	from that to the CFA, in bytes
- * @fp:		from the CFA to where the caller's frame pointer is, or 0
+ * struct sframe_row - the rule from an address on
+ * @at:		the address, relative to the start of the function
+ * @base:	base of the CFA
+ * @cfa:	offset of the CFA from its base, in bytes
+ * @fp:		offset of the caller's frame pointer from the CFA, or 0
  */
 struct sframe_row {
 	__u32	at;
@@ -86,9 +86,9 @@ struct sframe_row {
 
 /**
  * struct sframe_function - a function
- * @start:	first address, from the start of the code
+ * @start:	first address, relative to the start of the code
  * @size:	bytes of code
- * @block:	rows are for the addresses in each block of so many bytes, or 0
+ * @block:	rows apply to each block of this many bytes, or 0
  * @nr:		number of rows
  * @rows:	the first row
  */
@@ -119,28 +119,28 @@ struct sframe_spec {
 	__u64				addr;
 };
 
-/* Where the starts of functions are relative to what, as linkers write it. */
+/* The flags that linkers write. They say what the starts of functions are relative to. */
 #define SFRAME_FLAGS(version)	\
 	(SFRAME_F_SORTED | ((version) == 3 ? SFRAME_F_PCREL : 0))
 
-/* Room for the section, at most. */
+/* An upper bound of the section's size. */
 size_t sframe_room(const struct sframe_spec *spec);
 
-/* Write a section; its size. */
+/* Write a section and return its size. */
 size_t sframe_write(void *to, const struct sframe_spec *spec);
 
-/* Parts of a section, by the index of the function: FDE, attributes, rows. */
+/* Parts of a section by the function's index: FDE, attributes, rows. */
 void *sframe_fde(void *section, unsigned int index);
 struct sframe_attr3 *sframe_attr(void *section, unsigned int index);
 __u8 *sframe_rows(void *section, unsigned int index);
 
-/* Let an FDE make no sense. */
+/* Make an FDE invalid. */
 void sframe_spoil(void *section, unsigned int index);
 
-/* What it says is still right when it is so many bytes further back in the file. */
+/* Keep a section valid after it moves @by bytes towards the end of the file. */
 void sframe_shift(void *section, __s64 by);
 
-/* The argument of a chain: a system call, or what to call instead. */
+/* The argument of a chain: a system call, or a function to call instead. */
 struct chain_args {
 	long		nr;
 	long		arg[6];
@@ -149,7 +149,7 @@ struct chain_args {
 	const void	*call_arg2;
 };
 
-/* Addresses that are in a trace, of each function of a chain. */
+/* The address of each function of a chain in a trace. */
 enum {
 	CHAIN_STUB,
 	CHAIN_LEAF,
@@ -159,7 +159,7 @@ enum {
 	CHAIN_FRAMES,
 };
 
-/* Functions of a chain in the order of their addresses, which is that of a section. */
+/* The functions of a chain in the order of their addresses, as in a section. */
 enum {
 	CHAIN_FN_STUBS,
 	CHAIN_FN_TOP,
@@ -170,21 +170,21 @@ enum {
 	CHAIN_FUNCTIONS,
 };
 
-/* As an index. */
+/* The index of a function in a section. */
 unsigned int chain_index(const void *section, int function);
 
 /**
  * struct chain_code - code of a chain, see sframe_code.S
  * @start:	its first byte
- * @end:	the byte behind it
- * @rows:	what there is to say of it
- * @rows_end:	the end of that
+ * @end:	the byte after it
+ * @rows:	its rows
+ * @rows_end:	end of the rows
  * @stub:	offset of the stub that is called
  * @top:	offset of the function to call
  * @entry:	where a program starts
- * @frames:	what is in a trace, CHAIN_*, as offsets
- * @after_top:	behind the call of a program
- * @after_call:	in place of CHAIN_STUB and CHAIN_LEAF, where something else was called
+ * @frames:	addresses in a trace, CHAIN_*, as offsets
+ * @after_top:	return address of a program's call of top
+ * @after_call:	replaces CHAIN_STUB and CHAIN_LEAF if another function was called
  */
 struct chain_code {
 	const __u8			*start;
@@ -199,7 +199,7 @@ struct chain_code {
 	__u32				after_call;
 };
 
-/* A row and its function, as sframe_code.S has them. */
+/* A row and its function, as in sframe_code.S. */
 struct chain_row {
 	__u32			start;
 	__u32			size;
@@ -210,29 +210,29 @@ struct chain_row {
 extern const struct chain_code chain_a, chain_b;
 extern const char chain_outermost[];
 
-/* Where a program finds the test tracer. */
+/* The test tracer's file descriptor in a program. */
 #define CHAIN_TRACER_FD		100
 
-/* Call a chain on a stack that ends at @stack; what the system call returned. */
+/* Call a chain on a stack that ends at @stack; returns the system call's result. */
 long chain_call(void *stack, const void *top, const struct chain_args *args);
 
-/* How a file says where its section is. */
+/* How a file locates its section. */
 enum image_how { BY_HEADER, BY_NAME, BY_TYPE, BY_NOTHING };
 
 /**
- * struct image_spec - a file
+ * struct image_spec - a chain; or NULL for @size bytes that @functions describe
  * @code:	a chain; or NULL for @size bytes of which @functions tell
- * @size:	bytes of code, if there is no chain
+ * @size:	if there is no chain
  * @functions:	likewise
  * @nr:		number of @functions
  * @version:	of the section, 0 for 3
- * @flags:	of the section, 0 for what linkers write
+ * @flags:	of the section, 0 for those that linkers write
  * @how:	how the section can be found
- * @bias:	from offsets in the file to addresses
- * @text:	offset of the code, 0 for the first page behind the headers
- * @room:	bytes to leave behind the section
- * @program:	it has one address, and is for execve()
- * @build_id:	a string that is the build-id; none if it is NULL
+ * @bias:	difference of addresses and file offsets
+ * @text:	offset of the code, 0 for the first page after the headers
+ * @room:	bytes to leave after the section
+ * @program:	it has a fixed address and can be executed
+ * @build_id:	a string to use as build-id, or NULL for none
  */
 struct image_spec {
 	const struct chain_code		*code;
@@ -262,8 +262,8 @@ enum {
 enum { IMAGE_SH_NULL, IMAGE_SH_TEXT, IMAGE_SH_SFRAME, IMAGE_SH_NAMES, IMAGE_SHDRS };
 
 /**
- * struct image - a file in memory: headers, code, section, section headers
- * @bytes:	all of it
+ * struct image - the whole file
+ * @bytes:	its size
  * @size:	of that
  * @ehdr:	the header
  * @phdrs:	IMAGE_PHDRS program headers
@@ -272,7 +272,7 @@ enum { IMAGE_SH_NULL, IMAGE_SH_TEXT, IMAGE_SH_SFRAME, IMAGE_SH_NAMES, IMAGE_SHDR
  * @text_size:	its size, in whole pages
  * @sframe:	the section
  * @sframe_size: its size
- * @functions:	how many it has
+ * @functions:	number of its functions
  * @code:	the chain, or NULL
  */
 struct image {
@@ -289,25 +289,25 @@ struct image {
 	const struct chain_code	*code;
 };
 
-/* Make a file of a specification; nothing fails but for lack of memory, which aborts. */
+/* Build a file from a specification. Aborts if memory is short; cannot fail otherwise. */
 void image_init(struct image *image, const struct image_spec *spec);
 void image_free(struct image *image);
 
-/* Offsets in the file. */
+/* The offset of @at in the file. */
 size_t image_offset(const struct image *image, const void *at);
 
-/* Of which all headers say that the section has it. */
+/* Set the section's size in all headers. */
 void image_resize(struct image *image, size_t size);
 
 /*
- * All of a file in one page: code that is nothing but its headers, of which each address
- * is in a function that has nothing on its stack but the return address.
+ * Build a whole file in one page. Its code is the page itself: one function covers all
+ * addresses, with only the return address on its stack.
  */
 void image_page(void *page);
 
-/* Write it to a new file; a descriptor for reading and writing, or -1. */
+/* Write the image to a new file; returns a descriptor for reading and writing, or -1. */
 int image_write(const struct image *image, const char *path);
-/* Write it to what is there. */
+/* Write the image to an open file. */
 int image_write_fd(const struct image *image, int fd);
 
 /* Map the code of a file; NULL on failure. */

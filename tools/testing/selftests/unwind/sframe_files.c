@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which table a walk takes: that of the file that is mapped, wherever that is mapped,
- * whatever it is called, and of what it holds now. Chains that only their own tables
- * can walk are in files of all kinds, and each trace has to be the right one to the last
- * address; what the kernel knows of the file is compared as well.
+ * A walk uses the table of the mapped file, wherever it is mapped, whatever its name is,
+ * and with its current contents. Files of all kinds hold chains that only their own
+ * tables can walk, and each trace must be correct to the last address. The kernel's list
+ * of files is checked as well.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -106,7 +106,7 @@ TEST_F(kinds, all_of_it)
 		EXPECT_EQ(file.image.functions, object.functions);
 		EXPECT_EQ(0, object.bad);
 
-		/* Another mapping of it. */
+		/* Map the file once more. */
 		file.map = image_map(&file.image, file.fd);
 		ASSERT_NE(NULL, file.map);
 		EXPECT_CHAIN(&file);
@@ -121,7 +121,7 @@ FIXTURE(files) {
 	long loaded;
 };
 
-/* A file that was walked, and another one that is only an image yet. */
+/* A file that was walked, and another one that is only an image so far. */
 FIXTURE_SETUP(files)
 {
 	SETUP_WALKER();
@@ -139,7 +139,7 @@ FIXTURE_TEARDOWN(files)
 
 #define EXPECT_LOADED(nr)	EXPECT_EQ(nr, unwind_stat("sframe_loaded") - self->loaded)
 
-/* One walk in both, where @inner is called by @outer. */
+/* One walk through both files, where @outer calls @inner. */
 #define EXPECT_BOTH(outer, inner) do {						\
 	const struct chain_code *_inner = (inner)->image.code;			\
 	struct chain_args _args, _next;						\
@@ -178,7 +178,7 @@ TEST_F(files, of_two_kinds)
 	EXPECT_LOADED(1);
 }
 
-/* Frames are counted, if not at once, and those of a walk together. */
+/* Hits are counted with a delay, and those of one walk together. */
 TEST_F(files, hits)
 {
 	struct object object;
@@ -192,7 +192,7 @@ TEST_F(files, hits)
 	EXPECT_LOADED(0);
 }
 
-/* Each page of the code becomes a mapping of its own, and both are one again. */
+/* Each page of the code becomes its own mapping, and then both are one again. */
 TEST_F(files, mapping_is_split)
 {
 	for (int page = 0; page < 2; page++) {
@@ -206,7 +206,7 @@ TEST_F(files, mapping_is_split)
 	EXPECT_LOADED(0);
 }
 
-/* Three files take turns: to where the other one was that was walked before. */
+/* Two files take turns: each moves to the address that the other one has left. */
 TEST_F(files, mapping_is_moved)
 {
 	size_t size = self->a.image.text_size;
@@ -231,7 +231,7 @@ TEST_F(files, mapping_is_moved)
 	EXPECT_LOADED(1);
 }
 
-/* Nothing but a mapping changes, and all of them at an address that was known before. */
+/* Only the mapping changes, always at an address that was walked before. */
 TEST_F(files, mapping_is_replaced)
 {
 	size_t size = self->a.image.text_size;
@@ -249,7 +249,7 @@ TEST_F(files, mapping_is_replaced)
 	EXPECT_LOADED(1);
 }
 
-/* The child has what its parent has mapped. */
+/* The child has the mappings of its parent. */
 TEST_F(files, fork)
 {
 	int status;
@@ -272,12 +272,12 @@ TEST_F(files, deleted)
 {
 	char path[300];
 
-	/* A change, if in time for the clock of the file system. */
+	/* The file has changed, if the clock of the file system has advanced. */
 	ASSERT_EQ(0, unlink(self->a.path));
 	walk_anew();
 	EXPECT_CHAIN(&self->a);
 
-	/* Before it was walked, too; the name is that of then. */
+	/* Delete a file before its first walk, too: the list has its name at that time. */
 	ASSERT_TRUE(mapped_write(&self->b, "%s/b", self->dir));
 	ASSERT_EQ(0, unlink(self->b.path));
 	EXPECT_CHAIN(&self->b);
@@ -285,7 +285,7 @@ TEST_F(files, deleted)
 	EXPECT_STATE(path, "ok");
 }
 
-/* An update: who has mapped the old file keeps that, and its table. */
+/* An update: a task that has mapped the old file keeps it, and its table. */
 TEST_F(files, replaced_by_rename)
 {
 	struct object object;
@@ -300,7 +300,7 @@ TEST_F(files, replaced_by_rename)
 	EXPECT_CHAIN(&self->b);
 	EXPECT_BOTH(&self->a, &self->b);
 	EXPECT_BOTH(&self->b, &self->a);
-	/* The old one may have been read again, as it has changed: it lost its name. */
+	/* The old file lost its name and so has changed: it may have been read again. */
 	snprintf(path, sizeof(path), "%s (deleted)", self->a.path);
 	EXPECT_EQ(2, object_find(self->a.path, &object) + object_find(path, &object));
 }
@@ -331,7 +331,7 @@ TEST_F(files, name_with_spaces)
 	EXPECT_EQ(count + 1, object_count());
 }
 
-/* Nor what a terminal would take for a command. */
+/* A name has no control characters that a terminal would interpret. */
 TEST_F(files, name_with_controls)
 {
 	static const char list[] = "/sys/kernel/debug/unwind/sframe";
@@ -370,10 +370,7 @@ TEST_F(files, bind_mount)
 	EXPECT_LOADED(0);
 }
 
-/*
- * Through an overlay, what is mapped is the file of the layer below it, until somebody
- * writes to it: then that is another file.
- */
+/* An overlay maps the file of the lower layer until a write creates another file. */
 TEST_F(files, overlay)
 {
 	static const char *const dirs[] = { "lower", "upper", "work", "merged" };
@@ -412,7 +409,7 @@ TEST_F(files, overlay)
 	EXPECT_LOADED(2);
 }
 
-/* What is known of files keeps nobody from taking away the file system. */
+/* Cached files must not keep a file system from being unmounted. */
 TEST_F(files, unmounted)
 {
 	struct stat before = {}, now;
@@ -422,9 +419,10 @@ TEST_F(files, unmounted)
 	snprintf(dir, sizeof(dir), "%s/fs", self->dir);
 	ASSERT_EQ(0, mkdir(dir, 0755));
 	/*
-	 * The next file has the number of the one before. So has its device, unless others
-	 * mount or unmount something meanwhile: it is the lowest that is free. What may tell
-	 * the two apart are the generation of the inode, which is random, and its times.
+	 * The next file has the same inode number as the one before. It also has the same
+	 * device, the lowest free one, unless others mount or unmount something meanwhile.
+	 * Only the generation of the inode, which is random, and its times may tell the two
+	 * apart.
 	 */
 	for (int i = 0; i < 20; i++) {
 		struct mapped file;
@@ -442,12 +440,12 @@ TEST_F(files, unmounted)
 		ASSERT_EQ(0, umount(dir))
 			TH_LOG("%s", strerror(errno));
 	}
-	/* Not all of them, for the sake of others. */
+	/* Not all need to be the same: others may have taken the device. */
 	EXPECT_LT(0, same);
 	EXPECT_LOADED(20);
 }
 
-/* A table that does not know of the function inner, which a trace ends with. */
+/* A table without the function inner: the trace ends there. */
 static void forget_inner(struct image *image)
 {
 	sframe_spoil(image->sframe, chain_index(image->sframe, CHAIN_FN_INNER));
@@ -482,7 +480,7 @@ TEST_F(files, rewritten_in_place)
 	EXPECT_LOADED(1 + 2 * 5);
 }
 
-/* Or after a moment: until then the trace is the old one, and then it is the new one. */
+/* Or after a moment: the trace is the old one until then, and the new one from then on. */
 TEST_F(files, rewritten_while_walked)
 {
 	struct image good = self->b.image;
@@ -509,7 +507,7 @@ TEST_F(files, rewritten_while_walked)
 	EXPECT_LOADED(2);
 }
 
-/* All of it is another program, which happens to be in the same file. */
+/* The whole file becomes another program. */
 TEST_F(files, rewritten_as_another)
 {
 	for (int i = 0; i < 5; i++) {
@@ -524,7 +522,7 @@ TEST_F(files, rewritten_as_another)
 	EXPECT_LOADED(5);
 }
 
-/* Pages of a ramfs are never given back: a file there is not read, and its holes stay. */
+/* Pages of a ramfs cannot be reclaimed: a file there is not read, and its holes stay. */
 TEST_F(files, of_ramfs)
 {
 	struct object object;
@@ -541,7 +539,7 @@ TEST_F(files, of_ramfs)
 	EXPECT_EQ(0, umount(dir));
 }
 
-/* More sections than are looked at, of which the last one has the names. */
+/* More sections than the kernel looks at. The last one has the names. */
 TEST_F(files, many_sections)
 {
 	enum { SECTIONS = 2000 };
@@ -566,7 +564,7 @@ TEST_F(files, many_sections)
 	EXPECT_STATE(self->b.path, "ok");
 }
 
-/* Code that is no ELF file's. */
+/* Code of a file that is not ELF. */
 TEST_F(files, no_elf)
 {
 	struct mapped *b = &self->b;
@@ -588,7 +586,7 @@ static void *copy_of_code(const struct image *image, int fd, int flags)
 	return mprotect(map, image->text_size, PROT_READ | PROT_EXEC) ? NULL : map;
 }
 
-/* Code of no file at all, and of a device. */
+/* Code without a file, and code of a device. */
 TEST_F(files, no_file)
 {
 	struct mapped *b = &self->b;
@@ -603,7 +601,7 @@ TEST_F(files, no_file)
 	EXPECT_FRAMES(b, 1);
 	EXPECT_EQ(count, object_count());
 
-	/* This one is a file that the kernel made. */
+	/* The kernel creates a file for this mapping. */
 	b->map = copy_of_code(&b->image, open("/dev/zero", O_RDWR), MAP_SHARED);
 	ASSERT_NE(NULL, b->map);
 	EXPECT_FRAMES(b, 1);
@@ -633,7 +631,7 @@ static int attach_loop(char *device, size_t size, const char *path)
 	return loop;
 }
 
-/* A file system on a file of the private one. */
+/* A file system in a file of the private one. */
 FIXTURE_SETUP(btrfs)
 {
 	char path[64], command[128], text[512] = "";
@@ -692,7 +690,7 @@ static int make_subvolume(const char *dir, const char *name, const char *of)
 	return ret;
 }
 
-/* Files that have the same number, on one device. */
+/* Files with the same inode number on one device. */
 TEST_F(btrfs, subvolumes)
 {
 	long loaded = unwind_stat("sframe_loaded");
@@ -725,7 +723,7 @@ TEST_F(btrfs, subvolumes)
 	EXPECT_EQ(0, umount(self->fs));
 }
 
-/* A number is used again: the file is another one. */
+/* An inode number is used again for another file. */
 TEST_F(btrfs, number_again)
 {
 	long loaded = unwind_stat("sframe_loaded");
@@ -742,7 +740,7 @@ TEST_F(btrfs, number_again)
 		ino = stat.st_ino;
 		ASSERT_EQ(0, unlink(file.path));
 		mapped_exit(&file);
-		/* It counts from the highest one that there is. */
+		/* After a mount, new inode numbers follow the highest one in use. */
 		ASSERT_EQ(0, umount(self->fs));
 		ASSERT_EQ(0, mount(self->device, self->fs, "btrfs", 0, NULL));
 	}

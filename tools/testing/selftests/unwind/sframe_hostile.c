@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files that are made to do damage, with more than a number that is wrong: cut off at any
- * place, with too much of something, with two of what there should be one of, with tables
- * that lead in circles or to addresses that nobody may read. And those that are right, if
- * nobody would expect them. A trace goes as far as the tables are true, and no further.
+ * Malicious files, with more than one wrong number: cut off at any place, with too much
+ * of something, with two of something that must be unique, with tables that lead in
+ * circles or to inaccessible addresses. Also valid files that are unusual. A trace goes
+ * as far as the tables are correct, and no further.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(hostile)
 #define INIT(...) image_init(&self->file.image,						\
 			     &(struct image_spec) { .code = &chain_a, __VA_ARGS__ })
 
-/* Write it to a new file, and walk: what becomes of that, and how many frames there are. */
+/* Write the image to a new file, walk, and check the state of the file and the frames. */
 #define EXPECT_FATE(state, frames, bad_functions) do {					\
 	struct object _fate;								\
 											\
@@ -53,7 +53,7 @@ FIXTURE_TEARDOWN(hostile)
 	EXPECT_EQ(bad_functions, _fate.bad);						\
 } while (0)
 
-/* Of the name of the section, where all names begin. */
+/* The end of the section's name, relative to the start of all names. */
 #define NAME_END	15
 
 static bool is_next_to(size_t size, size_t edge)
@@ -61,7 +61,7 @@ static bool is_next_to(size_t size, size_t edge)
 	return size + 1 >= edge && size <= edge + 1;
 }
 
-/* Next to where a header, a part of the section, or a name begins or ends. */
+/* Is @size next to a start or end of a header, a part of the section, or a name? */
 static bool is_at_edge(const struct image *image, size_t size)
 {
 	size_t sframe = image_offset(image, image->sframe);
@@ -83,7 +83,7 @@ static bool is_at_edge(const struct image *image, size_t size)
 	       is_next_to(size, image->size);
 }
 
-/* What becomes of a file that ends there. */
+/* The state of a file that is cut off at @size. */
 static const char *state_of_cut(const struct image *image, enum image_how how, size_t size)
 {
 	size_t sframe = image_offset(image, image->sframe);
@@ -100,7 +100,7 @@ static const char *state_of_cut(const struct image *image, enum image_how how, s
 static const struct sframe_row leaf_row = { .base = CFA_SP, .cfa = 8 };
 
 /*
- * Nobody runs what these files hold, as that may be missing, too: addresses in them are
+ * The code of these files may be cut off, too, and is never run: only its addresses are
  * on a stack.
  */
 TEST_F(hostile, cut_off)
@@ -145,7 +145,7 @@ TEST_F(hostile, cut_off)
 	}
 }
 
-/* Headers without end, of which the file has enough. */
+/* The maximum number of headers, all inside the file. */
 TEST_F(hostile, many_headers)
 {
 	INIT(.room = 65536 * sizeof(Elf64_Phdr));
@@ -159,7 +159,7 @@ TEST_F(hostile, many_headers)
 	EXPECT_FATE("no-section", 1, 0);
 }
 
-/* Executable segments: no more than eight are looked at. */
+/* The kernel looks at no more than eight executable segments. */
 TEST_F(hostile, many_segments)
 {
 	for (int nr = 7; nr <= 8; nr++) {
@@ -180,7 +180,7 @@ TEST_F(hostile, many_segments)
 	}
 }
 
-/* Two of them in one page of the file, which is mapped twice then: to two addresses. */
+/* Two segments in one page of the file, which is then mapped at two addresses. */
 TEST_F(hostile, segments_share_a_page)
 {
 	static const struct sframe_function functions[] = {
@@ -214,7 +214,7 @@ TEST_F(hostile, segments_share_a_page)
 	words[3] = first + 0x7ff;
 	words[4] = second + 0x1fff;
 	words[5] = second + 0x1000;
-	/* Where no function is, in that one; it has a caller that is not found. */
+	/* No function of the first segment has this address, so its caller is not found. */
 	words[6] = first + 0x811;
 	words[7] = second + 0x820;
 	trace_add_words(&right);
@@ -232,7 +232,7 @@ static void move_section(struct image *image, size_t by)
 	image->phdrs[IMAGE_PH_SFRAME].p_vaddr += by;
 }
 
-/* Nothing in it is aligned, whatever the section is. */
+/* A section may have any alignment. */
 TEST_F(hostile, misaligned_section)
 {
 	for (unsigned int by = 0; by < 8; by++) {
@@ -243,7 +243,7 @@ TEST_F(hostile, misaligned_section)
 	}
 }
 
-/* Something behind the header that nobody knows. */
+/* An unknown auxiliary header after the header. */
 TEST_F(hostile, auxiliary_header)
 {
 	struct image *image = &self->file.image;
@@ -258,7 +258,7 @@ TEST_F(hostile, auxiliary_header)
 	EXPECT_FATE("ok", ALL_FRAMES, 0);
 }
 
-/* As some linkers leave it: one section behind the other, with what each object had. */
+/* Some linkers concatenate the sections of all objects. */
 TEST_F(hostile, several_sections)
 {
 	enum { NO_MAGIC, OTHER_VERSION, GOOD };
@@ -267,7 +267,7 @@ TEST_F(hostile, several_sections)
 	size_t at;
 
 	for (int kind = NO_MAGIC; kind <= GOOD; kind++) {
-		/* The first one has the stubs only, the second one all others. */
+		/* The first section has only the stubs, the second one all other functions. */
 		INIT(.version = 2, .room = 2048);
 		for (unsigned int i = 1; i < image->functions; i++)
 			sframe_spoil(image->sframe, i);
@@ -283,7 +283,7 @@ TEST_F(hostile, several_sections)
 		memcpy((void *)image->sframe + at, second.sframe, second.sframe_size);
 		image_resize(image, at + second.sframe_size);
 
-		/* What is no section is not one that is bad. */
+		/* Bytes without the magic are no section and do not count as a bad one. */
 		EXPECT_FATE("ok", kind == GOOD ? ALL_FRAMES : CHAIN_LEAF + 1,
 			    kind == NO_MAGIC ? 4 : 4 + 1);
 		object_find(self->file.path, &object);
@@ -292,7 +292,7 @@ TEST_F(hostile, several_sections)
 	}
 }
 
-/* No section is larger than that, whatever there is in it. */
+/* The size limit of a section. */
 #define LARGEST		(64UL << 20)
 
 TEST_F(hostile, very_large)
@@ -308,9 +308,8 @@ TEST_F(hostile, very_large)
 }
 
 /*
- * No more than a share of all memory is for tables, and for sections that are read, and no
- * user has more than half of that: there is room for this section, but none for a table of
- * it.
+ * All tables and all sections that are being read may use a share of memory, and one user
+ * at most half of that share: this section fits, but its table does not.
  */
 TEST_F(hostile, larger_than_its_share)
 {
@@ -329,13 +328,13 @@ TEST_F(hostile, larger_than_its_share)
 	EXPECT_FRAMES(&self->file, 1);
 	EXPECT_STATE(self->file.path, "too-large");
 
-	/* Others have theirs. */
+	/* Other files still get their tables. */
 	ASSERT_TRUE(mapped_init(&other, &(struct image_spec) { .code = &chain_b }, "%s/other",
 				self->dir));
 	EXPECT_CHAIN(&other);
 }
 
-/* Each return address is that of a call of its own function. */
+/* Each return address leads to the same function again. */
 TEST_F(hostile, endless)
 {
 	int max = set_sysctl("kernel/perf_event_max_stack", 100);
@@ -362,10 +361,10 @@ TEST_F(hostile, endless)
 	set_sysctl("kernel/perf_event_max_stack", max);
 }
 
-/* Words of rules by registers: a register, and an offset behind it. */
+/* Words of register rules: a register, followed by an offset. */
 enum { REG = 1, LOAD = 2, RSP = 7, R9 = 9 };
 
-/* One row of @nr words, at the start of the function, in the place of those that there are. */
+/* Replace the rows of a function by one row of @nr words at its start. */
 static void set_rule(struct image *image, int function, const __s8 *words, unsigned int nr)
 {
 	struct sframe_attr3 *attr = sframe_attr(image->sframe, function);
@@ -379,14 +378,14 @@ static void set_rule(struct image *image, int function, const __s8 *words, unsig
 }
 
 /*
- * Rows of signal frames lead to stacks that may be anywhere, here below the handler's. Where
- * that leads to the same signal frame again, the walk ends nevertheless.
+ * Rows of signal frames may lead to any stack, here to one below the handler's. The walk
+ * ends even if that stack leads to the same signal frame again.
  */
 TEST_F(hostile, signal_rows)
 {
 	enum { PLAIN, BIG, OUTERMOST, SIGNAL, FUNCTIONS };
 	enum { SIZE = 64, SIGNALS = 32 };
-	/* What it takes to set another one. */
+	/* Three rows leave room for the row of set_rule(). */
 	static const struct sframe_row signal[3] = {
 		{ 0, CFA_SP, 8 }, { 1, CFA_SP, 8 }, { 2, CFA_SP, 8 },
 	};
@@ -426,7 +425,7 @@ TEST_F(hostile, signal_rows)
 	EXPECT_EQ((uintptr_t)code[PLAIN], self->walker.event.entries[3]);
 	EXPECT_EQ((uintptr_t)code[OUTERMOST], self->walker.event.entries[4]);
 
-	/* From there to another signal frame, which is that of the code below it. */
+	/* Let the code lead to another signal frame, which leads to that code again. */
 	stack[4] = code[BIG];
 	stack[14] = code[SIGNAL];
 	stack[15] = code[PLAIN];
@@ -438,8 +437,8 @@ TEST_F(hostile, signal_rows)
 }
 
 /*
- * What returns to a restorer interrupted code, and what returns to other code without a table
- * did not: in place of one, a program may write the other.
+ * A return to a restorer means that a signal interrupted code. A return to other code without
+ * a table does not. A program may overwrite one with the other.
  */
 TEST_F(hostile, rewritten_restorer)
 {
@@ -474,7 +473,7 @@ TEST_F(hostile, rewritten_restorer)
 		memset(code + SIZE, 0x90, sizeof(restorer));
 		if (i % 2)
 			memcpy(code + SIZE, restorer, sizeof(restorer));
-		/* The first one of the other kind, and one more. */
+		/* The first walk after the change, and one more. */
 		for (int again = 0; again < 2; again++) {
 			EXPECT_TRUE(walk_words(&self->walker, stack, ARRAY_SIZE(stack)));
 			ASSERT_EQ(i % 2 ? 4 : 3, self->walker.event.nr);
@@ -487,7 +486,7 @@ TEST_F(hostile, rewritten_restorer)
 	munmap(code, SFRAME_PAGE);
 }
 
-/* Rules by registers: these hold addresses of the kernel, or of nothing. */
+/* Register rules: the registers hold kernel addresses or invalid ones. */
 TEST_F(hostile, registers)
 {
 	static const struct {
@@ -498,14 +497,14 @@ TEST_F(hostile, registers)
 		/* The CFA is r9, or what that points to. */
 		{ false, 2, { R9 << 3 | REG, 0 } },
 		{ false, 2, { R9 << 3 | REG | LOAD, 0 } },
-		/* So is the return address; and the frame pointer, which nobody needs. */
+		/* Likewise the return address; and the frame pointer, which no caller needs. */
 		{ false, 4, { RSP << 3 | REG, 24, R9 << 3 | REG, 0 } },
 		{ false, 4, { RSP << 3 | REG, 24, R9 << 3 | REG | LOAD, 0 } },
 		{ true, 5, { RSP << 3 | REG, 24, 0, R9 << 3 | REG, 0 } },
 		{ true, 5, { RSP << 3 | REG, 24, 0, R9 << 3 | REG | LOAD, 0 } },
-		/* That is how it is without them. */
+		/* The same CFA without r9. */
 		{ true, 2, { RSP << 3 | REG, 24 } },
-		/* A register that there is not, and a bit that means nothing. */
+		/* A register that does not exist, and a reserved bit. */
 		{ false, 2, { 16 << 3 | REG, 0 } },
 		{ false, 2, { RSP << 3 | REG | 4, 24 } },
 	};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much of what is known about files there is, for how long, and who pays for it:
- * many processes and many files, memory that somebody else needs, cgroups that have
- * none, the switch. Traces are right all the time, or end early.
+ * How much the kernel caches about files, for how long, and who pays for it: many
+ * processes and many files, memory pressure, cgroups without memory, the sysctl.
+ * Traces are always correct or end early.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,10 +27,10 @@
 
 #define DROP_CACHES	"/proc/sys/vm/drop_caches"
 
-/* What the kernel keeps at most. */
+/* The maximum number of cached objects. */
 #define OBJECTS_MAX	4096
 
-/* Rows as compilers write them. At the start of each function nothing is on the stack. */
+/* Rows as compilers write them. A function starts with a return address only. */
 static const struct sframe_row usual_rows[] = {
 	{ 0, CFA_SP, 8, 0 }, { 1, CFA_SP, 16, 0 }, { 2, CFA_SP, 24, -24 },
 	{ 6, CFA_SP, 112, -24 }, { 50, CFA_SP, 24, -24 }, { 51, CFA_SP, 16, 0 },
@@ -39,7 +39,7 @@ static const struct sframe_row usual_rows[] = {
 
 #define FUNCTION_SIZE	64
 
-/* A file of so many functions, which are not there to be run. */
+/* A file of @nr functions that are never run. */
 static bool large_init(struct mapped *large, unsigned int nr, unsigned int version,
 		       const char *dir, const char *name)
 {
@@ -76,7 +76,7 @@ static int walk_returns(struct walker *walker, const void *const *returns, unsig
 	return trace_is(walker, &right) ? WITH_TABLE : WRONG;
 }
 
-/* Functions here and there in a large file. */
+/* Functions scattered over a large file. */
 static int walk_large(struct walker *walker, const struct mapped *large)
 {
 	const void *returns[8];
@@ -96,7 +96,7 @@ FIXTURE(load) {
 	long loaded;
 };
 
-/* A file that is known. */
+/* A file that is in the cache. */
 FIXTURE_SETUP(load)
 {
 	SETUP_WALKER();
@@ -132,7 +132,7 @@ TEST_F(load, switched_off)
 	}
 }
 
-/* What was not used for a moment is dropped when memory is wanted, and comes back. */
+/* An object that is unused for a moment is dropped under memory pressure, and loaded again. */
 TEST_F(load, dropped_and_loaded)
 {
 	struct object object;
@@ -142,7 +142,7 @@ TEST_F(load, dropped_and_loaded)
 			ASSERT_EQ(0, file_put(DROP_CACHES, "2"));
 		} while (object_find(self->file.path, &object));
 		EXPECT_LOADED(i - 1);
-		/* What a task remembers is still true. */
+		/* The lookups that a task has cached are still valid. */
 		EXPECT_CHAIN(&self->file);
 		walk_anew();
 		EXPECT_CHAIN(&self->file);
@@ -154,7 +154,7 @@ TEST_F(load, dropped_and_loaded)
 /* About as many functions as a C library has. */
 #define LIBRARY		3700
 
-/* Processes that are there at the same time: fewer, where a fork() takes very long. */
+/* The number of concurrent processes: fewer if fork() is very slow. */
 static int processes(void)
 {
 	bool slow = !system("zcat /proc/config.gz 2>/dev/null | grep -qE '^CONFIG_KC?[AC]SAN=y'");
@@ -162,7 +162,7 @@ static int processes(void)
 	return slow ? 200 : 1000;
 }
 
-/* One table for all of them, who walk one after the other, and stay. */
+/* Processes walk one after the other and stay alive: all share one table. */
 TEST_F(load, many_processes)
 {
 	int report[2], end[2], found = 0, nr = processes();
@@ -196,7 +196,7 @@ TEST_F(load, many_processes)
 		;
 }
 
-/* Which takes little more than the section. */
+/* A table takes little more memory than its section. */
 TEST_F(load, memory_of_a_table)
 {
 	for (int version = 1; version <= 3; version++) {
@@ -216,11 +216,11 @@ TEST_F(load, memory_of_a_table)
 	}
 }
 
-/* All that is known was not used for a while. */
+/* Make all objects look unused for this long. */
 #define LATER(walker, seconds)	\
 	ASSERT_EQ(0, tracer_op((walker)->fd, (struct unwind_test_op)OP_OLDER(seconds)))
 
-/* More bytes than there is room for: those go that were not used for a while, and only they. */
+/* If the cache is full, only tables that were unused for a while are dropped. */
 TEST_F(load, many_bytes)
 {
 	enum { FUNCTIONS = 60000, MOST = 400 };
@@ -230,7 +230,7 @@ TEST_F(load, many_bytes)
 	struct sysinfo info;
 	int nr = 0;
 
-	/* What other tests left would be dropped in between. */
+	/* Otherwise objects of other tests would be dropped in between. */
 	sframe_drop();
 	ASSERT_EQ(0, sysinfo(&info));
 	max = info.totalram / 16 * info.mem_unit;
@@ -243,10 +243,10 @@ TEST_F(load, many_bytes)
 		ASSERT_EQ(WITH_TABLE, walk_large(&self->walker, &files[nr]));
 		ASSERT_EQ(1, object_find(files[nr].path, &object));
 		bytes = object.bytes;
-		/* However long that takes, none is old. */
+		/* Keep all of them recently used, however long the loop takes. */
 		for (int i = 0; i < nr; i++)
 			ASSERT_EQ(WITH_TABLE, walk_large(&self->walker, &files[i]));
-		/* The next one does not fit with its copy of the section. */
+		/* Stop when the next table and its copy of the section do not fit. */
 	} while (++nr * bytes + 2 * bytes < max);
 	EXPECT_LOADED(nr);
 
@@ -264,7 +264,7 @@ TEST_F(load, many_bytes)
 	free(files);
 }
 
-/* More files than there is room for: who has one more may have to wait for it. */
+/* More files than the cache can hold: a new file may have to wait for its table. */
 TEST_F(load, many_files)
 {
 	enum { FILES = 5000, TOGETHER = 25 };
@@ -297,13 +297,13 @@ TEST_F(load, many_files)
 			EXPECT_GE(OBJECTS_MAX, object_count());
 	}
 	EXPECT_LE(FILES, unwind_stat("sframe_loaded") - self->loaded);
-	/* The latest ones are there, and the oldest are not. */
+	/* The latest files are in the cache, and the oldest are not. */
 	EXPECT_STATE(path, "ok");
 	snprintf(path, sizeof(path), "%s/0", self->dir);
 	EXPECT_EQ(0, object_find(path, &object));
 }
 
-/* Somebody who looks at what there is, all the time. */
+/* A thread that reads the list of files all the time. */
 struct reader {
 	pthread_t	thread;
 	atomic_bool	stop;
@@ -335,7 +335,7 @@ static void *reader_main(void *data)
 struct walks {
 	const struct mapped	*files;
 	unsigned int		nr;
-	/* Until so many files were read. */
+	/* Stop after this many files were read. */
 	long			loaded;
 	atomic_uint		wrong;
 	atomic_uint		whole;
@@ -360,7 +360,7 @@ static void *walks_main(void *data)
 	return NULL;
 }
 
-/* Objects come and go under walks, by all the ways there are. */
+/* Objects are dropped during walks: by the sysctl, by a change of the file, by reclaim. */
 TEST_F(load, walks_while_dropped)
 {
 	enum { WALKERS = 3, FILES = 8 };
@@ -399,7 +399,7 @@ FIXTURE(cgroup) {
 	char cgroup[64], other[80];
 };
 
-/* More than what the accounting of memory has in stock. */
+/* More than the memory accounting charges in advance. */
 #define LARGE		60000
 
 FIXTURE_SETUP(cgroup)
@@ -428,7 +428,7 @@ FIXTURE_TEARDOWN(cgroup)
 	walker_exit(&self->walker);
 }
 
-/* A process in a cgroup, which walks whenever it is told so. */
+/* A process in a cgroup, which walks on command. */
 struct member {
 	pid_t	pid;
 	int	orders[2];
@@ -443,7 +443,7 @@ static int member_main(struct member *member, const char *cgroup, const struct m
 	const char *why;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* All that it needs but for the table. */
+	/* Set up everything except for the table. */
 	if (file_print(cgroup, "cgroup.procs", "0") || walker_init(&walker, &why) ||
 	    !walk_mapped(&walker, small))
 		return 1;
@@ -486,7 +486,7 @@ static int member_end(struct member *member)
 	return waitpid(member->pid, &status, 0) == member->pid ? status : -1;
 }
 
-/* The first one who needs a table pays for it, and others do not. */
+/* The first task that needs a table pays for it, and others do not. */
 TEST_F(cgroup, charged)
 {
 	struct member first, second;
@@ -503,16 +503,16 @@ TEST_F(cgroup, charged)
 	EXPECT_EQ(WITH_TABLE, walk_large(&self->walker, &self->large));
 	EXPECT_STATE(self->large.path, "ok");
 	object_find(self->large.path, &object);
-	/* These numbers are late. */
+	/* These numbers lag behind. */
 	EXPECT_LE(object.bytes / 2,
 		  file_number(self->cgroup, "memory.stat", "kernel") - before);
-	/* The copy of the section is gone; what is left is no more than what is told. */
+	/* The copy of the section is freed; no more than the reported size stays charged. */
 	while (file_number(self->cgroup, "memory.stat", "kernel") - before >
 	       object.bytes + object.bytes / 8)
 		;
 	EXPECT_GT(object.bytes / 4, file_number(self->other, "memory.current", NULL) - other);
 
-	/* Also when he is gone. What is charged to others stays. */
+	/* The charge outlives the task. Objects charged to other cgroups stay. */
 	EXPECT_EQ(0, member_end(&first));
 	EXPECT_LE(object.bytes, file_number(self->cgroup, "memory.current", NULL));
 	do {
@@ -523,7 +523,7 @@ TEST_F(cgroup, charged)
 	EXPECT_EQ(0, member_end(&second));
 }
 
-/* Who is old goes, whatever there is in the lists of other cgroups. */
+/* An old object is dropped, whatever the lists of other cgroups hold. */
 TEST_F(cgroup, old)
 {
 	struct object object;
@@ -568,7 +568,7 @@ TEST_F(cgroup, removed)
 	EXPECT_STATE(self->large.path, "ok");
 }
 
-/* Nobody is killed for the sake of a table. */
+/* A table never causes an OOM kill. */
 TEST_F(cgroup, too_small)
 {
 	struct member member;
@@ -585,7 +585,7 @@ TEST_F(cgroup, too_small)
 	EXPECT_EQ(0, file_number(self->cgroup, "memory.events", "oom_kill"));
 	EXPECT_LT(0, file_number(self->cgroup, "memory.events", "max"));
 
-	/* Once there is some, it is tried again. */
+	/* The read is retried once memory is available. */
 	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "max"));
 	do {
 		how = member_walk(&member);
@@ -596,7 +596,7 @@ TEST_F(cgroup, too_small)
 	EXPECT_EQ(0, member_end(&member));
 }
 
-/* A cgroup without memory keeps a table from nobody else, and has it from them. */
+/* A cgroup without memory keeps no other cgroup from loading a table, and uses theirs. */
 TEST_F(cgroup, full)
 {
 	struct member full, other;
@@ -614,7 +614,7 @@ TEST_F(cgroup, full)
 	EXPECT_EQ(0, member_end(&other));
 }
 
-/* Where all are short of memory, others try a few times a second, and not at each walk. */
+/* If all cgroups are short of memory, tasks retry a few times a second, not at each walk. */
 TEST_F(cgroup, both_full)
 {
 	enum { ROUNDS = 200 };
@@ -633,13 +633,13 @@ TEST_F(cgroup, both_full)
 	for (int i = 0; i < 2 * ROUNDS; i++)
 		EXPECT_EQ(WITHOUT_TABLE, member_walk(&members[i % 2]));
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	/* Eight by others, and one when it is time. */
+	/* Eight retries by other cgroups, and one that is due, each second. */
 	EXPECT_GE(9 * (2 + end.tv_sec - begin.tv_sec), unwind_stat("sframe_refused") - before);
 	EXPECT_EQ(0, member_end(&members[0]));
 	EXPECT_EQ(0, member_end(&members[1]));
 }
 
-/* Tables for all of the files do not fit into the cgroup of those who walk. */
+/* The tables of all files do not fit into the cgroup of the walking processes. */
 static int crowded_main(const char *cgroup, const struct mapped *files, unsigned int nr)
 {
 	unsigned int with = 0;
@@ -673,7 +673,7 @@ TEST_F(cgroup, crowded)
 		snprintf(name, sizeof(name), "%d", i);
 		ASSERT_TRUE(large_init(&files[i], 8000, 1 + i % 3, self->dir, name));
 	}
-	/* That is less than what the tables take, even without the processes. */
+	/* This is less than the tables take, even without the processes. */
 	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "%d", 6 << 20));
 	START_READER(&reader);
 	for (int i = 0; i < MEMBERS; i++) {

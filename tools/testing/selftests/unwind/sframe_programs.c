@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Walks of programs and libraries that have SFrame sections: by execve(), by the dynamic
- * linker at the start and later, of processes that ran before anybody wanted to know, in
- * a PLT, and in the vDSO. The files of real compilers are those of sframe/: what their
- * traces have to be follows from the calls in their code.
+ * Walks of programs and libraries with SFrame sections: started by execve(), loaded by
+ * the dynamic linker at the start and later, running before anybody traces them, in a
+ * PLT, and in the vDSO. The files of sframe/ are from real compilers: their correct
+ * traces follow from the calls in their code.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,13 +29,13 @@
 #include "sframe_walk.h"
 #include "harness.h"
 
-/* Rounds of the functions of frames.c, and the argument that says so. */
+/* Rounds of the functions of frames.c, and the same as an argument. */
 #define ROUNDS		80
 #define ROUNDS_ARG	"80"
 
 static const struct image_spec spec_a = { .code = &chain_a };
 
-/* A process that waits for a go. */
+/* A process that waits for child_run(). */
 struct child {
 	pid_t	pid;
 	int	go;
@@ -59,7 +59,7 @@ struct child {
 	!(child)->pid;								\
 })
 
-/* Let it begin, and returns how it ended. */
+/* Let the child run; returns its status. */
 static int child_run(struct child *child)
 {
 	int status;
@@ -98,7 +98,7 @@ FIXTURE_TEARDOWN(exec)
 	walker_exit(&self->walker);
 }
 
-/* What a program writes about itself, wherever it is. */
+/* The trace that a program takes of itself, at any address. */
 static struct trace trace_of_program(const struct walker *walker, const struct chain_code *code,
 				     __u64 bias)
 {
@@ -111,7 +111,7 @@ static struct trace trace_of_program(const struct walker *walker, const struct c
 	return trace;
 }
 
-/* One program, which executes another one, whose frames are others at the same place. */
+/* A program executes another one, which has other frames at the same addresses. */
 TEST_F(exec, programs)
 {
 	const struct chain_code *const codes[] = { &chain_a, &chain_b };
@@ -126,7 +126,7 @@ TEST_F(exec, programs)
 		};
 
 		ASSERT_TRUE(mapped_init(&files[i], &spec, "%s/program%d", self->dir, i));
-		/* Who can write to it keeps everybody from executing it. */
+		/* A file that is open for writing cannot be executed. */
 		mapped_exit(&files[i]);
 	}
 	if (FORK_CHILD(&child)) {
@@ -145,13 +145,13 @@ TEST_F(exec, programs)
 	EXPECT_FALSE(tracer_event(self->walker.fd, &self->walker.event));
 }
 
-/* How often the function leaf_syscall makes its system call in a round, see frames.c. */
+/* The number of system calls of leaf_syscall() in a round, see frames.c. */
 static unsigned int calls_of_round(unsigned int round)
 {
 	return (round + 5) & 3;
 }
 
-/* And how often the function recurse is there. */
+/* The recursion depth of recurse() in a round. */
 static unsigned int depth_of_round(unsigned int round)
 {
 	return round % 40 + 1;
@@ -160,9 +160,9 @@ static unsigned int depth_of_round(unsigned int round)
 /**
  * struct sampling - traces of the functions of a file of sframe/
  * @sample:	the file
- * @attr:	an event that takes one at each call of getppid()
- * @ring:	such an event
- * @record:	what was read of it
+ * @attr:	an event that takes a trace at each call of getppid()
+ * @ring:	the opened event
+ * @record:	the latest record
  */
 struct sampling {
 	struct sframe_sample	sample;
@@ -203,8 +203,8 @@ struct sampling {
 } while (0)
 
 /*
- * Is the next trace of the ring one of this round, with all callers up to @last, and
- * @outermost behind it if that is not 0?
+ * Is the next trace of the ring one of this round, with all callers up to @last,
+ * followed by @outermost unless that is 0?
  */
 static bool trace_of_round(struct sampling *s, unsigned int round, const char *last,
 			   __u64 outermost)
@@ -244,7 +244,7 @@ static bool traces_of_rounds(struct sampling *s, const char *last, __u64 outermo
 	return true;
 }
 
-/* All that the ring got. */
+/* Check all traces of the ring. */
 #define EXPECT_ROUNDS(last, outermost) do {					\
 	EXPECT_TRUE(traces_of_rounds(&self->s, last, outermost));		\
 	EXPECT_SAMPLE();							\
@@ -278,7 +278,7 @@ FIXTURE_TEARDOWN(programs)
 	TEARDOWN_SAMPLING();
 }
 
-/* A program of its own. */
+/* A program in a process of its own. */
 TEST_F(programs, executed)
 {
 	struct child child;
@@ -292,7 +292,7 @@ TEST_F(programs, executed)
 	EXPECT_ROUNDS("_start", 0);
 }
 
-/* Of the size that the walker's is. */
+/* The stack of chain_call(). */
 static char stack[64 << 10] __attribute__((aligned(16)));
 
 static void call_top(const void *top)
@@ -339,7 +339,7 @@ TEST_F(libraries, opened)
 	EXPECT_ROUNDS("top", (uintptr_t)chain_outermost);
 }
 
-/* A library that was there from the start: this program is that one, too, see main(). */
+/* A library that is loaded at the start, by this same program, see main(). */
 TEST_F(libraries, preloaded)
 {
 	struct child child;
@@ -360,13 +360,13 @@ TEST_F(libraries, preloaded)
 	EXPECT_ROUNDS("top", outermost);
 }
 
-/* Instructions of a PLT: of its start, and of an entry. */
+/* Instructions of a PLT: of its first entry, and of a function's entry. */
 static const struct plt_place {
 	bool		entry;
 	unsigned int	offset;
 } plt_places[] = { { false, 0 }, { false, 6 }, { true, 0 }, { true, 6 }, { true, 11 } };
 
-/* All callers of a function that is about to be called, through its entry of the PLT. */
+/* All callers of a function that is about to be called through its PLT entry. */
 TEST_F(libraries, in_plt)
 {
 	const struct sframe_sample *sample = &self->s.sample;
@@ -381,12 +381,12 @@ TEST_F(libraries, in_plt)
 
 		at[i] = sample_plt(sample, plt_places[i].entry ? "leaf_syscall" : NULL) +
 			plt_places[i].offset;
-		/* These are offsets in the file, too. */
+		/* These addresses are offsets in the file, too. */
 		err = uprobe_file_attr(&self->s.attr, sample->path, at[i]);
 		if (err == -ENOENT)
 			SKIP(return, "no uprobe event source");
 		ASSERT_EQ(0, err);
-		/* The first ring gets the traces of all. */
+		/* The first ring gets the records of all events. */
 		self->s.attr.defer_output = !i;
 		ASSERT_EQ(0, ring_open(&rings[i], &self->s.attr, 0, -1, 64));
 		ring_enable(&rings[i]);
@@ -408,7 +408,7 @@ TEST_F(libraries, in_plt)
 		for (unsigned int i = 0; i < ARRAY_SIZE(plt_places); i++)
 			hits[i] += trace->ips[0] == lib->l_addr + at[i];
 	}
-	/* Each of eight functions is looked for once. */
+	/* Each of eight functions is resolved once. */
 	for (unsigned int i = 0; i < ARRAY_SIZE(plt_places); i++)
 		EXPECT_EQ(!plt_places[i].entry ? 8 : !plt_places[i].offset ? ROUNDS : 1, hits[i]);
 	EXPECT_SAMPLE();
@@ -478,8 +478,8 @@ TEST_F(others, attached)
 }
 
 /*
- * The last stack of a task, which is walked when nothing could end a wait any more: a file
- * that nobody knows is not read, and what is known is used.
+ * The last stack of a task is walked when nothing can end a wait any more: an unknown file
+ * is not read, and a cached table is used.
  */
 TEST_F(others, exiting)
 {
@@ -508,14 +508,14 @@ TEST_F(others, exiting)
 		EXPECT_EQ(0, unwind_stat("sframe_loaded") - loaded);
 		ring_close(&self->ring);
 
-		/* Now it is. */
+		/* Load the table for the second round. */
 		EXPECT_CHAIN(&self->file);
 	}
 }
 
 /*
- * A system call that the vDSO makes itself. It has frame pointers, too: that its table was
- * used is to be seen where that is counted.
+ * A system call that the vDSO makes itself. The vDSO also has frame pointers, so only the
+ * count of hits tells that its table was used.
  */
 TEST_F(others, vdso)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happens while a file is read for its SFrame section: others want it as well, it
- * changes, it takes for ever, or cannot be read, or there is no memory, for now. Who is
- * walked gets the trace without the table then, can be killed, and holds up nobody else;
- * and once there is nothing in the way, the trace with the table is there.
+ * Reads of a file's SFrame section that meet trouble: other tasks need it as well, it
+ * changes, the read never ends or fails, or memory is short. The walked task then gets
+ * its trace without the table, can be killed, and holds up no other task. Once the
+ * trouble is over, the trace uses the table.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(reads)
 	walker_exit(&self->walker);
 }
 
-/* Reads of files so far, but for what is known to be there. */
+/* Reads of files so far, successful or not. Lookups in the cache do not count. */
 static long reads(void)
 {
 	return unwind_stat("sframe_loaded") + unwind_stat("sframe_refused");
@@ -56,7 +56,7 @@ static long reads(void)
 
 #define THREADS		4
 
-/* What threads that walk have in common. */
+/* State that the walking threads share. */
 struct crowd {
 	struct mapped		*file;
 	pthread_barrier_t	barrier;
@@ -66,7 +66,7 @@ struct crowd {
 	atomic_bool		stop;
 };
 
-/* One of many who meet a file that nobody knows, in each round another one. */
+/* One of many threads that walk through an unknown file at once, another one in each round. */
 static void *first_walks(void *data)
 {
 	struct crowd *crowd = data;
@@ -78,7 +78,7 @@ static void *first_walks(void *data)
 
 		pthread_barrier_wait(&crowd->barrier);
 		right = trace_of_mapped(crowd->file, ALL_FRAMES);
-		/* Who waits for too long does without it. */
+		/* A thread that has waited too long walks without the table. */
 		crowd->wrong += !walk_mapped(&walker, crowd->file) ||
 				(walker.event.nr != 1 && !trace_is(&walker, &right)) ||
 				!trace_begins(&walker, &right);
@@ -90,7 +90,7 @@ static void *first_walks(void *data)
 	return NULL;
 }
 
-/* One of them reads it. */
+/* Only one of the threads reads the file. */
 TEST_F(reads, by_one_of_many)
 {
 	struct crowd crowd = { .file = &self->file, .rounds = 30 };
@@ -116,7 +116,7 @@ TEST_F(reads, by_one_of_many)
 	EXPECT_EQ(0, crowd.wrong);
 }
 
-/* Whatever a table says, there are no other return addresses on the stack. */
+/* Whatever a table contains, the stack holds no other return addresses. */
 static void *walks_of_changing(void *data)
 {
 	struct crowd *crowd = data;
@@ -146,8 +146,8 @@ static void *change(void *data)
 		__u8 byte = one_in(3) ? image->bytes[section + at] : rnd();
 
 		/*
-		 * As another version, or with rules by registers, it might find an address of
-		 * code that is none of a caller.
+		 * With another version or with register rules, a walk might find an address
+		 * of code that is not a caller's.
 		 */
 		if (at == offsetof(struct sframe_head, version))
 			continue;
@@ -157,7 +157,7 @@ static void *change(void *data)
 		}
 		if (pwrite(crowd->file->fd, &byte, 1, section + at) != 1)
 			crowd->wrong++;
-		/* The clock of the file system is slow, and nobody reads what is locked. */
+		/* The file system's clock is coarse, and a locked file is not read. */
 		if (one_in(4))
 			sframe_drop();
 		sched_yield();
@@ -165,7 +165,7 @@ static void *change(void *data)
 	return NULL;
 }
 
-/* The section is never all of what it was, and always something else. */
+/* The section is never complete, and keeps changing. */
 TEST_F(reads, of_what_changes)
 {
 	struct crowd crowd = { .file = &self->file };
@@ -194,7 +194,7 @@ TEST_F(reads, of_what_changes)
 	}
 }
 
-/* For want of memory, once: the next attempt is a second later, and not each walk. */
+/* One allocation fails: the next attempt is a second later, not at the next walk. */
 TEST_F(reads, without_memory)
 {
 	const struct image_spec spec = { .code = &chain_a };
@@ -203,7 +203,7 @@ TEST_F(reads, without_memory)
 	struct trace right, none;
 	long before, walks = 0;
 
-	/* What is there for traces is there then. */
+	/* Allocate the memory for traces first. */
 	ASSERT_TRUE(mapped_init(&self->file, &other, "%s/other", self->dir));
 	EXPECT_CHAIN(&self->file);
 	ASSERT_TRUE(mapped_init(&self->file, &spec, "%s/file", self->dir));
@@ -227,7 +227,7 @@ TEST_F(reads, without_memory)
 		TH_LOG("%ld walks", walks);
 }
 
-/* No memory for an object: the file is not known then, and tried again when others are. */
+/* No memory for an object: the file stays unknown, and the next new lookup tries again. */
 TEST_F(reads, without_object)
 {
 	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_OBJECT, 1);
@@ -246,7 +246,7 @@ TEST_F(reads, without_object)
 	EXPECT_STATE(self->file.path, "ok");
 }
 
-/* None for its name: it does without. What it takes is counted without it, too. */
+/* No memory for the name: the object has none, and its size does not include it. */
 TEST_F(reads, without_name)
 {
 	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_NAME, 1);
@@ -266,7 +266,7 @@ TEST_F(reads, without_name)
 	EXPECT_EQ(0, object_find("?", &unnamed));
 }
 
-/* Not known, and this walk did not change that. */
+/* The file is unknown, and this walk has not read it. */
 #define EXPECT_NOT_READ(mapped) do {						\
 	long _before = unwind_stat("sframe_not_read");				\
 	struct object _none;							\
@@ -284,7 +284,7 @@ static void wait_until_read(const char *path)
 		sched_yield();
 }
 
-/* A task that must not wait goes without a table while somebody else reads it. */
+/* A task that must not wait walks without the table while another task reads it. */
 TEST_F(reads, for_real_time)
 {
 	struct image_spec spec = { .code = &chain_a };
@@ -321,19 +321,19 @@ static time_t seconds(void)
 	return now.tv_sec;
 }
 
-/* However many walks there are, it is not read so often a second at most. */
+/* However many walks there are, the kernel tries at most this often per second. */
 #define EXPECT_TRIES(mapped, tries) do {					\
 	long _before = unwind_stat("sframe_not_read");				\
 	time_t _begin = seconds();						\
 										\
 	for (int _i = 0; _i < 1000; _i++)					\
 		ASSERT_TRUE(walk_mapped(&self->walker, mapped));		\
-	/* One second may be half over. */					\
+	/* The first second may be half over. */				\
 	EXPECT_GE((tries) * (2 + seconds() - _begin),				\
 		  unwind_stat("sframe_not_read") - _before);			\
 } while (0)
 
-/* What is open for direct I/O is not read, but it is what others read in another way. */
+/* A walk reads no file that is open for direct I/O, but uses the table once it is read. */
 TEST_F(reads, of_direct_io)
 {
 	struct image_spec spec = { .code = &chain_a };
@@ -348,7 +348,7 @@ TEST_F(reads, of_direct_io)
 	direct.map = image_map(&direct.image, direct.fd);
 	ASSERT_NE(NULL, direct.map);
 	EXPECT_NOT_READ(&direct);
-	/* That will not change: it is looked at once a second. */
+	/* Direct I/O stays set: the kernel retries once a second. */
 	EXPECT_TRIES(&direct, 1);
 	EXPECT_CHAIN(&self->file);
 	walk_anew();
@@ -401,8 +401,8 @@ TEST_F(slow, in_the_end)
 }
 
 /*
- * However long it takes, a real-time task does not wait, and all have the table then. It is
- * read as if the task did so.
+ * However long a read takes, a real-time task does not wait, and later all tasks have the
+ * table. The read has the credentials of the task.
  */
 TEST_F(slow, for_real_time)
 {
@@ -415,7 +415,7 @@ TEST_F(slow, for_real_time)
 	ASSERT_TRUE(child_start_to(&child, &self->fuse, &orders));
 	ASSERT_TRUE(child_start(&second, &self->fuse, false));
 	child_go(&child);
-	/* It may end before the read begins. */
+	/* The task may end before the read begins. */
 	while (fuse_wait_for_fault(&self->fuse, child.pidfd))
 		reads++;
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
@@ -432,7 +432,7 @@ TEST_F(slow, for_real_time)
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&second, &self->fuse, self->page));
 }
 
-/* Nobody else waits for long, and who does wait can be killed. */
+/* No other task waits for long, and the waiting task can be killed. */
 TEST_F(slow, never)
 {
 	struct child stuck, second, third;
@@ -454,22 +454,22 @@ TEST_F(slow, never)
 	EXPECT_EQ(SIGKILL, child_end(&stuck, &self->fuse, NULL));
 	EXPECT_EQ(0, object_find(self->fuse.file, &object));
 
-	/* The next one begins anew. */
+	/* The next walk starts over. */
 	fuse_resolve(&self->fuse, self->page);
 	child_go(&third);
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&third, &self->fuse, self->page));
 	EXPECT_STATE(self->fuse.file, "ok");
-	/* Of the ordinary file, this program, which was walked there, and both of these. */
+	/* The ordinary file, this program, which was walked with it, and both of these. */
 	EXPECT_EQ(4, reads() - before);
 }
 
 /*
- * Who writes to a file keeps its inode locked for as long as the server takes to give him
- * what he writes. Nobody reads the file meanwhile, and nobody waits.
+ * A writer holds the inode lock for as long as the server takes to provide the data to
+ * write. No task reads the file meanwhile, and no task waits.
  */
 TEST_F(slow, inode_locked)
 {
-	/* What it has there is headers, that the page is written over. */
+	/* The page overwrites the file's headers with the same bytes. */
 	const struct orders orders = { .write_to = self->file.fd };
 	struct child writer;
 
@@ -481,11 +481,11 @@ TEST_F(slow, inode_locked)
 	EXPECT_NOT_READ(&self->file);
 	fuse_resolve(&self->fuse, self->page);
 	EXPECT_EQ(0, child_end(&writer, &self->fuse, self->page));
-	/* The next walk looks again, with no change of mappings. */
+	/* The next walk retries without a change of mappings. */
 	EXPECT_CHAIN(&self->file);
 	EXPECT_STATE(self->file.path, "ok");
 
-	/* If that takes longer, it is no reason to look for all else at each walk. */
+	/* A longer delay is no reason to look up everything else at each walk. */
 	ASSERT_TRUE(child_start_to(&writer, &self->fuse, &orders));
 	child_go(&writer);
 	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, writer.pidfd));
@@ -512,7 +512,7 @@ TEST_F(slow, server_dies)
 	EXPECT_CHAIN(&self->file);
 }
 
-/* What a read brings into the page cache is nothing that the task has to pay for. */
+/* Page cache that a read fills is not charged to the task's cgroup. */
 TEST_F(slow, page_cache)
 {
 	static const char root[] = "/sys/fs/cgroup";
@@ -524,21 +524,21 @@ TEST_F(slow, page_cache)
 		SKIP(return, "needs root and the memory controller of cgroup2 on %s", root);
 	snprintf(cgroup, sizeof(cgroup), "%s/unwind-reads-%d", root, getpid());
 	ASSERT_EQ(0, mkdir(cgroup, 0755));
-	/* What it takes to run a child is in memory then. */
+	/* Bring everything that a child needs into memory. */
 	ASSERT_TRUE(child_start(&child, &self->fuse, false));
 	child_go(&child);
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
 	sframe_drop();
 
 	ASSERT_TRUE(child_start(&child, &self->fuse, false));
-	/* Pages are there for as long as somebody has mapped the file. */
+	/* Pages stay for as long as a process has mapped the file. */
 	ASSERT_TRUE(child_start(&keeper, &self->fuse, false));
 	EXPECT_EQ(0, file_print(cgroup, "cgroup.procs", "%d", child.pid));
 	EXPECT_EQ(0, file_number(cgroup, "memory.stat", "file"));
 	child_go(&child);
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&child, &self->fuse, self->page));
 	EXPECT_STATE(self->fuse.file, "ok");
-	/* The figure is some seconds late: when it has this page, it has all before. */
+	/* The figure lags some seconds: once it has this page, it has all before. */
 	owner = page_owner(cgroup);
 	ASSERT_LT(0, owner);
 	while (!file_number(cgroup, "memory.stat", "file"))
@@ -554,8 +554,9 @@ TEST_F(slow, page_cache)
 }
 
 /*
- * The next file system has the same device, unless somebody else is faster; its file the
- * same number, generation, times and size, and as like as not the inode's memory.
+ * The next file system has the same device, unless another mount takes it first. Its
+ * file has the same inode number, generation, times and size, and most likely the
+ * inode's memory.
  */
 TEST_F(slow, unmounted)
 {
@@ -575,7 +576,7 @@ TEST_F(slow, unmounted)
 		EXPECT_EQ(0, object_find(self->fuse.file, &object));
 		ASSERT_EQ(0, fuse_mount(&self->fuse, false));
 	}
-	/* Others are still known. */
+	/* Other files are still cached. */
 	EXPECT_CHAIN(&self->file);
 }
 
@@ -589,14 +590,14 @@ static int refuse(struct fuse *fuse, int error)
 	return write(fuse->fd, &header, sizeof(header)) == sizeof(header) ? 0 : -errno;
 }
 
-/* It is read again, but no more than once a second, if walks are as many as can be. */
+/* A failed read is retried, but at most once a second, however many walks there are. */
 TEST_F(slow, errors)
 {
 	long before, failed = 0;
 	struct child child;
 	time_t begin;
 
-	/* What else there is in a trace is known. */
+	/* The other files of the trace are already cached. */
 	EXPECT_CHAIN(&self->file);
 	ASSERT_TRUE(child_start(&child, &self->fuse, true));
 	before = unwind_stat("sframe_refused");
@@ -604,11 +605,11 @@ TEST_F(slow, errors)
 	child_go(&child);
 	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
 	while (failed < 3) {
-		/* Who reads ahead asks twice. */
+		/* Readahead makes a second request. */
 		ASSERT_EQ(0, refuse(&self->fuse, -EIO));
 		ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
 		failed = unwind_stat("sframe_refused") - before;
-		/* One second may be half over, and clocks may be late. */
+		/* The first second may be half over, and clocks may lag. */
 		EXPECT_LE(failed, 2 + seconds() - begin);
 	}
 	fuse_resolve(&self->fuse, self->page);
@@ -616,7 +617,7 @@ TEST_F(slow, errors)
 	EXPECT_STATE(self->fuse.file, "ok");
 }
 
-/* Files that one user may have under way at once, where there are not more CPUs than that. */
+/* Files that one user may load at once on a machine with at most this many CPUs. */
 #define LOADS_USER	16
 
 FIXTURE(stuck) {
@@ -628,7 +629,7 @@ FIXTURE(stuck) {
 	char page[SFRAME_PAGE];
 };
 
-/* Whoever makes a user namespace may have many ids there, and is one user all the same. */
+/* The creator of a user namespace may use many ids there and still counts as one user. */
 FIXTURE_VARIANT(stuck) {
 	bool many_ids;
 };
@@ -661,7 +662,7 @@ FIXTURE_TEARDOWN(stuck)
 	walker_exit(&self->walker);
 }
 
-/* Whose files are stuck keeps nobody but himself from having others read. */
+/* A user with stuck files keeps only this user's other files from being read. */
 TEST_F(stuck, keeps_only_his_own)
 {
 	struct child *own = &self->children[LOADS_USER], *others = own + 1;
@@ -688,7 +689,7 @@ TEST_F(stuck, keeps_only_his_own)
 	}
 	EXPECT_EQ(0, unwind_stat("sframe_busy") - busy);
 
-	/* Nobody reads this one. */
+	/* This file is not read. */
 	child_go(own);
 	EXPECT_EQ(EXITED(WITHOUT_TABLE), child_end(own, own_fuse, NULL));
 	EXPECT_EQ(0, own_fuse->reads);
@@ -699,7 +700,7 @@ TEST_F(stuck, keeps_only_his_own)
 	EXPECT_CHAIN(&self->file);
 	EXPECT_STATE(self->file.path, "ok");
 
-	/* There is room again when one of them is read, or nobody wants it any more. */
+	/* A slot is free again once a file is read or its last waiter is gone. */
 	ASSERT_EQ(0, kill(self->children[0].pid, SIGKILL));
 	EXPECT_EQ(SIGKILL, child_end(&self->children[0], &self->fuse[0], NULL));
 	child_go(&again);

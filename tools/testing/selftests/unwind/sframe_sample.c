@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files of sframe/: what functions they have, and which of them call each other.
+ * The files of sframe/: their functions, and which of them call each other.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -106,7 +106,7 @@ const char *sample_function(const struct sframe_sample *sample, __u64 addr)
 	return "none";
 }
 
-/* What was called that returns to this address. */
+/* The function whose call returns to this address. */
 static const char *sample_callee(const struct sframe_sample *sample, __u64 addr)
 {
 	const __u8 *call = sample_at(sample, addr - 5);
@@ -127,7 +127,7 @@ static void print_ips(const struct sframe_sample *sample, const __u64 *ips, unsi
 		       i ? sample_callee(sample, ips[i] - bias) : "nobody");
 }
 
-/* Compilers have names of their own for a function that calls itself. */
+/* Compilers add a suffix to the name of a function that calls itself. */
 static bool same_function(const char *a, const char *b)
 {
 	size_t length = strcspn(a, ".");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The files of sframe/: what functions they have, and which of them call each other.
+ * The files of sframe/: their functions, and which of them call each other.
  */
 #ifndef _UNWIND_SFRAME_SAMPLE_H
 #define _UNWIND_SFRAME_SAMPLE_H
@@ -12,15 +12,15 @@
 /**
  * struct sframe_sample - a file
  * @path:	its path, beside this program
- * @bytes:	all of it
+ * @bytes:	the whole file
  * @symbols:	its symbols
- * @nr_symbols:	how many
- * @names:	of these
+ * @nr_symbols:	number of symbols
+ * @names:	names of the symbols
  * @plt:	address of the PLT
- * @nr_plt:	its entries, the first of which is none
- * @plt_relocs:	what the others jump to
- * @dynamic:	the symbols of that
- * @dynamic_names: the names of these
+ * @nr_plt:	number of its entries; the first one is not a function's
+ * @plt_relocs:	relocations of the other entries
+ * @dynamic:	symbols of the relocations
+ * @dynamic_names: names of these symbols
  */
 struct sframe_sample {
 	char			path[4096];
@@ -35,26 +35,27 @@ struct sframe_sample {
 	const char		*dynamic_names;
 };
 
-/* False if it is not there. */
+/* False if the file is missing. */
 bool sample_open(struct sframe_sample *sample, const char *name);
 
-/* The function at an address; that which is called there, where it is in the PLT. */
+/* The function at an address; in the PLT, the function that its entry calls. */
 const char *sample_function(const struct sframe_sample *sample, __u64 addr);
 
-/* Behind the system call of the function leaf_syscall. */
+/* The address after the system call of leaf_syscall(). */
 __u64 sample_leaf(const struct sframe_sample *sample);
 
-/* The entry of the PLT for a function, or the one in front of all; or 0. */
+/* The PLT entry of a function, or the start of the PLT if @name is NULL; 0 if not found. */
 __u64 sample_plt(const struct sframe_sample *sample, const char *name);
 
 /*
- * Does each function of a trace call the one before, up to @last? Each can be no other's
- * caller than that of the one that it called. Returns how many frames there are, or 0.
+ * Does each function of a trace call the one before it, up to @last? The called function
+ * is known from the instruction before each return address. Returns the number of
+ * frames, or 0.
  */
 unsigned int sample_chain(const struct sframe_sample *sample, const __u64 *ips, unsigned int nr,
 			  __u64 bias, const char *last);
 
-/* How many frames of a trace are that function's. */
+/* The number of frames of a function in a trace. */
 unsigned int sample_count(const struct sframe_sample *sample, const __u64 *ips, unsigned int nr,
 			  __u64 bias, const char *name);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame sections that are handed in for files that have none, by /dev/unwind_sframe: how
- * long they are used, and what is refused and why.
+ * SFrame sections that are added through /dev/unwind_sframe for files that have none: how
+ * long they are used, and which ones are refused and why.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -22,7 +22,7 @@ FIXTURE(side) SIDE_FIXTURE;
 FIXTURE_SETUP(side) SIDE_SETUP
 FIXTURE_TEARDOWN(side) SIDE_TEARDOWN
 
-/* From one walk to the next, and no longer than the file is open. */
+/* A section is used from the next walk on, for as long as the device is open. */
 TEST_F(side, as_long_as_open)
 {
 	for (int i = 0; i < 20; i++) {
@@ -40,7 +40,7 @@ TEST_F(side, as_long_as_open)
 	}
 }
 
-/* The last one who has it open counts. */
+/* The section stays until the last process closes the device. */
 TEST_F(side, inherited)
 {
 	int status, end[2];
@@ -91,7 +91,7 @@ FIXTURE_TEARDOWN(version)
 	walker_exit(&self->walker);
 }
 
-/* All that a file may have itself, for programs that have one address, too. */
+/* Each format that a file itself may have, and programs with a fixed address. */
 TEST_F(version, of_the_format)
 {
 	struct image_spec spec = bare_a;
@@ -118,7 +118,7 @@ TEST_F(version, of_the_format)
 	close(fd);
 }
 
-/* Only if there is no other one. */
+/* An added section is used only if the file has none. */
 TEST_F(side, own_section_first)
 {
 	struct image_spec spec = { .code = &chain_a, .build_id = ID_A };
@@ -135,7 +135,7 @@ TEST_F(side, own_section_first)
 	image_free(&bad);
 }
 
-/* Each of several is enough, and each only once. */
+/* Each of several sections is enough. The same one can be added only once per device. */
 TEST_F(side, several)
 {
 	int other = device();
@@ -151,7 +151,7 @@ TEST_F(side, several)
 	EXPECT_CHAIN(&self->a);
 }
 
-/* One that is of no use keeps no other one from being used, whichever came first. */
+/* A useless section keeps no other one from being used, in whatever order they were added. */
 TEST_F(side, one_of_no_use)
 {
 	struct image bad;
@@ -177,7 +177,7 @@ TEST_F(side, one_of_no_use)
 	image_free(&bad);
 }
 
-/* Another file that has the name, or the number, is not the file any more. */
+/* The section follows neither the name nor the inode number of its file. */
 TEST_F(side, replaced)
 {
 	struct mapped next;
@@ -200,7 +200,7 @@ TEST_F(side, replaced)
 	mapped_exit(&next);
 }
 
-/* Write to a file, whose times tell so. */
+/* Write to a file until its times change. */
 static bool change(int fd, const void *bytes, size_t size, off_t offset)
 {
 	struct stat before, after;
@@ -216,8 +216,9 @@ static bool change(int fd, const void *bytes, size_t size, off_t offset)
 }
 
 /*
- * What was handed in is read when a walk needs it, once for all, and is known as other
- * files are: it goes when nobody asks for it, comes back, and is read again if changed.
+ * An added section is read when a walk needs it, once for all tasks, and is cached as
+ * other files are: it is dropped if unused, loaded again, and read again after a
+ * change.
  */
 TEST_F(side, object)
 {
@@ -239,7 +240,7 @@ TEST_F(side, object)
 		walk_anew();
 	}
 
-	/* The same section of the same file is the same object, for another build-id as well. */
+	/* The same section of the same file is the same object, also from another device. */
 	EXPECT_CHAIN(&self->a);
 	loaded = unwind_stat("sframe_loaded");
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -251,7 +252,7 @@ TEST_F(side, object)
 	EXPECT_LT(CHAIN_INNER, object.hits);
 	EXPECT_EQ(0, unwind_stat("sframe_loaded") - loaded);
 
-	/* Damage that only who reads all of it sees. */
+	/* Damage that only a read of the whole section finds. */
 	ASSERT_TRUE(change(fd, "\xff\xff\xff\xff", 4,
 			   offsetof(struct sframe_head, nr_functions)));
 	walk_anew();
@@ -268,7 +269,7 @@ TEST_F(side, object)
 	close(other);
 }
 
-/* Anywhere in a file, and several in one. */
+/* Sections anywhere in a file, and several in one file. */
 TEST_F(side, offsets)
 {
 	struct unwind_sframe_section section = section_of(&self->a.image, self->a.fd, ID_A);
@@ -289,7 +290,7 @@ TEST_F(side, offsets)
 	EXPECT_CHAIN(&self->b);
 }
 
-/* The file of the section keeps its file system busy, and no longer than it is needed. */
+/* A section's file keeps its file system busy only while the device is open. */
 TEST_F(side, unmounted)
 {
 	char dir[64], path[80];
@@ -310,7 +311,7 @@ TEST_F(side, unmounted)
 	}
 }
 
-/* While registrations come and go, all that is seen is a chain or that there is none. */
+/* While registrations come and go, a walk finds the whole chain or a part of it. */
 TEST_F(side, storm)
 {
 	struct trace whole = trace_of_mapped(&self->a, ALL_FRAMES);
@@ -396,7 +397,7 @@ TEST_F(side, refused)
 	EXPECT_EQ(-1, ioctl(self->fd, UNWIND_SFRAME_ADD + 1, &good));
 	EXPECT_EQ(ENOTTY, errno);
 
-	/* A structure that is larger, as later kernels may have it, if the rest is 0. */
+	/* A larger structure, as later kernels may have it, is accepted if the rest is 0. */
 	later.more = 1;
 	EXPECT_EQ(-1, ioctl(self->fd, _IOC(_IOC_WRITE, 0xde, 0, sizeof(later)), &later));
 	EXPECT_EQ(E2BIG, errno);
@@ -421,7 +422,7 @@ TEST_F(side, refused)
 	head->magic--;
 	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
 
-	/* Which is seen when it is read. */
+	/* Invalid functions are found only when the section is read. */
 	snprintf(path, sizeof(path), "%s/section", self->dir);
 	for (int i = 0; i < CHAIN_FUNCTIONS; i++)
 		sframe_spoil(head, i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame sections that users hand in, by /dev/unwind_sframe: for whom they are used, and who
- * may have how many.
+ * SFrame sections that users add through /dev/unwind_sframe: for which processes they are
+ * used, and how many a user may add.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #define SYSCTL_MAX	"/proc/sys/kernel/unwind_user_sframe_max"
 
-/* Somebody without privileges, and somebody else. */
+/* Two users without privileges. */
 #define SOMEBODY	12345
 #define ELSE		12346
 
@@ -27,7 +27,7 @@ FIXTURE(side) SIDE_FIXTURE;
 FIXTURE_SETUP(side) SIDE_SETUP
 FIXTURE_TEARDOWN(side) SIDE_TEARDOWN
 
-/* A process of somebody, which does as ptrace wants it. */
+/* Become an unprivileged user; @dumpable decides whether ptrace is allowed. */
 static int become(uid_t uid, bool dumpable)
 {
 	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
@@ -35,7 +35,7 @@ static int become(uid_t uid, bool dumpable)
 	return prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0);
 }
 
-/* Do this in a process of its own; its result is true. */
+/* Evaluate the expression in a child; it has to be true. */
 #define EXPECT_CHILD(expression) do {						\
 	pid_t _child = fork();							\
 	int _status;								\
@@ -47,7 +47,7 @@ static int become(uid_t uid, bool dumpable)
 		TH_LOG("%s", #expression);					\
 } while (0)
 
-/* Does a walk of somebody have so many frames? */
+/* Does a walk as user @uid have this many frames? */
 static bool walks(struct walker *walker, const struct mapped *mapped, uid_t uid, bool dumpable,
 		  unsigned int frames)
 {
@@ -58,7 +58,7 @@ static bool walks(struct walker *walker, const struct mapped *mapped, uid_t uid,
 	return walk_mapped(walker, mapped) && trace_is(walker, &right);
 }
 
-/* Add it as somebody, and wait until told to go. */
+/* Add a section as user @uid and keep it until *go is closed. */
 static pid_t add_as(uid_t uid, const struct image *image, const char *id, int *go, int *error)
 {
 	int orders[2], answers[2];
@@ -85,7 +85,7 @@ static pid_t add_as(uid_t uid, const struct image *image, const char *id, int *g
 	return child;
 }
 
-/* What somebody hands in is for processes which they could ptrace. */
+/* A user's section is used for processes that the user could ptrace. */
 TEST_F(side, of_somebody)
 {
 	int status, error, go;
@@ -99,7 +99,7 @@ TEST_F(side, of_somebody)
 	EXPECT_CHILD(walks(&self->walker, &self->a, ELSE, true, WITHOUT_TABLE));
 	EXPECT_CHILD(walks(&self->walker, &self->a, 0, true, WITHOUT_TABLE));
 
-	/* Root's is for all, and preferred. */
+	/* Root's section is used for all processes, and preferred. */
 	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
 	EXPECT_CHILD(walks(&self->walker, &self->a, ELSE, true, ALL_FRAMES));
 	EXPECT_CHILD(walks(&self->walker, &self->a, SOMEBODY, false, ALL_FRAMES));
@@ -110,7 +110,7 @@ TEST_F(side, of_somebody)
 	EXPECT_CHAIN(&self->a);
 }
 
-/* They could not ptrace what they do not see, though the user id is the same. */
+/* The user could not ptrace an invisible process, though the user id is the same. */
 TEST_F(side, of_another_pid_namespace)
 {
 	int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), status, error, go;
@@ -128,7 +128,7 @@ TEST_F(side, of_another_pid_namespace)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
 
-	/* From outside they can. */
+	/* From the outer namespace the user could. */
 	child = add_as(SOMEBODY, &self->a.image, ID_A, &go, &error);
 	ASSERT_EQ(0, error);
 	ASSERT_EQ(0, unshare(CLONE_NEWPID));
@@ -140,8 +140,8 @@ TEST_F(side, of_another_pid_namespace)
 }
 
 /*
- * Enter a user namespace that @maker makes, of @nr ids from @first on. Whoever maps them has
- * to be root, so a process does that before this one is not any more. 0 or -1.
+ * Enter a user namespace that @maker creates, with @nr ids from @first on. Mapping them
+ * needs root, so another process, forked before this one drops root, does it. 0 or -1.
  */
 static int enter_namespace(uid_t maker, uid_t first, unsigned int nr)
 {
@@ -175,7 +175,7 @@ static bool walks_in_namespace(struct walker *walker, const struct mapped *mappe
 	       walks(walker, mapped, 0, true, frames);
 }
 
-/* They have all capabilities in a user namespace that they made, and none in others. */
+/* A user has all capabilities in a user namespace of their own, and none in others. */
 TEST_F(side, of_another_user_namespace)
 {
 	int status, error, go;
@@ -196,7 +196,7 @@ TEST_F(side, of_another_user_namespace)
 	EXPECT_EQ(0, status);
 }
 
-/* A capability that somebody has not is one more thing to be careful with. */
+/* A process with a capability that the user lacks does not use the user's section. */
 static bool walks_with_capability(struct walker *walker, const struct mapped *mapped,
 				  unsigned int frames)
 {
@@ -224,7 +224,7 @@ TEST_F(side, of_somebody_with_less)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 }
 
-/* CAP_PERFMON is what it takes to be believed by all. */
+/* A section that is added with CAP_PERFMON is used for all processes. */
 static bool add_as_perfmon(const struct image *image, struct walker *walker,
 			   const struct mapped *mapped)
 {
@@ -249,7 +249,7 @@ TEST_F(side, of_perfmon)
 	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
 }
 
-/* Sections until there may be no more; how many, and the error then. */
+/* Add sections until that fails; return their number, and the error. */
 static int fill(const struct image *image, bool same, int *error)
 {
 	int fds[1000], nr = 0, file = section_file(image, NULL);
@@ -279,7 +279,7 @@ static bool fills(const struct image *image, uid_t uid, bool same, int nr, int e
 
 	if (uid && become(uid, true))
 		return false;
-	/* And all of it is given back. */
+	/* The second round needs all of the quota again. */
 	for (int i = 0; i < 2; i++) {
 		had = fill(image, same, &got);
 		if (had != nr || got != error) {
@@ -306,7 +306,7 @@ TEST_F(side, limit)
 	EXPECT_CHILD(fills(&self->a.image, 0, true, 900, 0));
 }
 
-/* As several ids of a namespace that somebody made; how many they may have together. */
+/* Add sections with several ids of SOMEBODY's namespace: do they share a limit of @most? */
 static bool fills_as_many(const struct image *image, int most)
 {
 	int file = section_file(image, NULL), nr = 0, error = 0;
@@ -345,7 +345,7 @@ TEST_F(side, limit_of_many_ids)
 	ASSERT_EQ(0, file_put(SYSCTL_MAX, before));
 }
 
-/* Many of others, for the same files, are nothing that one has to look at. */
+/* A walk skips the sections of other users for the same file, however many there are. */
 TEST_F(side, of_others)
 {
 	int error, go[20], status;
@@ -358,7 +358,7 @@ TEST_F(side, of_others)
 	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
 	ASSERT_EQ(0, add(self->fd, &self->a.image, ID_A));
 	EXPECT_CHAIN(&self->a);
-	/* Each has the pipes of those before. */
+	/* Each child has the pipes of the earlier ones open. */
 	for (int i = 0; i < 20; i++)
 		close(go[i]);
 	for (int i = 0; i < 20; i++)

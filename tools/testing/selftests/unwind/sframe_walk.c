@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Walks through files with SFrame sections, what a trace of them has to be, and what
- * the kernel says about the files.
+ * Walks through files with SFrame sections, their correct traces, and the kernel's
+ * list of the files.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +29,7 @@ extern const char workload_leaf_fp[];
 #define LIST_HEAD	"state version functions bad bytes hits path\n"
 #define SWITCH		"/proc/sys/kernel/unwind_user_sframe"
 
-/* Half of it for what runs, the other one for words that are made up. */
+/* One half is the stack of running code, the other half holds made-up words. */
 #define STACK_SIZE	(8 * SFRAME_PAGE)
 #define STACK_WORDS	(STACK_SIZE / 2)
 /* Between both: where a return address may be that code tells of. */
@@ -92,7 +92,7 @@ static bool one_event(struct walker *walker, long ret)
 	return true;
 }
 
-/* Both are read while the system call lasts, and not longer. */
+/* The kernel reads both only during the system call. */
 static __thread struct unwind_test_op request;
 static __thread struct unwind_test_ops requests;
 
@@ -313,7 +313,7 @@ bool trace_is_of(const struct walker *walker, const struct trace *trace)
 	return walker->event.nr;
 }
 
-/* The states that there are. */
+/* The known states. */
 static bool is_state(const char *state)
 {
 	static const char * const states[] = {
@@ -328,7 +328,7 @@ static bool is_state(const char *state)
 	return false;
 }
 
-/* What a path is in the list. */
+/* Escape a path as the list does. */
 static void escape(char *to, const char *path)
 {
 	for (; *path; path++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Walks through files with SFrame sections, what a trace of them has to be, and what
- * the kernel says about the files.
+ * Walks through files with SFrame sections, their correct traces, and the kernel's
+ * list of the files.
  */
 #ifndef _UNWIND_SFRAME_WALK_H
 #define _UNWIND_SFRAME_WALK_H
@@ -14,9 +14,9 @@
 #include "tracer.h"
 
 /**
- * struct walker - what a thread needs to be walked
+ * struct walker - what a thread needs to take traces
  * @fd:		the test tracer, with a tracer in slot 0
- * @stack:	pages that only walks use; what is not of the current one is zero
+ * @stack:	pages that only walks use; zero outside of the current walk
  * @event:	the latest trace
  */
 struct walker {
@@ -27,35 +27,36 @@ struct walker {
 
 /* 0, or -1 with the reason in @why. */
 int walker_init(struct walker *walker, const char **why);
-/* Of a thread, which cannot do without: this ends the process. */
+/* For a thread that cannot do without: ends the process on failure. */
 void walker_thread_init(struct walker *walker);
 void walker_exit(struct walker *walker);
 
 /*
- * Take a trace in a chain of @code that is mapped at @map, with nobody above it; false
- * if there was not exactly one trace. @next is called in place of the system call.
+ * Take a trace in a chain of @code that is mapped at @map, called by chain_call();
+ * false if there was not exactly one trace. @args may have a function to call instead
+ * of the system call.
  */
 bool walk(struct walker *walker, const struct chain_code *code, const void *map);
 bool walk_args(struct walker *walker, const void *top, struct chain_args *args);
 
-/* What is to be called for a system call that takes a trace. */
+/* Set up the arguments of a system call that takes a trace. */
 void walk_tracer_args(struct walker *walker, struct chain_args *args);
 
 /*
- * Take a trace of words that only look like a stack. The frame pointer leads to the first
- * one, which so is the next frame pointer, and the second one is a return address. Behind
- * that, one table may find others than the next one.
+ * Take a trace of words that only look like a stack. The frame pointer points to the
+ * first word, which is the next frame pointer. The second word is a return address. After
+ * that, a table may find other callers than the next word.
  */
 bool walk_words(struct walker *walker, const void *const *words, unsigned int nr);
-/* Where they will be. */
+/* The address that walk_words() copies them to. */
 const void **walker_words(const struct walker *walker);
 
-/* The same mappings as before, but who knew something about them has to look again. */
+/* Change the mappings and undo it, so that cached lookups of mappings have to be repeated. */
 void walk_anew(void);
 
 /**
  * struct mapped - a file with a chain, and a mapping of its code
- * @image:	what is in it
+ * @image:	its contents
  * @path:	its path
  * @fd:		the file, for reading and writing
  * @map:	the code
@@ -67,26 +68,23 @@ struct mapped {
 	void		*map;
 };
 
-/* Write a file, and map it; false if that is not possible. */
+/* Write a file and map its code; false on failure. */
 bool mapped_init(struct mapped *mapped, const struct image_spec *spec, const char *format, ...);
 bool mapped_write(struct mapped *mapped, const char *format, ...);
 void mapped_exit(struct mapped *mapped);
 
-/* A walk in it. */
+/* Walk through the file's chain. */
 bool walk_mapped(struct walker *walker, const struct mapped *mapped);
 
-/*
- * Write to a file in place, or truncate it first; and again, until its times have
- * changed. 0 or -1.
- */
+/* Write to a file in place, or truncate it first. Repeat until its times change. 0 or -1. */
 int rewrite(int fd, const struct image *image, bool truncate);
 
-/* An empty file system that is gone with this process, and its directory. */
+/* An empty file system that exists as long as this process, and its directory. */
 int private_mount(char *dir, size_t size);
 void private_unmount(const char *dir);
 
 /**
- * struct trace - what a trace should be
+ * struct trace - an expected trace
  * @nr:		number of @ips
  * @ips:	addresses
  */
@@ -96,34 +94,34 @@ struct trace {
 };
 
 void trace_add(struct trace *trace, const void *ip);
-/* All of a chain; its callers where it called something else; who called it in walk(). */
+/* A whole chain; its callers if it called another function; the caller in walk(). */
 void trace_add_chain(struct trace *trace, const struct chain_code *code, const void *map);
 void trace_add_callers(struct trace *trace, const struct chain_code *code, const void *map);
 void trace_add_outermost(struct trace *trace);
-/* That of walk(). */
+/* The trace of walk(). */
 struct trace trace_of(const struct chain_code *code, const void *map);
 
-/* Where walk_words() is, which the first return address is behind. */
+/* The address in walk_words(), which precedes the first return address. */
 void trace_add_words(struct trace *trace);
-/* Of walk_mapped(): the innermost @nr frames, or all. */
+/* The trace of walk_mapped(): the innermost @nr frames, or all. */
 struct trace trace_of_mapped(const struct mapped *mapped, unsigned int nr);
 #define ALL_FRAMES	(CHAIN_FRAMES + 1)
 
-/* Is the latest trace this one? Says what the difference is. */
+/* Is the latest trace this one? Prints the difference. */
 bool trace_is(const struct walker *walker, const struct trace *trace);
-/* Is it the first part of it, or all of it? */
+/* Is the latest trace a first part of this one, or all of it? */
 bool trace_begins(const struct walker *walker, const struct trace *trace);
-/* Does it have nothing but some of it, in that order? */
+/* Does the latest trace have only entries of this one, in the same order? */
 bool trace_is_of(const struct walker *walker, const struct trace *trace);
 
 /**
  * struct object - a line of the list of files
- * @state:	what became of the file
+ * @state:	state of the file
  * @version:	of the section, or of all of its parts; - without a table
- * @functions:	functions that have a meaning
- * @bad:	those that have none
+ * @functions:	valid functions
+ * @bad:	rejected functions
  * @bytes:	memory
- * @hits:	frames that were found
+ * @hits:	frames found with the table
  */
 struct object {
 	char		state[16];
@@ -134,27 +132,27 @@ struct object {
 	unsigned long	hits;
 };
 
-/* How many lines there are for a path, and the last one of these; -1 if it is not a list. */
+/* The number of lines for a path, and the last of these lines; -1 if the list is malformed. */
 int object_find(const char *path, struct object *object);
 
-/* What became of a walk through functions that a table is needed for. */
+/* The result of a walk through functions that need a table. */
 enum { WITH_TABLE, WITHOUT_TABLE, WRONG };
 
-/* How many files there are; -1 if it is not a list. */
+/* The number of files; -1 if the list is malformed. */
 int object_count(void);
 
-/* The sysctl. Off and on again, it drops all objects. */
+/* Set the sysctl. Turning it off and on again drops all objects. */
 int sframe_switch(bool on);
 void sframe_drop(void);
 
-/* Read, or write, all of a short file; 0 or -1. */
+/* Read or write a whole short file; 0 or -1. */
 int file_get(const char *path, char *text, size_t size);
 int file_put(const char *path, const char *text);
-/* A file of @dir with the printed @text. */
+/* Print text to the file @name in @dir. */
 int file_print(const char *dir, const char *name, const char *format, ...);
-/* The number in a file of @dir, in its line @key if that is not NULL; -1 if there is none. */
+/* The number in a file of @dir, in line @key unless that is NULL; -1 if not found. */
 long file_number(const char *dir, const char *name, const char *key);
-/* A process in @cgroup that has one page of a file. */
+/* A process in @cgroup that owns one page of a file. */
 pid_t page_owner(const char *cgroup);
 
 /* For FIXTURE_SETUP() of a fixture with @walker and @dir. */
@@ -167,7 +165,7 @@ pid_t page_owner(const char *cgroup);
 	sframe_drop();								\
 } while (0)
 
-/* Walk through a file: the innermost frames. */
+/* Walk through a file and check the innermost frames. */
 #define EXPECT_FRAMES(mapped, frames) do {					\
 	struct trace _right = trace_of_mapped(mapped, frames);			\
 										\
@@ -178,7 +176,7 @@ pid_t page_owner(const char *cgroup);
 
 #define EXPECT_CHAIN(mapped)	EXPECT_FRAMES(mapped, ALL_FRAMES)
 
-/* One line for a path, with this state. */
+/* Expect one line for a path, with this state. */
 #define EXPECT_STATE(path, want) do {						\
 	struct object _object;							\
 										\

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Samples with user registers, and whether these are right.
+ * Samples with user registers, and whether these are correct.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define REMOTE		0
 #define SECONDS		2
 #define AT_MOST		100
-/* At least the size of a kernel stack, and less than there is to other stacks. */
+/* At least the size of a kernel stack, and less than the distance to other stacks. */
 #define KERNEL_STACK	0x10000
 #define ENOUGH		1000
 
@@ -79,7 +79,7 @@ void shots_init(struct shots *shots)
 {
 	*shots = (struct shots) {
 		.kept		= {
-			/* First one that the base has not -1 for, but may have stale. */
+			/* Begin with one that the base never has as -1, but may have stale. */
 			PERF_REG_X86_BP, PERF_REG_X86_BX, PERF_REG_X86_R12,
 			PERF_REG_X86_R13, PERF_REG_X86_R14, PERF_REG_X86_R15,
 		},
@@ -118,7 +118,7 @@ int shots_open(struct shots *shots, struct ring *ring, pid_t pid)
 {
 	int err;
 
-	/* Takes minutes when interrupts come between any two instructions. */
+	/* Do this once: it takes minutes if interrupts come between any two instructions. */
 	if (!shots->entry_end) {
 		shots->entry_begin = kernel_symbol("__entry_text_start");
 		shots->entry_end = kernel_symbol("__entry_text_end");
@@ -151,7 +151,7 @@ bool shots_enough(const struct shots *shots, time_t begin)
 		(!shots->until_gap || shots->gap));
 }
 
-/* Is @part from a place where user mode is left? If so, *@moved: with another stack. */
+/* Did the program leave user mode here? If so, *@moved tells if it had another stack. */
 static bool is_here(struct shots *shots, const struct user_part *part, bool *moved)
 {
 	__u64 ip = part->regs[PERF_REG_X86_IP], sp = part->regs[PERF_REG_X86_SP];
@@ -185,7 +185,7 @@ static void judge(struct shots *shots, const struct user_part *part)
 {
 	bool in_entry = is_in_entry(shots, part);
 	__u64 first = part->regs[shots->kept[0]];
-	/* The program's register is still in the CPU. */
+	/* The program's register may still be in the CPU. */
 	__u64 live = part->intr[shots->kept[0]];
 	bool here, torn, minus_one = false;
 	bool number = first >> shots->number_shift == shots->number >> shots->number_shift;
@@ -233,7 +233,7 @@ bool shots_next_at(struct shots *shots, struct ring *ring, union record *record,
 		parse_user_part(record, &shots->attr, part);
 		if (is_in_entry(shots, part))
 			continue;
-		/* An entry has its own stack, from which it copies registers. */
+		/* Skip an entry's own stack, from which the entry copies registers. */
 		if (shots->attr.bp_type == HW_BREAKPOINT_X ||
 		    shots->attr.bp_addr - part->intr[PERF_REG_X86_SP] < KERNEL_STACK)
 			return true;

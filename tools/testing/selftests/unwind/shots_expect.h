@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a test expects of its shots; for those that include the harness.
+ * The expectations of tests that use shots, for those that include the harness.
  */
 #ifndef _UNWIND_SHOTS_EXPECT_H
 #define _UNWIND_SHOTS_EXPECT_H
@@ -8,7 +8,7 @@
 #include "shots.h"
 #include "harness.h"
 
-/* Registers were right, or there were none; that is said, as the benchmark reads it. */
+/* Registers were correct or absent. Prints the counts, which the benchmark reads. */
 static inline void shots_expect(struct __test_metadata *_metadata, const struct shots *shots)
 {
 	TH_LOG("%u NMIs, %u in the kernel, %u in entry code, %u of them in the gap",
@@ -22,12 +22,12 @@ static inline void shots_expect(struct __test_metadata *_metadata, const struct 
 	EXPECT_EQ(0, shots->torn);
 	EXPECT_EQ(0, shots->minus_one);
 	EXPECT_EQ(0, shots->other_abi);
-	/* None in entry code. */
+	/* Samples in entry code have no registers. */
 	EXPECT_EQ(shots->entry, shots->none - shots->none_elsewhere);
 	EXPECT_TRUE(!shots->until_none || shots->none_elsewhere);
 }
 
-/* Elsewhere they are there but for a few instructions. */
+/* Outside of entry code, samples lack registers at a few instructions only. */
 static inline void shots_expect_elsewhere(struct __test_metadata *_metadata,
 					  const struct shots *shots)
 {

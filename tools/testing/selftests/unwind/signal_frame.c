@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Through signal frames: the trace of a handler goes on in the code that the signal
- * interrupted, whatever stacks the two are on.
+ * Walks through signal frames: the trace of a handler continues in the code that
+ * the signal interrupted, whatever stacks the two are on.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -21,14 +21,14 @@
 #define DEPTH		5U
 #define MAX_NESTED	3
 
-/* What the handlers see, and are to do. */
+/* Values that the handlers record, and the number of handlers to nest. */
 static struct {
 	uintptr_t	restorer[MAX_NESTED];
 	uintptr_t	interrupted[MAX_NESTED];
 	unsigned int	nested, levels;
 } seen;
 
-/* A handler that has no frame. */
+/* A handler without a frame. */
 void leaf_handler(int sig);
 extern const char leaf_handler_called[];
 
@@ -43,7 +43,7 @@ asm(
 "	.popsection\n"
 );
 
-/* From here on the chain is that of whoever called. */
+/* From here on the chain is the caller's. */
 static __attribute__((noinline)) void sample_here(void)
 {
 	long call[7] = { SYS_getppid };
@@ -65,7 +65,7 @@ static void handler(int sig, siginfo_t *info, void *context)
 		sample_here();
 	if (sig == SIGSEGV)
 		uc->uc_mcontext.gregs[REG_RIP] = uc->uc_mcontext.gregs[REG_R12];
-	/* A compiler that makes a tail call of it would lose this frame. */
+	/* Prevent a tail call above, which would lose this frame. */
 	asm volatile("" : : : "memory");
 }
 
@@ -79,7 +79,7 @@ FIXTURE(frame) {
 
 FIXTURE_VARIANT(frame) {
 	int flags;
-	/* The stack that is interrupted, and the handler's, in the map. */
+	/* The interrupted stack and the handler's, as indices into the map. */
 	unsigned int thread_at, signal_at;
 };
 
@@ -137,7 +137,7 @@ static void *top(struct _test_data_frame *self, const struct _fixture_variant_fr
 	EXPECT_TRUE(workload_is_leaf_fp(self->ips[0]));				\
 } while (0)
 
-/* Where the restorer of @level's handler is in the trace. */
+/* The index of an address in the trace, or -1. */
 static int find(const __u64 *ips, __u64 nr, uintptr_t what)
 {
 	for (__u64 i = 0; i < nr; i++) {
@@ -187,14 +187,14 @@ TEST_F(frame, nested)
 	ASSERT_EQ(0, workload_call_on(top(self, variant), DEPTH, call));
 	ASSERT_EQ(MAX_NESTED, seen.nested);
 	NEXT_TRACE();
-	/* Each handler asked for the next signal below a frame pointer of 0. */
+	/* Each handler sent the next signal from below a frame pointer of 0. */
 	at = find(self->ips, self->nr, seen.restorer[MAX_NESTED - 1]);
 	ASSERT_EQ(2, at);
 	EXPECT_EQ(at + 1 + WORKLOAD_NR(DEPTH), self->nr);
 	EXPECT_EQ(-1, workload_check(self->ips + at + 1, WORKLOAD_NR(DEPTH), DEPTH));
 }
 
-/* A call through a pointer that is no function: who called is known all the same. */
+/* A call through an invalid function pointer: the caller is still found. */
 TEST_F(frame, call_of_nothing)
 {
 	uintptr_t caller;
@@ -215,7 +215,7 @@ TEST_F(frame, call_of_nothing)
 	: [caller] "=&r"(caller)
 	: [top] "r"(top(self, variant))
 	: "rax", "rbx", "r12", "memory", "cc");
-	/* The handler made it go on at r12. */
+	/* The handler made the code continue at r12. */
 	ASSERT_EQ(1, seen.nested);
 	NEXT_TRACE();
 	at = find(self->ips, self->nr, seen.restorer[0]);
@@ -225,7 +225,7 @@ TEST_F(frame, call_of_nothing)
 	EXPECT_EQ(caller, self->ips[at + 2]);
 }
 
-/* In rt_sigreturn() itself, whose flush comes before the registers are back. */
+/* In rt_sigreturn() itself, which flushes before it restores the registers. */
 TEST_F(frame, in_sigreturn)
 {
 	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_rt_sigreturn");
@@ -236,7 +236,7 @@ TEST_F(frame, in_sigreturn)
 	ring_enable(&ring);
 	ASSERT_EQ(0, workload_call_on(top(self, variant), DEPTH, call));
 	ring_disable(&ring);
-	/* That of the handler's sample comes along. */
+	/* The record of the handler's sample is in this ring, too. */
 	for (int i = 0; i < 2; i++)
 		ASSERT_TRUE(ring_next_type(&ring, self->record,
 					   PERF_RECORD_CALLCHAIN_DEFERRED));
@@ -249,7 +249,7 @@ TEST_F(frame, in_sigreturn)
 	ring_close(&ring);
 }
 
-/* A signal frame that interrupted itself: a few times, see UNWIND_USER_SIGNALS. */
+/* A signal frame that interrupted itself is followed a few times, see UNWIND_USER_SIGNALS. */
 TEST_F(frame, endless)
 {
 	long call[7] = { SYS_tkill, gettid(), SIGUSR1 };

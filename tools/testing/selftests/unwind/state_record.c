@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records of deferred user state, of events that all ask for the same registers.
+ * Records of deferred user state, of events that all request the same registers.
  *
- * The registers are those of defer_state(), or none; the stack may have any size.
+ * The registers are those of defer_state(), or none. The stack may have any size.
  */
 #include <assert.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Storms of requests to the deferred unwinding core, over fork, exec, exit, signals
+ * Storms of requests to the deferred unwinding core, with fork, exec, exit, signals
  * and tracers that come and go: each granted request has one callback, with its
  * cookie and in its address space; each kernel entry has one cookie, and no two
- * entries the same one.
+ * entries have the same one.
  *
- * The kernel keeps the books (kernel/unwind/test_storm.c); this program makes the
- * weather. It ends when UNWIND_STORM_NMI kernel entries had a request granted in NMI,
- * and four times as many requests came from interrupt and task context, but not
+ * The kernel does the accounting (kernel/unwind/test_storm.c), and this program makes
+ * the load. It ends once UNWIND_STORM_NMI kernel entries had a request granted in
+ * NMI, and four times as many requests came from interrupt and task context, but not
  * before UNWIND_SECONDS. UNWIND_SEED repeats what the processes do, but not when.
  */
 #define _GNU_SOURCE
@@ -37,29 +37,29 @@
 #include "harness.h"
 
 #define FILE_NAME	"/sys/kernel/debug/unwind/storm"
-/* By default, a few seconds on an emulated machine. */
+/* The default takes a few seconds on an emulated machine. */
 #define DEFAULT_NMI	40000
-/* Requests from other contexts for each entry with one from NMI. */
+/* Requests from other contexts for each entry with a request from NMI. */
 #define PER_NMI		4
-/* At least, of runs that are given a time. */
+/* The minimum in runs with a given time. */
 #define NMI_PER_SECOND	30
-/* The long form takes as long as it takes. */
+/* The long form has no fixed duration. */
 #define TIMEOUT		14400
-/* How often each CPU is hit. */
+/* The period of the NMIs on each CPU. */
 #define PERIOD_US	200
 
-/* Tracers that stay, and others that are cancelled and registered all the time. */
+/* Tracers that stay. The others are cancelled and registered all the time. */
 #define STABLE		4
 #define STABLE_MASK	((1U << STABLE) - 1)
-/* System calls ask for one of each kind. */
+/* System calls request one tracer of each kind. */
 #define SYSCALL_MASK	(1U << (STABLE - 1) | 1U << STABLE)
 
-/* Bursts from one turn in a process's life to the next. */
+/* Average number of bursts before a process starts its next child. */
 #define LIFE		32
 #define WORKERS		16
 #define EXEC_FAILED	126
 
-/* What the processes share. */
+/* State that the processes share. */
 static struct shared {
 	atomic_bool	stop;
 	atomic_ulong	bursts;
@@ -98,7 +98,7 @@ static struct rng rng_fork(struct rng *rng)
 	return (struct rng){ rng_next(rng) * 2 + 1 };
 }
 
-/* Some tracers, sometimes none of those that come and go. */
+/* Some tracers, sometimes only those that stay. */
 static uint8_t random_tracers(struct rng *rng)
 {
 	uint64_t bits = rng_next(rng);
@@ -145,7 +145,7 @@ static void make_burst(struct unwind_storm_burst *burst)
 		shared->bursts++;
 }
 
-/* Requests in one entry, with @signo from within if that is not 0. */
+/* Requests in one entry, which also sends @signo from within unless that is 0. */
 static void random_burst(struct rng *rng, int signo)
 {
 	struct unwind_storm_burst burst = { .nr = 2 + below(rng, 5) };
@@ -163,7 +163,7 @@ static void random_burst(struct rng *rng, int signo)
 		.arg	= random_tracers(rng),
 		.count	= 1,
 	};
-	/* Where it is first, it names the entry. */
+	/* If the NMI comes first, it names the entry. */
 	if (below(rng, 2)) {
 		struct unwind_storm_step nmi = burst.steps[burst.nr];
 
@@ -180,7 +180,7 @@ static void random_bursts(struct rng *rng, unsigned int nr)
 		random_burst(rng, 0);
 }
 
-/* Short system calls, so that many NMIs hit user mode and the way there and back. */
+/* Short system calls, so that many NMIs hit user mode, and kernel entry and exit. */
 static void user_mode(struct rng *rng)
 {
 	for (unsigned int i = below(rng, 64); i; i--) {
@@ -190,7 +190,7 @@ static void user_mode(struct rng *rng)
 	}
 }
 
-/* Nested, too: a burst of the handler may send the next signal. */
+/* Handlers nest: a burst of a handler may send the next signal. */
 static void handle_signal(int signo)
 {
 	static __thread unsigned int depth;
@@ -213,7 +213,7 @@ static void *burst_thread(void *data)
 	return NULL;
 }
 
-/* This program again, which knows by its environment what to do. */
+/* Execute this program again. Its environment tells it what to do. */
 static void exec_self(struct rng *rng)
 {
 	static char variable[64];
@@ -226,7 +226,7 @@ static void exec_self(struct rng *rng)
 	_exit(EXEC_FAILED);
 }
 
-/* Before main() and the harness: the new image makes bursts and ends somehow. */
+/* Runs before main() and the harness: the new image makes bursts and then ends. */
 static void __attribute__((constructor)) exec_mode(void)
 {
 	const char *variable = getenv("UNWIND_STORM_EXEC");
@@ -257,7 +257,7 @@ enum life {
 	EXIT, KILL_SELF, CRASH, BUSY, EXEC, THREADS_EXIT, THREADS_EXEC, THREADS_BUSY, NR_LIVES
 };
 
-/* A child's life; those of the busy ones end when the parent kills them. */
+/* A child's life. The parent kills the busy ones. */
 static void child_life(struct rng *rng, enum life life)
 {
 	struct rng rngs[2] = { rng_fork(rng), rng_fork(rng) };
@@ -296,7 +296,7 @@ static void live_and_die(struct rng *rng)
 {
 	struct rng child_rng = rng_fork(rng);
 	enum life life = below(rng, NR_LIVES);
-	/* Loading a program takes most of the time. */
+	/* Exec is rarer than the rest: loading a program takes most of the time. */
 	bool exec = life == EXEC || life == THREADS_EXEC;
 	bool busy = life == BUSY || life == THREADS_BUSY;
 	bool vforked = exec && below(rng, 2);
@@ -308,7 +308,7 @@ static void live_and_die(struct rng *rng)
 	if (vforked) {
 		child = vfork();
 		if (!child) {
-			/* On the parent's stack, while it waits in its entry. */
+			/* Runs on the parent's stack, while the parent waits in its entry. */
 			random_burst(&child_rng, 0);
 			exec_self(&child_rng);
 		}
@@ -350,7 +350,7 @@ static void worker(struct rng rng)
 	_exit(0);
 }
 
-/* Tracers come and go. */
+/* Cancel tracers and register them again. */
 static void *churn_thread(void *data)
 {
 	struct rng rng = *(struct rng *)data;
@@ -373,7 +373,7 @@ static unsigned long env_number(const char *name, unsigned long otherwise)
 	return value && *value ? strtoul(value, NULL, 0) : otherwise;
 }
 
-/* The program in memory: what is under test is exec, and not a file system. */
+/* Copy the program to memory: exec is under test, and not a file system. */
 static int copy_of_self(void)
 {
 	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -436,17 +436,17 @@ FIXTURE_SETUP(storm)
 	for (unsigned long tracer = 0; tracer < UNWIND_STORM_TRACERS; tracer++)
 		ASSERT_EQ(0, ioctl(storm_fd, UNWIND_STORM_REGISTER, tracer));
 	/*
-	 * Those that sleep all the while, as the harness does, must not be hit: what
-	 * they owe they would owe to the end.
+	 * Tasks that sleep all the time, such as the harness, must not be hit: they
+	 * would owe their callbacks until the end.
 	 */
 	ASSERT_EQ(0, setpgid(0, 0));
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	self->seed = env_number("UNWIND_SEED", time(NULL));
 	self->limit = env_number("UNWIND_SECONDS", 0);
-	/* Each kernel manages more than that. */
+	/* Any kernel reaches more than that. */
 	self->nmi = env_number("UNWIND_STORM_NMI",
 			       self->limit ? self->limit * NMI_PER_SECOND : DEFAULT_NMI);
-	/* Now, as the kernel may not live to see the end. */
+	/* Print this now, because the kernel may crash before the end. */
 	TH_LOG("UNWIND_SEED=%lu UNWIND_SECONDS=%lu UNWIND_STORM_NMI=%lu", self->seed,
 	       self->limit, self->nmi);
 }
@@ -525,10 +525,10 @@ static void check_books(struct __test_metadata *_metadata,
 		}
 	}
 	EXPECT_EQ(granted, called + sums->dropped + counts->left);
-	/* The emulator's, once in a while; more often than that they are the kernel's. */
+	/* The emulator loses an NMI once in a while. More losses are the kernel's fault. */
 	EXPECT_LE(sums->resent, 1 + sums->nmi_entries / 1000000);
 	TH_LOG("%llu granted, %llu called", granted, called);
-	/* There was weather of each kind. */
+	/* Each kind of request was granted. */
 	for (unsigned int w = 0; w < UNWIND_STORM_CALLBACK; w++)
 		EXPECT_LT(0, sums->results[w][UNWIND_STORM_GRANTED]);
 	EXPECT_LT(0, sums->results[UNWIND_STORM_CALLBACK][UNWIND_STORM_COMING]);
@@ -580,8 +580,9 @@ TEST_F_TIMEOUT(storm, exactly_once, TIMEOUT)
 	EXPECT_EQ(0, atomic_load(&shared->failed));
 
 	/*
-	 * Each sigreturn has a request. Were it not flushed there, it would have moved;
-	 * an NMI may come after the last flush, but not that often.
+	 * Each sigreturn has a request. Without a flush there, the registers would
+	 * change before the walk. An NMI may come after the last flush, but not that
+	 * often.
 	 */
 	self->walks = unwind_stat("walks") - self->walks;
 	self->moved = unwind_stat("empty_moved") - self->moved;

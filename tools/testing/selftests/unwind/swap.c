@@ -33,7 +33,7 @@ bool have_swap(void)
 	return lines > 1;
 }
 
-/* How many of @pages at @addr are on the swap device. */
+/* The number of @pages at @addr that are on the swap device. */
 static int pages_out(int pagemap, const void *addr, int pages)
 {
 	uint64_t entry;
@@ -54,7 +54,7 @@ int page_out(void *addr, int pages, int want)
 
 	if (pagemap < 0)
 		return -1;
-	/* A page that is looked at or written out at the time is left where it is. */
+	/* The kernel skips a page that is in use or under writeback: retry. */
 	for (int try = 0; try < 500 && out >= 0 && out < want; try++) {
 		if (try)
 			usleep(1000);

@@ -10,8 +10,8 @@
 bool have_swap(void);
 
 /*
- * Try to get at least @want of @pages at @addr to the swap device; how many are there,
- * or -1 when that cannot be told.
+ * Try to move at least @want of @pages at @addr to the swap device. Returns the number
+ * of pages there, or -1 if it cannot be determined.
  */
 int page_out(void *addr, int pages, int want);
 

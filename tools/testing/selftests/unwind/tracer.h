@@ -12,11 +12,11 @@
 
 #define ARRAY_SIZE(arr)	(sizeof(arr) / sizeof((arr)[0]))
 
-/* The bits of a task's mask that are no tracer's, as kernel/unwind/unwind.h has them. */
+/* The bits of a task's mask that belong to no tracer, see kernel/unwind/unwind.h. */
 #define MASK_PENDING	0x1
 #define MASK_USED	0x2
 
-/* Operations, to be listed in an array. */
+/* Initializers for an array of operations. */
 #define OP_INIT(s)		{ .code = UNWIND_TEST_INIT, .slot = (s) }
 #define OP_CANCEL(s)		{ .code = UNWIND_TEST_CANCEL, .slot = (s) }
 #define OP_REQUEST(s, w)	{ .code = UNWIND_TEST_REQUEST, .slot = (s), .where = (w) }
@@ -36,10 +36,10 @@
 #define OP_OLDER(seconds)	{ .code = UNWIND_TEST_OLDER, .arg = (seconds) }
 #define OP_DROP(seconds)	{ .code = UNWIND_TEST_DROP, .arg = (seconds) }
 
-/* A file descriptor, or -1 with the reason in errno and, for people, in @why. */
+/* A file descriptor, or -1 with the reason in errno and a message in @why. */
 int tracer_open(const char **why);
 
-/* For FIXTURE_SETUP() of a fixture with @fd: register @nr tracers, slots 0 and up. */
+/* FIXTURE_SETUP() of a fixture with @fd: register @nr tracers in slots 0 and up. */
 #define SETUP_TRACERS(nr) do {							\
 	const char *_why;							\
 										\
@@ -51,7 +51,7 @@ int tracer_open(const char **why);
 	}									\
 } while (0)
 
-/* Set up and tear down a fixture that has @fd, with @nr tracers, and nothing else. */
+/* Setup and teardown of a fixture with @fd and @nr tracers, and nothing else. */
 #define TRACER_FIXTURE(name, nr)					\
 FIXTURE_SETUP(name)							\
 {									\
@@ -67,17 +67,17 @@ FIXTURE_TEARDOWN(name)							\
 int tracer_run(int fd, struct unwind_test_op *ops, unsigned int nr);
 #define tracer_run_array(fd, ops)	tracer_run(fd, ops, ARRAY_SIZE(ops))
 
-/* The same from the innermost of @depth known callers, see workload.h. */
+/* Like tracer_run(), from the innermost of @depth known callers, see workload.h. */
 int tracer_run_deep(int fd, struct unwind_test_op *ops, unsigned int nr, unsigned int depth);
 
-/* The same as workload_call_fp() does it: with any frame pointer, on the stack before @top. */
+/* Like tracer_run(), with any frame pointer, on a stack before @top: see workload_call_fp(). */
 int tracer_run_fp(int fd, struct unwind_test_op *ops, unsigned int nr, void *top,
 		  unsigned long fp);
 
-/* One operation; its ret. */
+/* Run one operation and return its ret. */
 int tracer_op(int fd, struct unwind_test_op op);
 
-/* Take the oldest event; false when there is none. */
+/* Take the oldest event; false if there is none. */
 bool tracer_event(int fd, struct unwind_test_event *event);
 
 /* A counter of unwind/stats, or -1. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred callchains of uprobe events. A probed instruction is emulated, or stepped
- * in another place, before the task work runs: the trace has to be of the moment of
- * the probe all the same (defect 46). The in-place chain is the model.
+ * Deferred callchains of uprobe events. A probed instruction is emulated or stepped out of
+ * line before the task work runs, but the trace has to be that of the probe (defect 46). The
+ * in-place chain is the reference.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ FIXTURE(uprobe) {
 FIXTURE_VARIANT(uprobe) {
 	const char *at;
 	bool ret;
-	/* The right answer, and what a kernel gives that takes endbr64 for a nop. */
+	/* Expected frames; without IBT the kernel takes endbr64 for a nop. */
 	const char *first, *second, *second_without_ibt;
 };
 
@@ -51,7 +51,7 @@ FIXTURE_VARIANT_ADD(uprobe, push) {
 	.at = probe_entry_push, .first = probe_entry_push, .second = probe_push_caller,
 };
 
-/* Nothing is pushed here either, which is known with CONFIG_X86_KERNEL_IBT only. */
+/* Nothing is pushed here either; the kernel knows that only with CONFIG_X86_KERNEL_IBT. */
 FIXTURE_VARIANT_ADD(uprobe, endbr) {
 	.at = probe_entry_endbr, .first = probe_entry_endbr, .second = probe_endbr_caller,
 	.second_without_ibt = probe_outermost,
@@ -71,12 +71,12 @@ FIXTURE_VARIANT_ADD(uprobe, stepped) {
 	.at = probe_stepped, .first = probe_stepped, .second = probe_push_caller,
 };
 
-/* And what it pushes there, the kernel puts right. */
+/* Stepped out of line; the kernel corrects the return address that it pushed. */
 FIXTURE_VARIANT_ADD(uprobe, stepped_call) {
 	.at = probe_stepped_call, .first = probe_stepped_call, .second = probe_push_caller,
 };
 
-/* The return address on the stack is a trampoline's meanwhile. */
+/* A trampoline replaces the return address on the stack meanwhile. */
 FIXTURE_VARIANT_ADD(uprobe, function_return) {
 	.at = probe_entry_push, .ret = true,
 	.first = probe_push_caller, .second = probe_outermost,
@@ -142,7 +142,7 @@ TEST_F(uprobe, probed_address_then_caller)
 	ring_close(&self->deferred);
 }
 
-/* Both kinds of events on one probe: the same frames. */
+/* In-place and deferred events on one probe have the same frames. */
 TEST_F(uprobe, same_as_in_place)
 {
 	__u64 ips[128], nr;
@@ -172,7 +172,7 @@ TEST_F(uprobe, same_as_in_place)
 	ring_close(&self->in_place);
 }
 
-/* A loop of probes: each hit is an entry of its own. */
+/* A loop of probes: each hit is a separate kernel entry. */
 TEST_F(uprobe, every_hit)
 {
 	struct tally tally;
@@ -192,7 +192,7 @@ TEST_F(uprobe, every_hit)
 
 #define PAGE	4096
 
-/* The stack of an instruction that the kernel emulates ends where a page does. */
+/* An emulated instruction with the stack pointer at a page boundary. */
 FIXTURE(edge) {
 	struct ring probe, fault;
 	union record *record;
@@ -202,7 +202,7 @@ FIXTURE(edge) {
 
 FIXTURE_VARIANT(edge) {
 	const char *at;
-	/* Bytes that are on the stack by then. */
+	/* Bytes on the stack before the instruction. */
 	unsigned int used;
 };
 
@@ -241,8 +241,8 @@ FIXTURE_TEARDOWN(edge)
 }
 
 /*
- * It stores what it pushes into a page that is not there yet. The handler of the probe has
- * asked for nothing, but the page fault does, when no register is another one yet.
+ * The push stores into a page that is not present. The probe's handler makes no request, but
+ * the page fault does, before any register has changed.
  */
 TEST_F(edge, fault_of_the_emulation)
 {
@@ -276,7 +276,7 @@ TEST_F(edge, fault_of_the_emulation)
 
 #define ROUNDS		5
 
-/* Watches where the user registers are saved while a probe is hit. */
+/* Watch stores to the saved user registers while a probe is hit. */
 FIXTURE(stores) {
 	struct shots shots;
 	struct ring ring;
@@ -286,7 +286,7 @@ FIXTURE(stores) {
 	int probe;
 };
 
-/* How often the first of shots_slots are stored in each round when they are marked. */
+/* Number of marked stores to each of the first of shots_slots in one round. */
 FIXTURE_VARIANT(stores) {
 	const char *at;
 	bool ret;
@@ -305,14 +305,14 @@ FIXTURE_VARIANT_ADD(stores, nop) {
 	.at = probe_nop, .marked = { 1, 0 },
 };
 
-/* At the push, and when the trampoline's are put back. */
+/* At the push, and when the trampoline's registers are put back. */
 FIXTURE_VARIANT_ADD(stores, function_return) {
 	.at = probe_entry_push, .ret = true, .marked = { 2, 2 },
 };
 
 /*
- * The argument of a system call in the kernel is where the user registers are. Returns 0 or
- * -errno of the watchpoint; *@at stays 0 if it does not hit.
+ * Find the saved user registers: the kernel's system call function gets their address. Returns
+ * 0 or -errno of the watchpoint; *@at stays 0 if it does not hit.
  */
 static int saved_registers(struct shots *shots, union record *record, unsigned long *at)
 {
@@ -330,7 +330,7 @@ static int saved_registers(struct shots *shots, union record *record, unsigned l
 	return 0;
 }
 
-/* Of what opens a watchpoint in the kernel: not root, or no CONFIG_KALLSYMS. */
+/* Did a watchpoint in the kernel fail for lack of root or CONFIG_KALLSYMS? */
 static bool is_not_possible(int err)
 {
 	return err == -EACCES || err == -EPERM || err == -ENOENT;
@@ -367,7 +367,7 @@ FIXTURE_TEARDOWN(stores)
 	free(self->record);
 }
 
-/* A sample there has no registers: they would be those of before and of after it. */
+/* A sample in a marked store has no registers: they would mix old and new values. */
 TEST_F(stores, have_no_registers)
 {
 	struct user_part part;
@@ -387,15 +387,15 @@ TEST_F(stores, have_no_registers)
 		EXPECT_EQ(ROUNDS * variant->marked[i], none) {
 			TH_LOG("slot %u, and %u with registers", i, some);
 		}
-		/* The probe was hit, and ip put back onto it. */
+		/* The breakpoint's handler sets ip back to the probe, unmarked. */
 		EXPECT_LE(i ? 0 : ROUNDS, some);
 		ring_close(&self->ring);
 	}
 }
 
 /*
- * Stepped, and who asks does so when the handlers are done. The walk sees the instruction
- * and not the breakpoint all the same, so it knows that nothing is pushed yet.
+ * A stepped instruction with a request after the handlers are done. The walk still sees the
+ * instruction instead of the breakpoint, so it knows that nothing is pushed yet.
  */
 TEST(asked_before_the_step)
 {
@@ -457,8 +457,8 @@ static void *closing_thread(void *data)
 }
 
 /*
- * A walk at a uprobe that waits for the user makes nobody wait who removes another
- * one: that waits for readers of RCU Tasks Trace, such as BPF programs that sleep.
+ * A walk at a uprobe that waits for userspace does not delay the removal of another uprobe,
+ * which waits for RCU Tasks Trace readers, such as sleepable BPF programs.
  */
 TEST(walk_delays_no_removal)
 {
@@ -477,7 +477,7 @@ TEST(walk_delays_no_removal)
 		SKIP(return, "no uprobe event source");
 	ASSERT_EQ(0, err);
 	ASSERT_EQ(0, uprobe_attr(&other, probe_nop, file[1], sizeof(file[1])));
-	/* For the thread, which needs a buffer of a CPU. */
+	/* For the thread; inherited events need the buffer of a CPU. */
 	attr.inherit = 1;
 	err = ring_open(&ring, &attr, 0, 0, 32);
 	if (err == -EACCES || err == -EPERM)
@@ -501,7 +501,7 @@ TEST(walk_delays_no_removal)
 	pthread_join(closer, NULL);
 	ring_disable(&ring);
 
-	/* It did hang, and in the walk. */
+	/* The thread did hang, in the walk. */
 	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
 	ASSERT_EQ(2, as_deferred(record)->nr);
 	EXPECT_EQ((uintptr_t)probe_hanging, as_deferred(record)->ips[0]);
@@ -534,14 +534,14 @@ FIXTURE_VARIANT(behind) {
 	const char *ips[4];
 };
 
-/* In functions whose return is probed: the real callers, no trampoline. */
+/* In functions with return probes: the real callers, not the trampoline. */
 FIXTURE_VARIANT_ADD(behind, trampolines) {
 	.at = probe_getppid, .top = probe_getppid_top,
 	.ips = { probe_after_getppid, probe_getppid_caller, probe_getppid_second,
 		 probe_getppid_outermost },
 };
 
-/* The latest return probe is not on the stack any more. */
+/* The latest return probe is no longer on the stack. */
 FIXTURE_VARIANT_ADD(behind, a_jump) {
 	.at = probe_jumps, .top = probe_jumps_top,
 	.ips = { probe_after_jump, probe_jumps_outermost },
@@ -600,7 +600,7 @@ TEST_F(behind, return_addresses)
 	ring_close(&self->probe);
 }
 
-/* The call that leads to the probed function is hidden by a probe of its own. */
+/* The call of the probed function is hidden by another probe's breakpoint. */
 TEST(caller_behind_a_probed_call)
 {
 	union record *record = malloc(sizeof(*record));

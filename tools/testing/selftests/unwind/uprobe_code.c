@@ -2,8 +2,8 @@
 /*
  * Functions with instructions to probe, and their callers.
  *
- * All of it is assembly with frame pointers, and the outermost function of each calls
- * with a frame pointer of 0, so that the whole right trace is known.
+ * All of them are assembly with frame pointers, and each outermost function makes its
+ * call with a frame pointer of 0, so the whole correct trace is known.
  */
 #include "uprobe_code.h"
 
@@ -61,7 +61,7 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 
-	/* The same, on the stack that ends at rdi. */
+	/* Like probe_top, on the stack that ends at rdi. */
 "	.globl	probe_edge_top, probe_edge_outermost\n"
 "	.type	probe_edge_top, @function\n"
 "probe_edge_top:\n"
@@ -77,7 +77,7 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 
-	/* Sends itself a signal, whose handler asks. */
+	/* Sends itself a signal, whose handler calls getppid(). */
 "	.globl	probe_handler, probe_in_handler, probe_restorer\n"
 "	.type	probe_handler, @function\n"
 "probe_handler:\n"
@@ -111,7 +111,7 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 
-	/* Calls itself once, then asks; a return probe on it is there twice. */
+	/* Calls itself once, then getppid(). A return probe on it is pending twice then. */
 "	.globl	probe_getppid, probe_after_getppid, probe_getppid_caller\n"
 "	.type	probe_getppid, @function\n"
 "probe_getppid:\n"
@@ -149,8 +149,8 @@ asm(
 "	ret\n"
 
 	/*
-	 * Calls itself once, and the inner one jumps back, as longjmp() does: a
-	 * return probe on it stays behind.
+	 * Calls itself once, and the inner call jumps back, as longjmp() does:
+	 * its return probe stays pending.
 	 */
 "	.globl	probe_jumps, probe_after_jump\n"
 "	.type	probe_jumps, @function\n"
@@ -179,7 +179,7 @@ asm(
 "	pop	%rbp\n"
 "	ret\n"
 
-	/* Runs on one stack, and asks on a higher one. */
+	/* Runs on one stack, and calls getppid() on a higher one. */
 "	.globl	probe_switches, probe_switched, probe_asked\n"
 "	.type	probe_switches, @function\n"
 "probe_switches:\n"
@@ -228,7 +228,7 @@ asm(
 "	mov	%rdi, %rbp\n"
 "probe_hanging:\n"
 "	nop\n"
-	/* Else the code would tell where the return address is. */
+	/* Without this, the code would tell where the return address is. */
 "	sub	$8, %rsp\n"
 "	add	$8, %rsp\n"
 "	pop	%rbp\n"

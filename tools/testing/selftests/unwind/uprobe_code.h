@@ -5,7 +5,7 @@
 #ifndef _UNWIND_UPROBE_CODE_H
 #define _UNWIND_UPROBE_CODE_H
 
-/* Labels; a trace ends in probe_outermost, if in no other one that is outermost. */
+/* Labels. A trace ends in probe_outermost, or in the *_outermost label of its own top. */
 extern const char probe_entry_push[], probe_entry_endbr[], probe_after_push[];
 extern const char probe_stepped[], probe_stepped_call[], probe_call[], probe_nop[];
 extern const char probe_push_caller[], probe_endbr_caller[], probe_outermost[];

@@ -87,7 +87,7 @@ int uring_leave_in_flight(void)
 
 	if (uring_prepare(&other, &sqe))
 		return -1;
-	/* Only of requests on its own files io_uring keeps count. */
+	/* io_uring tracks only requests on its own files. */
 	sqe = (struct io_uring_sqe) {
 		.opcode = IORING_OP_POLL_ADD, .fd = other.fd, .poll32_events = POLLIN,
 	};
@@ -97,7 +97,7 @@ int uring_leave_in_flight(void)
 	return syscall(SYS_io_uring_enter, waiting.fd, 1, 0, 0, NULL, 0) == 1 ? 0 : -1;
 }
 
-/* Says 'r' to @ready, or 'n' if there is no io_uring; returns the child's status. */
+/* Writes 'r' to @ready, or 'n' without io_uring; returns the child's exit status. */
 static int wait_for_results(int pipe, int ready, unsigned int depth)
 {
 	struct io_uring_sqe sqe = {

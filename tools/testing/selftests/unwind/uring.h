@@ -15,27 +15,27 @@ struct uring {
 	int			fd;
 };
 
-/* A ring in which @sqe waits for io_uring_enter(fd, 1, 1, GETEVENTS); 0 or -errno. */
+/* Make a ring in which @sqe waits for io_uring_enter(fd, 1, 1, GETEVENTS); 0 or -errno. */
 int uring_prepare(struct uring *uring, const struct io_uring_sqe *sqe);
 
-/* The result of the request, which has ended. */
+/* The result of the completed request. */
 int uring_result(const struct uring *uring);
 void uring_close(struct uring *uring);
 
-/* Submit @sqe to a new ring, wait for its end; its result, or why it was not run. */
+/* Submit @sqe to a new ring and wait; returns its result, or why it was not run. */
 int uring_run_async(const struct io_uring_sqe *sqe);
 
 /*
- * A request that io_uring ends when the task exits: while it is there, the task work runs
- * earlier in exit. Returns 0, or -1 if there is no io_uring.
+ * Leave a request that io_uring ends when the task exits. While it exists, task work runs
+ * earlier in exit. Returns 0, or -1 without io_uring.
  */
 int uring_leave_in_flight(void);
 
 /*
  * Fork a child that waits, below @depth callers, in io_uring_enter() for more results than
- * come. It begins when it can read from @pipe; each of the next URING_RESULTS things there
- * wakes it, and is a result that its own task work sees; SIGUSR1 ends the wait, and the child
- * with status 0 if all went that way. Returns its pid when it is ready, -ENOSYS if there is no
+ * will come. It begins when it can read from @pipe. Each of the next URING_RESULTS bytes there
+ * wakes it, as a result that its own task work sees. SIGUSR1 ends the wait, and the child
+ * exits with status 0 if it went as planned. Returns its pid once it is ready, -ENOSYS without
  * io_uring, or another error.
  */
 #define URING_RESULTS	30

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * User registers in samples: those that user mode left at this kernel entry, all of
- * them, or none. And what a sample with a copy of the user stack has room for.
+ * User registers in samples: all registers that user mode had at this kernel entry,
+ * or none. Also the size of samples with a copy of the user stack.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,30 +28,30 @@
 
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
 #define ROUNDS		200
-/* Seconds: an emulator that can be interrupted anywhere is slow. */
+/* Seconds: an emulator that takes interrupts at any instruction is slow. */
 #define AT_MOST		40
 #define PAGE		4096UL
 #define VSYSCALL_TIME	0xffffffffff600400UL
 #define GETPPID		"syscalls/sys_enter_getppid"
 
 /*
- * @rounds kernel entries of each kind, with the numbers from @number on in the registers
- * that struct shots says; the last number. @arg: for page faults, a page that is given up
- * after each; for signals, who gets them.
+ * Make @rounds kernel entries of a kind, with the numbers from @number on in the
+ * registers of struct shots; returns the last number. @arg: for page faults, a page that
+ * is dropped after each fault; for signals, the receiver.
  */
 typedef unsigned long entries_t(unsigned long number, unsigned long rounds, unsigned long arg);
 entries_t regs_syscalls, regs_int80, regs_faults, regs_vsyscalls, regs_steps, regs_signals;
-/* What the instruction pointer is meanwhile. */
+/* The instruction pointer at these entries. */
 extern const char regs_syscalls_at[], regs_int80_at[], regs_faults_at[], regs_vsyscalls_at[];
 extern const char regs_steps_at[], regs_steps_end[], regs_signals_at[], regs_sigreturn_at[];
-/* A signal handler with another number, that calls rt_sigreturn() itself. */
+/* A signal handler with another number, which calls rt_sigreturn() itself. */
 void regs_handler(int sig);
-/* One for frames of x32, which works at any address. */
+/* A handler for x32 frames, which works at any address. */
 extern const char regs_handler_x32[], regs_handler_x32_end[];
 /* getppid() with any stack pointer. */
 long regs_call_at(unsigned long sp);
 
-/* @entry has the argument on top of the stack. */
+/* @entry finds the argument on top of the stack. */
 #define ENTRIES(name, entry)							\
 	asm(name ":\n"								\
 	"	push	%rbp\n	push %rbx\n	push %r12\n"			\
@@ -100,7 +100,7 @@ ENTRIES("regs_vsyscalls",
 	"	call	*%rax\n"
 	"regs_vsyscalls_at:\n");
 
-/* Nothing that the kernel emulates. */
+/* An instruction that the kernel does not emulate. */
 ENTRIES("regs_steps",
 	"regs_steps_at:\n"
 	"	mov	%rbx, %rbx\n"
@@ -241,7 +241,7 @@ TEST_F(regs, nmi_in_page_faults)
 	munmap(page, PAGE);
 }
 
-/* The kernel executes it in a page fault, and changes ip and sp. */
+/* The kernel executes the vsyscall in a page fault, and changes ip and sp. */
 TEST_F(regs, nmi_in_vsyscalls)
 {
 	NEED_SHOTS();
@@ -252,7 +252,7 @@ TEST_F(regs, nmi_in_vsyscalls)
 	shoot(_metadata, self, regs_vsyscalls, 0);
 }
 
-/* Where uprobes have copies of instructions, or 0. */
+/* The address of the page with uprobes' copies of instructions, or 0. */
 static unsigned long uprobe_slots(void)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -269,7 +269,7 @@ static unsigned long uprobe_slots(void)
 	return addr;
 }
 
-/* A probed instruction is stepped in another place: breakpoint and debug trap. */
+/* A probed instruction is stepped out of line: a breakpoint and a debug trap. */
 TEST_F(regs, nmi_in_steps)
 {
 	struct perf_event_attr attr;
@@ -293,13 +293,13 @@ TEST_F(regs, nmi_in_steps)
 	close(probe);
 }
 
-/* Registers are stored and loaded one by one: some of each context are none. */
+/* Registers are stored and loaded one by one: meanwhile samples have none. */
 TEST_F(regs, nmi_in_signals)
 {
 	NEED_SHOTS();
 	signal(SIGUSR1, regs_handler);
 	shots_here(&self->shots, (uintptr_t)regs_signals_at, 1);
-	/* It enters with the registers of the interrupted code, but for ip and sp. */
+	/* The handler has the registers of the interrupted code, but for ip and sp. */
 	shots_here(&self->shots, (uintptr_t)regs_handler, 1);
 	shots_here(&self->shots, (uintptr_t)regs_sigreturn_at, 1);
 	self->shots.until_none = true;
@@ -307,8 +307,8 @@ TEST_F(regs, nmi_in_signals)
 }
 
 /*
- * SIGUSR1 gets a frame of x32, whatever code it interrupts. Handler and restorer of one
- * are 32-bit addresses.
+ * SIGUSR1 gets an x32 frame, whatever code it interrupts. The addresses of an x32
+ * handler and restorer have 32 bits.
  */
 static int signal_x32(void)
 {
@@ -328,8 +328,8 @@ static int signal_x32(void)
 }
 
 /*
- * At a function of the kernel that a signal or its end calls there are registers each
- * time, so also after what went before is over. @part is the last sample.
+ * Each sample at a kernel function that sends a signal or returns from one has
+ * registers, and so also after the previous signal is over. @part is the last sample.
  */
 static int expect_some_at(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 			  const char *name, struct user_part *part)
@@ -350,8 +350,9 @@ static int expect_some_at(struct __test_metadata *_metadata, FIXTURE_DATA(regs) 
 }
 
 /*
- * At each store for a handler of SIGUSR1, and for what it returns to, there are none.
- * Before and between, at the handler's @sigreturn, there are.
+ * Samples at each store for a handler of SIGUSR1, and for its return, have no
+ * registers. Samples before that, and in between at the handler's @sigreturn, have
+ * them.
  */
 static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DATA(regs) *self,
 				  const char *sigreturn)
@@ -366,7 +367,7 @@ static void expect_none_at_stores(struct __test_metadata *_metadata, FIXTURE_DAT
 	if (err == -ENOSPC || err == -ENOENT || err == -ENODATA)
 		SKIP(return, "needs root, CONFIG_KALLSYMS and hardware breakpoints that hit");
 	ASSERT_EQ(0, err);
-	/* The argument of a system call in the kernel is where they are. */
+	/* The argument of a system call function points to the saved registers. */
 	regs = part.intr[PERF_REG_X86_DI];
 	ASSERT_EQ(0, expect_some_at(_metadata, self, sigreturn, &part));
 
@@ -403,7 +404,7 @@ TEST_F(regs, stores_for_x32_signals)
 	expect_none_at_stores(_metadata, self, "__x64_compat_sys_x32_rt_sigreturn");
 }
 
-/* Of another image there are none before user mode goes on with it. */
+/* After exec, samples have no registers until user mode runs the new image. */
 TEST_F(regs, nmi_in_exec)
 {
 	struct exec_loop loop;
@@ -427,7 +428,7 @@ TEST_F(regs, nmi_in_exec)
 	EXPECT_LT(20, self->shots.none_elsewhere);
 }
 
-/* Cookies of samples, or of records. */
+/* Cookies of samples or of records. */
 struct cookies {
 	__u64		*at;
 	unsigned int	nr;
@@ -453,7 +454,7 @@ static void add_cookie(struct cookies *cookies, __u64 cookie)
 		cookies->at[cookies->nr++] = cookie;
 }
 
-/* The registers of a PERF_RECORD_USER_STATE_DEFERRED, judged like those of samples. */
+/* Judge the registers of a PERF_RECORD_USER_STATE_DEFERRED like those of samples. */
 static void read_states(FIXTURE_DATA(regs) *self, struct cookies *samples,
 			struct cookies *states, unsigned int *torn, unsigned int *wrong)
 {
@@ -466,7 +467,7 @@ static void read_states(FIXTURE_DATA(regs) *self, struct cookies *samples,
 			parse_user_part(self->record, &self->shots.attr, &part);
 			self->shots.samples++;
 			*wrong += part.rest != 0;
-			/* One in between two kernel entries has what it can have. */
+			/* Between two kernel entries a sample has the state that is available. */
 			if (!sample_cookie(&sample))
 				continue;
 			*wrong += part.abi || part.size;
@@ -475,7 +476,7 @@ static void read_states(FIXTURE_DATA(regs) *self, struct cookies *samples,
 			const __u64 *regs = self->record->words + 5;
 
 			add_cookie(states, self->record->words[1]);
-			/* bx, bp and r12 to r15 are what is asked for. */
+			/* The event requests bx, bp and r12 to r15. */
 			for (int i = 0; i < 6; i++)
 				*torn += self->record->words[2] == (uintptr_t)regs_syscalls_at &&
 					 (regs[i] != regs[0] || regs[i] >> 40 != 0x5a);
@@ -483,7 +484,7 @@ static void read_states(FIXTURE_DATA(regs) *self, struct cookies *samples,
 	}
 }
 
-/* Asked for in NMI: a record for each kernel entry, with the registers of that one. */
+/* Requested in NMI: each kernel entry has a record with its own registers. */
 TEST_F(regs, nmi_defers_state)
 {
 	unsigned int torn = 0, wrong = 0, missing = 0, twice = 0, unasked = 0;
@@ -539,7 +540,7 @@ TEST_F(regs, nmi_defers_state)
 	free(states.at);
 }
 
-/* What was sampled as it was switched out: the idle task, with user registers, this one. */
+/* Samples at a switch: of the idle task, of it with user registers, of this task. */
 struct switches {
 	unsigned int idle, with, own;
 };
@@ -577,7 +578,7 @@ TEST_F(regs, kernel_thread)
 	self->attr.sample_stack_user = 64;
 	ASSERT_EQ(0, rings_open_each_cpu(&rings, &self->attr, -1));
 	rings_enable(&rings);
-	/* On a slow machine the time of a sleep may be up before the switch. */
+	/* On a slow machine a sleep may be over before the switch. */
 	for (int i = 0; i < 100 || ((nr.idle <= 10 || nr.own <= 10) && time(NULL) < end); i++) {
 		usleep(1000);
 		read_switches(_metadata, self, &rings, &nr);
@@ -590,7 +591,7 @@ TEST_F(regs, kernel_thread)
 	rings_close(&rings);
 }
 
-/* Nor has a worker of an io_uring, although it shares the mm. */
+/* A worker of an io_uring has none either, although it shares the mm. */
 TEST_F(regs, io_worker)
 {
 	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };
@@ -610,7 +611,7 @@ TEST_F(regs, io_worker)
 	rings_enable(&rings);
 	if (uring_run_async(&sqe) == -ENOSYS)
 		SKIP(return, "no io_uring");
-	/* It waits for more to do, when it gets there. */
+	/* The worker is switched out when it waits for more work. */
 	for (unsigned int i = 0; !workers && time(NULL) < end; i = (i + 1) % rings.nr) {
 		while (ring_next_type(&rings.ring[i], self->record, PERF_RECORD_SAMPLE)) {
 			parse_sample(self->record, &sample);
@@ -626,7 +627,7 @@ TEST_F(regs, io_worker)
 	rings_close(&rings);
 }
 
-/* Samples of a system call, with what is taken in place. */
+/* Sample a system call, with all data taken in place. */
 #define GETPPID_ATTR() do {							\
 	self->attr = tracepoint_attr(GETPPID);					\
 	if (self->attr.type == ~0U)						\
@@ -635,7 +636,7 @@ TEST_F(regs, io_worker)
 	self->attr.defer_output = 0;						\
 } while (0)
 
-/* One of them, of a call with registers of 1001 and 7 on top of the stack. */
+/* One such sample, of a call with 1001 in the registers and 7 on top of the stack. */
 #define GETPPID_SAMPLE(part) do {						\
 	ASSERT_EQ(0, ring_open(&self->ring, &self->attr, 0, -1, 8));		\
 	ring_enable(&self->ring);						\
@@ -647,7 +648,7 @@ TEST_F(regs, io_worker)
 	EXPECT_EQ(0, (part).rest);						\
 } while (0)
 
-/* Each combination is as long as it says, and what is in it is the same. */
+/* Each combination has the length that it claims, and the same contents. */
 TEST_F(regs, sample_types)
 {
 	static const __u64 types[] = {
@@ -670,14 +671,14 @@ TEST_F(regs, sample_types)
 		if (types[i] & PERF_SAMPLE_STACK_USER) {
 			EXPECT_EQ(256, part.size);
 			EXPECT_EQ(256, part.dyn_size);
-			/* On top is the argument. */
+			/* The argument is on top. */
 			EXPECT_EQ(7, *(const __u64 *)part.stack);
 		}
 		ring_close(&self->ring);
 	}
 }
 
-/* They are written a few at a time: each number of them is right, whatever is left over. */
+/* Registers are written in groups: any number of them is correct, whatever remains. */
 TEST_F(regs, any_number_of_them)
 {
 	struct user_part part;
@@ -699,7 +700,7 @@ TEST_F(regs, any_number_of_them)
 	}
 }
 
-/* Stack pointers that no stack has, with the largest copies that there are. */
+/* Invalid stack pointers, with copies up to the maximum size. */
 TEST_F(regs, hostile_stack_pointers)
 {
 	static const unsigned long sps[] = {
@@ -761,7 +762,7 @@ TEST_F(regs, bad_attrs)
 		attr.sample_regs_user = bad_regs[i];
 		EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
 	}
-	/* Vector registers: nothing here has them. */
+	/* Vector registers: no event here supports them. */
 	attr.sample_regs_user = 1ULL << PERF_REG_X86_XMM0;
 	EXPECT_EQ(-EOPNOTSUPP, perf_open(&attr, 0, -1, -1, 0));
 	attr.sample_type = RING_SAMPLE_TYPE | PERF_SAMPLE_STACK_USER;

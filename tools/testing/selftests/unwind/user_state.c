@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user state: registers and stack of a kernel entry come once, in a record
- * with the cookie of its samples, byte by byte as the user ABI says; complete where a
- * copy in the sample would not be, never those of another place.
+ * Deferred user state: registers and stack of a kernel entry come once, in a record with the
+ * cookie of its samples and the layout of the user ABI. The stack is complete where a copy in
+ * the sample would not be, and never belongs to another position.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ FIXTURE_SETUP(state)
 	self->stack = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)self->stack);
-	/* The last page is none of the stack. */
+	/* The last page does not belong to the stack. */
 	ASSERT_EQ(0, mprotect(self->stack + 3 * PAGE, PAGE, PROT_NONE));
 }
 
@@ -96,7 +96,7 @@ FIXTURE_TEARDOWN(state)
 	EXPECT_NE(0, (state).cookie);						\
 } while (0)
 
-/* Both, of the same kernel entry. */
+/* The next sample and the next state belong to the same kernel entry. */
 #define NEXT_PAIR(state) do {							\
 	__u64 cookie_;								\
 										\
@@ -114,7 +114,7 @@ static long call_on_stack(FIXTURE_DATA(state) *self, long nr)
 	return workload_call_on(self->stack + 3 * PAGE, DEPTH, (const long[7]){ nr });
 }
 
-/* All of it is right, and it ends where the stack does. */
+/* All parts of the record are correct, and the copy ends where the stack ends. */
 TEST_F(state, record)
 {
 	struct state state;
@@ -131,18 +131,18 @@ TEST_F(state, record)
 	EXPECT_EQ(state.ip, state.reg_ip);
 	EXPECT_EQ(state.sp, state.reg_sp);
 	ASSERT_LE((uintptr_t)self->stack, state.sp);
-	/* Trimmed at the end of the mapping, which is below what was asked for. */
+	/* Trimmed at the end of the mapping, to less than the requested size. */
 	EXPECT_GT(STATE_STACK, state.size);
 	EXPECT_EQ((uintptr_t)self->stack + 3 * PAGE - state.sp, state.size);
 	EXPECT_EQ(state.size, state.dyn_size);
 	EXPECT_EQ(0, memcmp(state.stack, (void *)state.sp, state.size));
-	/* The frame pointer leads into it. */
+	/* The frame pointer points into the copy. */
 	EXPECT_LE(state.sp, state.bp);
 	EXPECT_GT(state.sp + state.size, state.bp);
 	EXPECT_NO_MORE();
 }
 
-/* Of a large stack there is as much as was asked for. */
+/* The copy of a large stack has the requested size. */
 TEST_F(state, size)
 {
 	static const __u32 sizes[] = { 0, 8, 256, 8192, 65528 };
@@ -157,7 +157,7 @@ TEST_F(state, size)
 		if (sizes[i] < 65528) {
 			EXPECT_EQ(sizes[i], state.size);
 		} else {
-			/* As the record has a header. */
+			/* Less, because the 16-bit size includes the header. */
 			EXPECT_LT(65000, state.size);
 			EXPECT_GE(65535, self->record->header.size);
 		}
@@ -166,7 +166,7 @@ TEST_F(state, size)
 	}
 }
 
-/* However many samples there are in an entry, and events in a buffer. */
+/* One record per kernel entry, for several samples, and several events in a buffer. */
 TEST_F(state, once_per_entry)
 {
 	struct perf_event_attr more = state_attr("syscalls/sys_exit_getppid");
@@ -194,7 +194,7 @@ TEST_F(state, once_per_entry)
 	EXPECT_NO_MORE();
 }
 
-/* Marker and cookie are there without any callchain that they could follow. */
+/* Marker and cookie are present even if the callchain is otherwise empty. */
 TEST_F(state, no_callchain_at_all)
 {
 	struct sample sample;
@@ -210,7 +210,7 @@ TEST_F(state, no_callchain_at_all)
 	EXPECT_EQ(cookie, state.cookie);
 }
 
-/* With a user part in place, and with one that is deferred, too. */
+/* With an in-place user part of the callchain, and with a deferred one. */
 TEST_F(state, with_callchain)
 {
 	struct sample sample;
@@ -240,7 +240,7 @@ TEST_F(state, with_callchain)
 	EXPECT_EQ(cookie, state.cookie);
 }
 
-/* One of the two: registers, or the stack. */
+/* Registers without stack, and stack without registers. */
 TEST_F(state, parts)
 {
 	static const __u64 without[] = { PERF_SAMPLE_STACK_USER, PERF_SAMPLE_REGS_USER };
@@ -256,7 +256,7 @@ TEST_F(state, parts)
 		EXPECT_EQ((char *)self->record + self->record->header.size, (char *)at);
 		ASSERT_TRUE(ring_next(self->ring, self->record));
 		ASSERT_EQ(PERF_RECORD_USER_STATE_DEFERRED, self->record->header.type);
-		/* The ABI of the registers, also of none. */
+		/* The ABI is set even if no registers are sampled. */
 		at = self->record->words + 4;
 		EXPECT_EQ(PERF_SAMPLE_REGS_ABI_64, *at++);
 		if (without[i] == PERF_SAMPLE_STACK_USER) {
@@ -283,7 +283,7 @@ TEST_F(state, bad_attrs)
 	EXPECT_EQ(-EINVAL, perf_open(&attr, 0, -1, -1, 0));
 }
 
-/* Nobody takes it: that is counted. */
+/* A state that no event receives is counted. */
 TEST_F(state, unheard)
 {
 	long unheard = unwind_stat("states_unheard"), states = unwind_stat("states");
@@ -299,7 +299,7 @@ TEST_F(state, unheard)
 	EXPECT_EQ(states, unwind_stat("states"));
 }
 
-/* What was paged out is read in first. */
+/* Pages that were swapped out are read in before the copy. */
 TEST_F(state, paged_out)
 {
 	struct state state;
@@ -308,12 +308,12 @@ TEST_F(state, paged_out)
 
 	if (!have_swap())
 		SKIP(return, "no swap device is active");
-	/* Each CPU keeps back new pages from the lists that are scanned. */
+	/* Pin: new pages stay in a per-CPU batch, which reclaim does not scan. */
 	ASSERT_EQ(0, pin_to(0));
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
-		/* As the parent would have them, too, they would not go. */
+		/* Map in the child: pages shared with the parent would not be swapped out. */
 		char *map = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -321,7 +321,7 @@ TEST_F(state, paged_out)
 		raise(SIGSTOP);
 		if (page_out(map + PAGE, 3, 3) < 3)
 			_exit(3);
-		/* The frame is in a page that is there, what it returns to is not. */
+		/* The frame is in a resident page, the pages of its callers are not. */
 		workload_call_fp(map + PAGE, 0, (const long[7]){ SYS_getppid });
 		_exit(0);
 	}
@@ -337,7 +337,7 @@ TEST_F(state, paged_out)
 	EXPECT_EQ(0x5a5a5a5a5a5a5a5a, state.stack[STATE_STACK / 8 - 1]);
 }
 
-/* A stack that nobody supplies: the task can be killed. */
+/* A task that waits for a stack page of userfaultfd can be killed. */
 TEST_F(state, killed_in_copy)
 {
 	struct hanging_stack hang;
@@ -384,10 +384,10 @@ static void __attribute__((noreturn)) landing(void)
 	_exit(42);
 }
 
-/* What sched_switch says of a task that stops for its tracer. */
+/* prev_state of sched_switch for a task that stops for its tracer. */
 #define TRACED	8
 
-/* User mode goes on somewhere else: no registers and no stack, and it is said. */
+/* User mode resumes elsewhere: a flag says so, without registers and stack. */
 TEST_F(state, moved_by_ptrace)
 {
 	long moved = unwind_stat("states_moved");
@@ -431,8 +431,8 @@ TEST_F(state, moved_by_ptrace)
 }
 
 /*
- * An entry that only an event without a stack asks about, after one that an event with
- * a stack did: what there was to copy then is no more.
+ * A kernel entry with requests of an event without stack only, after an entry with a request
+ * of an event with stack: the former entry's stack must not be copied.
  */
 TEST_F(state, of_this_entry)
 {
@@ -461,7 +461,7 @@ TEST_F(state, of_this_entry)
 	rings_enable(&self->rings);
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getppid, &regs));
-	/* Stops are what is sampled: once it stays where it is, once it is moved. */
+	/* Sample ptrace stops: the first leaves the position, the second moves it. */
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getpid, &regs));
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getpid, &regs));
 	ASSERT_EQ(0, stop_at_syscall(child, SYS_getpid, &regs));
@@ -491,7 +491,7 @@ static void handler(int sig)
 	workload_syscall(3, SYS_getppid);
 }
 
-/* Signals and their return change registers: the state is taken before. */
+/* Signal delivery and sigreturn change registers: the state is taken before. */
 TEST_F(state, signals)
 {
 	struct perf_event_attr more = state_attr("raw_syscalls/sys_enter");
@@ -518,7 +518,7 @@ TEST_F(state, signals)
 		EXPECT_EQ(0, state.rest);
 		records++;
 	}
-	/* In tkill() and getppid() and rt_sigreturn(), at least. */
+	/* At least in tkill(), getppid() and rt_sigreturn(). */
 	EXPECT_LE(300, records);
 	EXPECT_LE(records, samples);
 }
@@ -526,7 +526,7 @@ TEST_F(state, signals)
 static char *const exec_argv[] = { "true", NULL };
 static char *const exec_envp[] = { NULL };
 
-/* In exec the old one is told before it goes; then there is none until user mode. */
+/* In exec the old state is recorded before it is gone; then there is none until user mode. */
 TEST_F(state, exec)
 {
 	struct perf_event_attr more = state_attr("sched/sched_process_exec");
@@ -573,7 +573,7 @@ TEST_F(state, exec)
 	EXPECT_EQ(1, records);
 }
 
-/* The same over and over: no record says that anything changed. */
+/* Repeated exec: no record says that the position changed. */
 TEST_F(state, exec_loop)
 {
 	unsigned int records = 0, others = 0;
@@ -607,7 +607,7 @@ TEST_F(state, exec_loop)
 		EXPECT_FALSE(state.changed);
 		EXPECT_EQ(64, state.dyn_size);
 		EXPECT_EQ(state.ip, state.reg_ip);
-		/* Where it started was another program. */
+		/* The first exec was called from another program. */
 		others += state.ip != loop.entry;
 		records++;
 	}
@@ -619,7 +619,7 @@ TEST_F(state, exec_loop)
 void state_probed(void);
 extern const char state_probed_at[];
 
-/* Nothing that the kernel emulates: it is stepped in another place. */
+/* The kernel does not emulate this instruction but steps it out of line. */
 asm(
 "state_probed:\n"
 "	push	%rbp\n"
@@ -630,7 +630,7 @@ asm(
 "	ret\n"
 );
 
-/* The state at a probed instruction is that before it, where the instruction is. */
+/* The state at a probed instruction is that before it, with the original ip. */
 TEST_F(state, uprobe)
 {
 	struct state state;
@@ -689,7 +689,7 @@ TEST_F(state, vsyscall)
 	ASSERT_TRUE(ring_next(self->ring, self->record));
 	ASSERT_EQ(PERF_RECORD_CALLCHAIN_DEFERRED, self->record->header.type);
 	EXPECT_EQ(cookie, as_deferred(self->record)->cookie);
-	/* Who called it is there. */
+	/* The caller of the vsyscall is in the callchain. */
 	EXPECT_LT(2, as_deferred(self->record)->nr);
 	EXPECT_EQ(VSYSCALL_TIME, as_deferred(self->record)->ips[0]);
 	NEXT_STATE(state);
@@ -700,7 +700,7 @@ TEST_F(state, vsyscall)
 	EXPECT_EQ(state.sp, state.reg_sp);
 }
 
-/* An exiting task tells what is resident. */
+/* The record of an exiting task has the resident part of the stack. */
 TEST_F(state, exit)
 {
 	struct state state;
@@ -727,7 +727,7 @@ TEST_F(state, exit)
 	EXPECT_EQ(STATE_STACK, state.dyn_size);
 }
 
-/* Stack pointers that no stack has. */
+/* Stack pointers outside of any stack. */
 TEST_F(state, hostile_stack_pointers)
 {
 	static const unsigned long tops[] = {

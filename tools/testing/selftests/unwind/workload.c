@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * System calls from the innermost of a known number of callers.
+ * Make system calls from the innermost of a known number of callers.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -19,7 +19,7 @@
 extern const char workload_leaf[], workload_recursed[], workload_outermost[];
 extern const char workload_leaf_fp[];
 
-/* The number and the arguments of a system call are where r11 points to. */
+/* r11 points to the number and the arguments of a system call. */
 #define SYSCALL_AT_R11 \
 	"	mov	0(%r11), %rax\n" \
 	"	mov	8(%r11), %rdi\n" \
@@ -30,7 +30,7 @@ extern const char workload_leaf_fp[];
 	"	mov	48(%r11), %r9\n" \
 	"	syscall\n"
 
-/* The stack that ends at rdi, if that is not 0; rbx keeps the old one. */
+/* Switch to the stack that ends at rdi, unless rdi is 0. rbx keeps the old one. */
 #define SWITCH_TO_RDI \
 	"	push	%rbp\n" \
 	"	push	%rbx\n" \
@@ -46,7 +46,7 @@ extern const char workload_leaf_fp[];
 
 asm(
 "	.pushsection .text\n"
-	/* rdi: callers to come, rsi: system call number and arguments */
+	/* rdi: remaining callers, rsi: system call number and arguments */
 "	.type	workload_asm, @function\n"
 "workload_asm:\n"
 "	push	%rbp\n"
@@ -67,7 +67,7 @@ asm(
 "	ret\n"
 "	.size	workload_asm, . - workload_asm\n"
 
-	/* rdi: top of the stack to use, or 0; rsi, rdx: for workload_asm */
+	/* rdi: top of the stack to use, or 0; rsi, rdx: passed to workload_asm */
 "	.globl	workload_call_on\n"
 "	.type	workload_call_on, @function\n"
 "workload_call_on:\n"
@@ -81,7 +81,7 @@ asm(
 	SWITCH_BACK
 "	.size	workload_call_on, . - workload_call_on\n"
 
-	/* rdi: top of the stack to use, or 0; rsi: frame pointer; rdx: as above */
+	/* rdi: top of the stack to use, or 0; rsi: frame pointer; rdx: system call */
 "	.globl	workload_call_fp\n"
 "	.type	workload_call_fp, @function\n"
 "workload_call_fp:\n"
@@ -145,7 +145,7 @@ int stop_at_syscall(pid_t child, long nr, struct user_regs_struct *regs)
 			return -1;
 		if (!WIFSTOPPED(status))
 			return status ?: -1;
-		/* Signals are the child's. */
+		/* Pass signals on to the child. */
 		sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
 		if (ptrace(PTRACE_GETREGS, child, 0, regs))
 			return -1;

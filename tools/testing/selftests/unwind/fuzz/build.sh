@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# How fuzz.sh makes programs of files of the kernel. Sourced by it; of its variables,
-# under_test, under_test_flags, harness, needs_insn and libs say what goes into one.
+# Build programs from files of the kernel. Sourced by fuzz.sh, whose variables under_test,
+# under_test_flags, harness, needs_insn and libs define a program.
 # shellcheck disable=SC2154	# they are the caller's, as are out and linux
 
-# The headers that are what they are in the kernel: NAME FILE...
+# The headers that are used as they are in the kernel: NAME FILE...
 real=(
 	linux/unwind_user.h		include/linux/unwind_user.h
 	linux/unwind_user_types.h	include/linux/unwind_user_types.h
@@ -61,7 +61,7 @@ build_insn() {
 	done
 }
 
-# compile FILE FLAG...: adds to the objects of the program that is being built
+# compile FILE FLAG...: add an object to the program that is being built
 compile() {
 	local object=$program.o/${#objects[@]}.o file=$1
 	shift

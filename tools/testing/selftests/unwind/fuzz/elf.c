@@ -3,14 +3,14 @@
  * The ELF parser on made-up images, and on those of ../sframe/ with fields changed.
  *
  * Contracts that are checked, beyond those of the sanitizers:
- * - An image in memory has exactly its size. One in a file is the same image, whatever
- *   part of a read the file system gives at a time; if that is very little, there are
- *   still no more than some reads.
- * - The number of reads has a bound that the image has no part in.
- * - When a read fails that is the end. Nothing that a file system returns is taken for
- *   what the image is.
- * - Who is killed gets nothing, and the reads stop; each read is followed by a look.
- * - Segments and section are those that a plain reader finds, and can be computed with.
+ * - An image in memory has exactly its size. An image in a file gives the same result,
+ *   in whatever parts the file system returns it. The number of reads stays limited even
+ *   if the parts are very small.
+ * - The number of reads has a bound that does not depend on the image.
+ * - A failed read ends the parsing. An error of the file system is never taken for a
+ *   property of the image.
+ * - A killed task gets no result, and the reads stop: a look for signals follows each read.
+ * - Segments and section are those that a plain reader finds, and their sums do not wrap.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,14 +18,17 @@
 
 #include "elf_fuzz.h"
 
-/* The header, 256 program headers, and 1024 section headers, 8 at a time; 64 names. */
+/*
+ * The header, 256 program headers, 16 notes, the header of the names, and 1024 section
+ * headers, 8 headers at a time; 64 names.
+ */
 #define MAX_READS		(1 + 256 / 8 + 2 * 16 + 1 + 1024 / 8 + 64)
-/* Parts that a read may come in, if these are small; what comes for sure in so many. */
+/* Maximum number of small parts of a read. Parts of SMALL_PART never exceed it. */
 #define MAX_PARTS		17
 #define SMALL_PART		32
 #define MAX_FAILS		4
 
-/* What a file is, and what was done to it. */
+/* A file, the reads of it so far, and the read to fail. */
 struct file {
 	const struct image	*image;
 	u64			part;
@@ -55,7 +58,7 @@ ssize_t __kernel_read(struct file *file, void *buf, size_t size, loff_t *pos)
 	size = min(min(size, file->part), left);
 	memcpy(buf, file->image->bytes + (left ? at : 0), size);
 	*pos += size;
-	/* To find the end of a file takes no time. */
+	/* A read at the end of the file needs no look for signals. */
 	file->looks = sim.looks + !!size;
 	return size;
 }
@@ -138,7 +141,7 @@ static void check_elf(const struct plain_elf *plain, int ret, const struct unwin
 			 elf->segments[i].addr == model->segments[i].addr, "segment %u", i);
 }
 
-/* A file that gives less than it is asked for. */
+/* A file that returns less than requested. */
 static void check_parts(const struct plain_elf *plain, struct file *file)
 {
 	static const u64 parts[] = { 4096, 100, SMALL_PART, 20, 1 };
@@ -159,7 +162,7 @@ static int status_of(int error)
 	return error == -EINTR || error == -ENOMEM ? error : -EIO;
 }
 
-/* Reads that fail, as file systems do. */
+/* Reads that fail with the errors of file systems. */
 static void check_fails(struct file *file, unsigned int reads)
 {
 	static const int errors[] = { -EIO, -EINTR, -ENOMEM, -ENOEXEC, -ENODATA, -EINVAL };
@@ -192,7 +195,7 @@ static void check_kills(struct file *file, unsigned int looks)
 	sim.kill_look = 0;
 }
 
-/* As a section is read: in one, whatever its size. */
+/* Read as a section is read: at once, whatever its size. */
 static void check_read(struct file *file, u64 part)
 {
 	const struct image *image = file->image;
@@ -216,7 +219,7 @@ static void check_read(struct file *file, u64 part)
 	free(bytes);
 }
 
-/* Where there is nothing. */
+/* Read beyond the end. */
 static void check_far(const struct unwind_elf_source *source, u64 size)
 {
 	const u64 far[] = { size, size + 1, S64_MAX - 1, S64_MAX, 1ULL << 63, -1ULL };
@@ -229,7 +232,7 @@ static void check_far(const struct unwind_elf_source *source, u64 size)
 	}
 }
 
-/* Returns what unwind_elf_open() did; @elf and the number of reads are set. */
+/* Returns the result of unwind_elf_open(); sets @elf and the number of reads. */
 static int check(const struct image *image, struct unwind_elf *elf, unsigned int *reads)
 {
 	struct file file = { .image = image, .part = U64_MAX };
@@ -249,7 +252,7 @@ static int check(const struct image *image, struct unwind_elf *elf, unsigned int
 	check_kills(&file, sim.looks);
 	check_parts(&plain, &file);
 	open_file(&file, elf);
-	/* Reading behind the end of a file can fail as well. */
+	/* A read beyond the end of a file can fail as well. */
 	check_fails(&file, file.reads);
 	check_read(&file, 4096);
 	check_read(&file, 1 + image->size / 7);
@@ -315,7 +318,7 @@ static void check_expect(const char *expect, int ret, const struct unwind_elf *e
 	}
 }
 
-/* A text that is an image. */
+/* Replay a text that is an image. */
 int elf_replay(const struct text *text)
 {
 	const struct image image = { text->bytes + INPUT_MARK, text->size - INPUT_MARK };
@@ -361,7 +364,7 @@ static void drop_phdr(const struct image *image)
 	}
 }
 
-/* What is in a file, to be compared with readelf: the section by both ways. */
+/* Print a file for a comparison with readelf: the section found in both ways. */
 int elf_print(const char *name)
 {
 	struct unwind_elf elf;
@@ -393,7 +396,7 @@ static void damage_field(struct image *image, const struct image_field *field)
 	}
 }
 
-/* Each field of its headers is wrong in turn, and then it ends before or in one. */
+/* Damage each header field in turn, then let the image end before or in a header. */
 static void damage(struct image *image)
 {
 	u64 good = image->size, headers[2] = {};
@@ -411,7 +414,7 @@ static void damage(struct image *image)
 	image->size = good;
 }
 
-/* With the program header of the section, and without that. */
+/* Do this with and without the program header of the section. */
 int elf_damage(const char *name)
 {
 	struct image image;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ELF parser as a part of the program that has the SFrame decoder: what else is an
- * input there, and what is expected of it.
+ * The ELF parser, in the same program as the SFrame decoder: its inputs, and the
+ * expected results.
  *
- * elf.c holds the parser against its contracts, elf_plain.c is another one that it is
- * compared with, elf_input.c makes images and changes them.
+ * elf.c checks the contracts of the parser, elf_plain.c is another parser to compare
+ * it with, elf_input.c makes images and changes them.
  */
 #ifndef _UNWIND_FUZZ_ELF_FUZZ_H
 #define _UNWIND_FUZZ_ELF_FUZZ_H
@@ -20,8 +20,8 @@
 
 /**
  * struct image - an ELF file in memory
- * @bytes:	what is in it
- * @size:	bytes of it
+ * @bytes:	its contents
+ * @size:	its size
  */
 struct image {
 	u8	*bytes;
@@ -39,10 +39,10 @@ void elf_print_total(FILE *file);
 /* elf_plain.c */
 
 /**
- * struct plain_elf - what is in an image
- * @elf:	as the parser has it
- * @error:	what it returns
- * @cut:	section headers are cut off: it may not have looked at those before, either
+ * struct plain_elf - the contents of an image
+ * @elf:	the expected result of the parser
+ * @error:	its expected return value
+ * @cut:	section headers are cut off: the parser may not have read those before, either
  */
 struct plain_elf {
 	struct unwind_elf	elf;
@@ -57,7 +57,7 @@ void plain_elf_read(struct plain_elf *plain, const struct image *image);
 /**
  * struct image_field - a field of a header
  * @at:		offset in the image
- * @size:	bytes of it
+ * @size:	its size in bytes
  */
 struct image_field {
 	u64		at;

@@ -4,23 +4,23 @@
  *
  * A text is an image, and not a section, if its first line is one of
  *
- *   image			bytes follow, as those of a section do
- *   elf 2 3			a program, with 2 program headers, behind the ELF header,
- *				and 3 section headers behind them, the last one of which
- *				is for the names of sections, which end the image; the
- *				other headers are zero but for the first one, which is
+ *   image			bytes follow, as in the text of a section
+ *   elf 2 3			a program with 2 program headers after the ELF header,
+ *				followed by 3 section headers. The last one is for the
+ *				section names, which end the image. The other headers
+ *				are zero, except for the first program header, which is
  *				for code at 0x401000
  *
- * Then lines change it, and say what comes out:
+ * The following lines change it, and state the expected results:
  *
  *   ehdr phnum=3 type=1	fields of the ELF header
  *   phdr 1 type=0x6474e554	of a program header
  *   shdr 1 type=1 flags=2	of a section header
- *   shdrs 1 64 type=1		of so many, from that one on
+ *   shdrs 1 64 type=1		of 64 section headers, from index 1 on
  *   size 300			cut it off, or append zeroes
  *   expect open -ENODATA	what unwind_elf_open() returns
  *   expect section 0x2000 0x402000 0x100	offset, address and size of the section
- *   expect segments 2		how many there are
+ *   expect segments 2		number of segments
  *   expect segment 0 0x1000 0x2000 0x401000	its offset, end and address
  *   expect reads 226		parts of the image that are read
  *
@@ -71,7 +71,7 @@ void image_set(const struct image *image, u64 at, unsigned int size, u64 val)
 		image->bytes[at++] = val;
 }
 
-/* The field @nr of all headers that are in the image; false if there are fewer. */
+/* Get field @nr of all headers in the image; false if there are fewer. */
 bool image_field(const struct image *image, unsigned int nr, struct image_field *found)
 {
 	const unsigned int ehdr = ARRAY_SIZE(ehdr_fields), phdr = ARRAY_SIZE(phdr_fields);
@@ -99,7 +99,7 @@ bool image_field(const struct image *image, unsigned int nr, struct image_field 
 	return found->at < image->size && found->size <= image->size - found->at;
 }
 
-/* What is tried for a field: value @nr; false if there are fewer. */
+/* Get value @nr to try in a field; false if there are fewer. */
 bool image_value(const struct image *image, const struct image_field *field, unsigned int nr,
 		 u64 *val)
 {
@@ -119,7 +119,7 @@ bool image_value(const struct image *image, const struct image_field *field, uns
 	return true;
 }
 
-/* Any field gets any of the values. */
+/* Set any field to any of the values. */
 void image_mutate(const struct image *image, unsigned int seed)
 {
 	unsigned int fields = 0, vals = 0;
@@ -137,7 +137,7 @@ void image_mutate(const struct image *image, unsigned int seed)
 	image_set(image, field.at, field.size, val);
 }
 
-/* The image in a text, behind the mark. */
+/* The image in a text, after the mark. */
 static struct image image_of(struct text *text)
 {
 	return (struct image) { text->bytes + INPUT_MARK, text->size - INPUT_MARK };
@@ -166,7 +166,7 @@ static bool set_field(const struct image *image, u64 at, const struct field *fie
 	return false;
 }
 
-/* "name=value ...", for a header at @at. */
+/* Parse "name=value ..." for a header at @at. */
 static bool set_fields(const struct image *image, u64 at, const struct field *fields,
 		       unsigned int nr, const char *s)
 {
@@ -203,7 +203,7 @@ static void set_ehdr(const struct image *image, const char *s)
 	set_fields(image, 0, ehdr_fields, ARRAY_SIZE(ehdr_fields), s);
 }
 
-/* A good one. */
+/* Make a valid image. */
 static bool make(struct text *text, unsigned int nr_phdrs, unsigned int nr_shdrs)
 {
 	u64 shdrs = EHDR_SIZE + nr_phdrs * PHDR_SIZE, end = shdrs + nr_shdrs * SHDR_SIZE;
@@ -229,7 +229,7 @@ static bool make(struct text *text, unsigned int nr_phdrs, unsigned int nr_shdrs
 	return true;
 }
 
-/* A line of a text that is no bytes; false if it is none of these. */
+/* Parse a line of a text other than bytes; false if it is not valid. */
 bool image_parse(struct text *text, const char *line)
 {
 	struct image image = image_of(text);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A reader of ELF headers that is short and plain: it has the whole image, and looks at
- * one header after the other. It shares nothing with that of the kernel but what the
- * results are made of, so that one is the test of the other.
+ * A short and plain reader of ELF headers: it has the whole image, and looks at one
+ * header after the other. It shares only the types of the results with the kernel's
+ * reader, so each one tests the other.
  */
 #include "elf_fuzz.h"
 
-/* No more of them is looked at: headers, and names of sections. */
+/* Limits of headers, names of sections, and notes to look at. */
 #define MAX_PHDRS	256
 #define MAX_SHDRS	1024
 #define MAX_NAMES	64
@@ -36,11 +36,11 @@ static void add_segment(struct unwind_elf *elf, u64 offset, u64 addr, u64 size)
 		(struct unwind_elf_segment) { offset, offset + size, addr };
 }
 
-/* The first build-id of a program header. */
+/* Find the first build-id of a program header. */
 static void read_notes(const struct image *image, u64 at, u64 left, unsigned int *nr,
 		       struct unwind_build_id *id)
 {
-	/* No note is larger than two numbers of 32 bits and some, and the image is short. */
+	/* No sum overflows: a note has two sizes of 32 bits, and the image is short. */
 	while (!id->size && left >= 16 && *nr && has(image, at, 16)) {
 		u64 name = image_get(image, at, 4), size = image_get(image, at + 4, 4), all;
 
@@ -84,12 +84,12 @@ static int read_phdrs(const struct image *image, struct unwind_elf *elf)
 	return 0;
 }
 
-/* The header of a section, with the offset of all names. */
+/* Is this the header of an SFrame section? @names is the offset of all names. */
 static bool is_sframe(const struct image *image, u64 at, u64 names, unsigned int *left)
 {
 	u64 type = image_get(image, at + 4, 4), name = names + image_get(image, at, 4);
 
-	/* It is in memory, and neither code nor written to. */
+	/* The section is in memory, and neither code nor writable. */
 	if ((image_get(image, at + 8, 8) & 7) != 2)
 		return false;
 	if (type != 1 || !names || !*left)

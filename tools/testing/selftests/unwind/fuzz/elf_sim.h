@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What kernel/unwind/elf.c needs of the kernel, beyond sim.h: files, and the names of
- * this architecture.
+ * The parts of the kernel that kernel/unwind/elf.c needs beyond sim.h: files, and the
+ * names of this architecture.
  */
 #ifndef _UNWIND_FUZZ_ELF_SIM_H
 #define _UNWIND_FUZZ_ELF_SIM_H
@@ -24,7 +24,7 @@ struct mem_cgroup;
 
 ssize_t __kernel_read(struct file *file, void *buf, size_t size, loff_t *pos);
 
-/* Nobody is charged for anything. */
+/* Memory is not charged. */
 static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *memcg)
 {
 	return NULL;

@@ -4,18 +4,18 @@
  * that replays inputs.
  *
  * Contracts that are checked, beyond those of sim.c and of the sanitizers:
- * - A walk ends, stores no more entries than there is room for, and reads and looks
- *   up no more than a fixed number of times for each.
- * - What it stores is code, or what a signal frame or a return probe says, and is
- *   not an address of the kernel. Only across a signal frame does the stack pointer
- *   not move up, and once from each exact ip.
- * - Each caller that tables or frame pointers tell of is that of a plain model.
- * - A walk in pieces of any size, one that remembers what an earlier one found out,
- *   and one that remembers nothing find the same, and what is remembered of mappings
- *   and tables is forgotten when they change. So is what could not be told because of
- *   pages, locks and files that a walk must not wait for, and of objects that went away.
+ * - A walk ends, stores no more entries than fit, and reads and looks up no more than
+ *   a fixed number of times for each entry.
+ * - An entry is code, or the value in a signal frame or a return probe, and is not an
+ *   address of the kernel. The stack pointer always moves up, except across a signal
+ *   frame, and once from each exact ip.
+ * - Each caller that tables or frame pointers determine is that of a plain model.
+ * - A walk in pieces of any size, a walk that remembers results of an earlier one, and
+ *   a walk that remembers nothing find the same. Results that depend on mappings and
+ *   tables are forgotten when these change. So are incomplete results, because of pages,
+ *   locks and files that a walk must not wait for, and of dropped objects.
  *
- * An input is a row of records; input.c says what they mean.
+ * An input is a series of records; input.c defines them.
  */
 #include "fuzz.h"
 
@@ -24,10 +24,10 @@
 #include <kernel/unwind/text.h>
 
 /*
- * User reads: for a frame, with a look whether a signal frame is behind it; for a
- * signal frame, where code is followed over 32 jumps; and for the steps at the end
- * that find nothing, where it may be, too. With tables, for a frame that frame pointers
- * lead out of, to a table, there is a look for its CFA.
+ * User reads: for a frame, with a check for a signal frame after it; for a signal
+ * frame, whose code is followed over 32 jumps; and for the steps at the end that find
+ * nothing, with the same checks. With tables, a frame that is left by its frame pointer
+ * for code with a table needs a search for its CFA.
  */
 #define READS_PER_ENTRY		7
 #define READS_PER_TABLE		30
@@ -37,25 +37,25 @@
 #define MAX_SWITCHES		8
 /*
  * Look-ups of a mapping: by itself, under the lock, for its file. A frame needs one
- * mapping. The code at an ip is in one, it may lead to two others and back, and one is
- * that of the caller. An object that is dropped is looked for again.
+ * mapping. The code at an ip is in one mapping, may lead to two others and back, and
+ * its caller is in another one. A dropped object is looked up again.
  */
 #define LOOKUPS_PER_MAPPING	3
 #define MAPPINGS_PER_SIGNAL	5
-/* Uses of an object are counted when there are 256, after each batch. */
+/* Uses of an object are accounted once there are 256, after each batch. */
 #define MAX_HITS_LEFT		(256 + 64)
-/* The points of a walk, locks and reads, at which the replay has objects dropped. */
+/* The events of a walk, locks and reads, at which the replay drops objects. */
 #define MAX_DROP_EVENTS		256
 
 /**
- * struct trace - what a walk found
- * @nr:		how many callers
- * @entries:	these
- * @reads:	how many reads it was up to each of them, for walks of one at a time
- * @counts:	see there
+ * struct trace - the result of a walk
+ * @nr:		number of callers
+ * @entries:	the callers
+ * @reads:	reads up to each caller, for walks of one at a time
+ * @counts:	see struct counts
  * @stats:	unwind_stats
- * @tabled:	callers that the tables of areas told of, at least; likewise
- * @unsure:	of how many that is not known
+ * @tabled:	minimum of callers found by the tables of each area; likewise
+ * @unsure:	number of callers for which that is not known
  */
 struct trace {
 	unsigned int	nr;
@@ -67,7 +67,7 @@ struct trace {
 	unsigned int	unsure;
 };
 
-/* The walk that read most for each entry. */
+/* The walk with the most reads per entry. */
 static struct {
 	struct counts	counts;
 	unsigned int	nr;
@@ -83,7 +83,7 @@ static bool was_probed(unsigned long addr)
 	return false;
 }
 
-/* Is it code, or may the walk not be able to tell? */
+/* Is the address code, or may the walk be unable to tell? */
 static bool is_code(unsigned long addr)
 {
 	const struct area *area = sim_area(addr);
@@ -102,7 +102,7 @@ static bool has_slow_file(void)
 	return false;
 }
 
-/* Does memory stay as it is, however often a walk reads? */
+/* Does memory stay the same, however often a walk reads? */
 static bool is_constant(void)
 {
 	for (int i = 0; i < process.nr_traps; i++) {
@@ -112,19 +112,19 @@ static bool is_constant(void)
 	return !process.kill_read && !process.fail_read;
 }
 
-/* May an object that was dropped be read again? */
+/* May a dropped object be read again? */
 static bool may_load(void)
 {
 	return !process.nofault && !process.exiting && !has_slow_file();
 }
 
-/* Does a walk find the same each time? */
+/* Does each walk find the same? */
 static bool is_stable(void)
 {
 	return is_constant() && (!process.nr_drops || (process.nr_drops == 1 && may_load()));
 }
 
-/* Registers that rules may name are those of the code that was interrupted there. */
+/* The registers for rules are those of the code that was interrupted there. */
 static void check_registers(const struct unwind_user_state *state)
 {
 	unsigned long ip;
@@ -136,11 +136,11 @@ static void check_registers(const struct unwind_user_state *state)
 		 ip == state->ip, "the signal frame of %#lx is another one's", state->ip);
 }
 
-/* One entry was found; the walk was at @before. */
+/* Check an entry. @before is the state of the walk before it. */
 static void check_entry(const struct unwind_user_state *before,
 			const struct unwind_user_state *state, unsigned long entry, bool tabled)
 {
-	/* Only the code that a signal interrupted is looked at. */
+	/* A walk looks at code only where a signal interrupted it. */
 	bool signal = state->step == UNWIND_STEP_CODE && !tabled;
 
 	sim_rule(state->ip == entry, "ip %#lx after entry %#lx", state->ip, entry);
@@ -154,7 +154,7 @@ static void check_entry(const struct unwind_user_state *before,
 	sim_rule(entry != process.trampoline || !process.nr_probes || was_probed(entry),
 		 "entry %#lx is the trampoline", entry);
 	sim_rule(is_code(entry) || was_probed(entry), "entry %#lx is no code", entry);
-	/* What a table says of a signal frame may lead anywhere else. */
+	/* The rows of a signal frame may lead anywhere else. */
 	sim_rule(state->sp > before->sp ||
 		 (tabled && state->step == UNWIND_STEP_CODE && state->sp != before->sp) ||
 		 (state->switches > before->switches && state->switches <= MAX_SWITCHES) ||
@@ -162,7 +162,7 @@ static void check_entry(const struct unwind_user_state *before,
 		 "from stack pointer %#lx to %#lx", before->sp, state->sp);
 }
 
-/* The next caller is the one that the model has. */
+/* Compare the next caller with the model. */
 static void check_expected(const struct unwind_user_state *state, unsigned int got,
 			   const struct expected *e, bool tabled)
 {
@@ -183,7 +183,7 @@ static void check_expected(const struct unwind_user_state *state, unsigned int g
 	sim_rule(tabled == e->table, "a table is%s asked", e->table ? " not" : "");
 }
 
-/* One caller more, with what is expected of it. */
+/* Walk to one more caller, and compare it with the model. */
 static unsigned int walk_one(struct unwind_user_state *state, struct trace *trace)
 {
 	struct expected expected = model_next(state, !trace->nr);
@@ -195,7 +195,7 @@ static unsigned int walk_one(struct unwind_user_state *state, struct trace *trac
 	if (got)
 		check_entry(&before, state, *entry, *frames != old);
 	check_expected(state, got, &expected, *frames != old);
-	/* An ip that stays where it is with its stack is not asked again. */
+	/* After a step that keeps the stack pointer, no table is used again. */
 	sim_rule(!got || before.sp != state->sp || before.step != UNWIND_STEP_CODE ||
 		 state->step != UNWIND_STEP_CODE || *frames == old,
 		 "from %#lx to %#lx on the spot", before.ip, state->ip);
@@ -219,7 +219,7 @@ static void check_counts(const struct trace *trace)
 	sim_rule(c->gets <= mappings, "%u looks for objects for %u entries", c->gets, nr);
 }
 
-/* What shows to everybody: why walks end, and how often tables are used. */
+/* Check the public counters: why walks end, and how often tables are used. */
 static void check_stats(const struct trace *trace)
 {
 	const unsigned long *stats = trace->stats;
@@ -236,8 +236,9 @@ static void check_stats(const struct trace *trace)
 }
 
 /*
- * Uses of objects are counted for each of them, or will be: those that found a caller, and
- * perhaps another one, which turned out to make no sense. Of what is gone it is the same.
+ * Uses of objects are counted for each object, or pending: those that found a caller, and
+ * perhaps one more, which turned out to be invalid. Pending uses are counted when the text
+ * is forgotten.
  */
 static void check_hits(const struct trace *trace, struct unwind_text *text)
 {
@@ -282,19 +283,19 @@ static void forget(struct unwind_text *text)
 	memset(text, 0, sizeof(*text));
 }
 
-/* Walk, with no more room than the input says, up to so many callers at a time. */
+/* Walk up to @piece callers at a time, with no more room than the input says. */
 static struct trace walk(struct unwind_text *text, unsigned int piece)
 {
 	struct unwind_user_state state;
 	struct trace trace = {};
 	unsigned int got, want;
 
-	/* Of this size, so that one entry too many is the address sanitizer's. */
+	/* Allocate exactly this size: the address sanitizer catches one entry too many. */
 	trace.entries = malloc(process.room * sizeof(long));
 	trace.reads = calloc(process.room, sizeof(*trace.reads));
 	sim_begin();
 	memset(unwind_stats, 0, sizeof(trace.stats));
-	/* Nobody has to initialize it. */
+	/* The walk has to initialize all of it. */
 	memset(&state, 0xa5, sizeof(state));
 	unwind_user_start(&state, &sim_regs, text);
 	do {
@@ -322,8 +323,8 @@ static struct trace walk_all(struct unwind_text *text)
 }
 
 /*
- * Likewise, with what an earlier walk knew. Where that had an object dropped this one has
- * not: of two that are dropped one after the other a walk may find neither.
+ * Walk with the results of an earlier walk. If that walk dropped an object, this one does
+ * not: of two objects that are dropped one after the other, a walk may find neither.
  */
 static struct trace walk_again(struct unwind_text *text, unsigned int piece)
 {
@@ -336,7 +337,7 @@ static struct trace walk_again(struct unwind_text *text, unsigned int piece)
 	return trace;
 }
 
-/* The same through the interface of others, which starts with the ip. */
+/* Walk through the interface of other users, which starts with the ip. */
 static struct trace walk_whole(void)
 {
 	struct unwind_stacktrace stack;
@@ -365,7 +366,7 @@ static void drop(struct trace trace)
 	free(trace.reads);
 }
 
-/* Compare and forget @b. */
+/* Compare two traces and free @b. */
 static void same(const char *what, const struct trace *a, struct trace b)
 {
 	unsigned int i = 0;
@@ -377,7 +378,7 @@ static void same(const char *what, const struct trace *a, struct trace b)
 	drop(b);
 }
 
-/* What was found out where pages and files must not be waited for is not the last word. */
+/* Results of a walk that must not wait for pages and files are not final. */
 static void check_impatient(const struct trace *trace)
 {
 	struct unwind_text text;
@@ -388,7 +389,7 @@ static void check_impatient(const struct trace *trace)
 	process.nofault = false;
 	same("after one that must not wait", trace, walk_again(&text, process.room));
 
-	/* What was known before a walk makes a difference where it may not be read. */
+	/* If files may not be read, it matters what was known before the walk. */
 	if (!process.nr_funcs || process.exiting || has_slow_file())
 		return;
 	sim_objects_forget();
@@ -398,13 +399,13 @@ static void check_impatient(const struct trace *trace)
 	same("after one that must not read files", trace, walk_again(&text, process.room));
 }
 
-/* Nor is what was found out while others had the locks of mappings. */
+/* Nor are results of a walk while others held the locks of mappings. */
 static void check_busy(const struct trace *trace)
 {
 	bool mmap_busy = process.mmap_busy, vma_busy = process.vma_busy;
 	struct unwind_text text;
 
-	/* After a change all is forgotten anyway. */
+	/* After a change, the walk forgets everything anyway. */
 	if (process.raced)
 		return;
 	forget(&text);
@@ -416,7 +417,7 @@ static void check_busy(const struct trace *trace)
 	same("after one that got no lock", trace, walk_again(&text, process.room));
 }
 
-/* Files and mappings are other ones now. */
+/* Compare after files and mappings have changed. */
 static void check_changed(struct unwind_text *text, const char *what)
 {
 	struct unwind_text cold;
@@ -428,7 +429,7 @@ static void check_changed(struct unwind_text *text, const char *what)
 	drop(after);
 }
 
-/* Walk in all the ways that have to find the same as @trace. */
+/* Walk in all the ways that must find the same as @trace. */
 static void check_walks(const struct trace *trace)
 {
 	struct unwind_text text, cold;
@@ -459,7 +460,7 @@ static void check_walks(const struct trace *trace)
 		check_impatient(trace);
 	check_busy(trace);
 
-	/* Nor is what everybody else reads where a probe is being handled. */
+	/* Nor are results of a walk that read the breakpoint of a probe. */
 	if (process.insn) {
 		u8 insn = process.insn;
 
@@ -489,8 +490,8 @@ static void check_walks(const struct trace *trace)
 }
 
 /*
- * An object that is dropped on the way makes no difference to @trace, which nothing was
- * dropped of. More of them may make some, but none that stays.
+ * One object that is dropped during a walk makes no difference to @trace, a walk
+ * without drops. More drops may make a difference, but not to later walks.
  */
 static void check_drops(const struct trace *trace)
 {
@@ -508,7 +509,7 @@ static void check_drops(const struct trace *trace)
 		drop(walk_again(&text, process.room));
 		same("with a drop of what is remembered", trace, walk_all(&text));
 	}
-	/* Not one at a time: what is expected of those is what a walk finds with one. */
+	/* Not one at a time: the model expects the results of a walk with one drop. */
 	forget(&text);
 	drop(walk_again(&text, process.room));
 	sim_objects_drop_other();
@@ -523,7 +524,7 @@ static void __attribute__((destructor)) print_most(void)
 			most.walks, most.counts.reads, most.counts.bytes, most.nr);
 }
 
-/* Returns what a walk finds, one caller at a time. */
+/* Returns the trace of a walk, one caller at a time. */
 static struct trace check(const struct record *records, size_t nr)
 {
 	struct unwind_text text;
@@ -563,7 +564,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 #ifdef FUZZ
 size_t LLVMFuzzerMutate(u8 *data, size_t size, size_t max_size);
 
-/* Half of the time change bytes; else whole records, or small numbers in them. */
+/* Half of the time change bytes; otherwise change whole records, or small numbers in them. */
 size_t LLVMFuzzerCustomMutator(u8 *data, size_t size, size_t max_size, unsigned int seed)
 {
 	struct record records[MAX_RECORDS], *r, other;
@@ -631,7 +632,7 @@ static void check_gives(const struct trace *trace, const struct gives *gives)
 	}
 }
 
-/* Each read fails once: what was found before stays, and what comes keeps the rules. */
+/* Fail each read once: earlier results stay, and later ones keep the rules. */
 static void fail_each_read(const struct record *records, size_t nr, const struct trace *trace)
 {
 	struct unwind_text text;
@@ -651,7 +652,7 @@ static void fail_each_read(const struct record *records, size_t nr, const struct
 	}
 }
 
-/* An object is dropped at each point of the walk: it is looked for again. */
+/* Drop an object at each event of the walk: it is looked up again. */
 static void drop_at_each_event(const struct record *records, size_t nr,
 			       const struct trace *trace)
 {
@@ -669,7 +670,7 @@ static void drop_at_each_event(const struct record *records, size_t nr,
 	}
 }
 
-/* Walk the processes that a text describes. */
+/* Walk the processes of a text. */
 static int replay(const char *name)
 {
 	struct record records[MAX_RECORDS];
@@ -684,7 +685,7 @@ static int replay(const char *name)
 		return 1;
 	}
 	do {
-		/* Where it is, should that be the end. */
+		/* Print the line first, in case the input crashes. */
 		printf("line %u: ", line + 1);
 		fflush(stdout);
 		nr = input_parse(file, &line, records, &gives);
@@ -706,7 +707,7 @@ static int replay(const char *name)
 	return nr < 0;
 }
 
-/* From bytes to text and back. */
+/* Convert bytes to text, or text to bytes. */
 static int convert(bool to_text)
 {
 	struct record records[MAX_RECORDS];

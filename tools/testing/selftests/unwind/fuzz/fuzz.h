@@ -3,8 +3,8 @@
  * An input of the fuzzer, and the simulated process that it describes.
  *
  * sim.c simulates the process, sim_object.c the kernel's SFrame tables of its files.
- * input.c makes a process of an input, and input_table.c its tables. fuzz.c walks the
- * stack and checks what comes out, model.c says what that should be.
+ * input.c makes a process from an input, and input_table.c its tables. fuzz.c walks
+ * the stack and checks the results, model.c predicts them.
  */
 #ifndef _UNWIND_FUZZ_FUZZ_H
 #define _UNWIND_FUZZ_FUZZ_H
@@ -25,9 +25,9 @@
 #define MAX_ROWS	96
 #define MAX_DROPS	4
 
-/* What an area is mapped as. */
+/* How an area is mapped. */
 #define AREA_READ	1	/* the memory can be read */
-#define AREA_VMA	2	/* there is a mapping */
+#define AREA_VMA	2	/* it has a mapping */
 #define AREA_EXEC	4	/* it is executable */
 
 /**
@@ -35,10 +35,10 @@
  * @base:	its first address
  * @pages:	its size
  * @flags:	AREA_*
- * @out:	pages that are not resident
- * @low:	what was written to @mem, for it to be cleared
- * @high:	likewise
- * @mem:	the content
+ * @out:	bits of pages that are not resident
+ * @low:	start of the written part of @mem, to be cleared
+ * @high:	end of that part
+ * @mem:	the contents
  */
 struct area {
 	unsigned long	base;
@@ -59,23 +59,23 @@ struct trap {
 	u64		val;
 };
 
-/* What the kernel knows of the file of a mapping. */
+/* The kernel's knowledge of the file of a mapping. */
 enum table_kind {
-	TABLE_NO_FILE,		/* there is none */
-	TABLE_NONE,		/* it has no table */
-	TABLE_READ,		/* it has one, which was read */
-	TABLE_UNREAD,		/* which was not read yet */
-	TABLE_AGAIN,		/* which takes too long to be read */
-	TABLE_VDSO,		/* it is the vDSO */
-	TABLE_VDSO_32,		/* it is one of 32-bit code */
+	TABLE_NO_FILE,		/* no file */
+	TABLE_NONE,		/* a file without a table */
+	TABLE_READ,		/* a table that was read */
+	TABLE_UNREAD,		/* a table that was not read yet */
+	TABLE_AGAIN,		/* a table that takes too long to read */
+	TABLE_VDSO,		/* the vDSO */
+	TABLE_VDSO_32,		/* the vDSO of 32-bit code */
 	TABLE_KINDS,
 };
 
 /**
- * struct mapped - what is mapped in an area
- * @kind:	the file
- * @pgoff:	where in the file the area starts, in pages
- * @addr:	what the file says is the address of that
+ * struct mapped - the mapping in an area
+ * @kind:	kind of the file
+ * @pgoff:	file offset of the start of the area, in pages
+ * @addr:	address of that offset according to the file
  */
 struct mapped {
 	enum table_kind	kind;
@@ -83,7 +83,7 @@ struct mapped {
 	u64		addr;
 };
 
-/* A value in a row of a table: a base as in struct unwind_user_frame, and an offset. */
+/* A value in a row: a base as in struct unwind_user_frame, and an offset. */
 struct rule {
 	bool		set;
 	u8		base;
@@ -92,9 +92,9 @@ struct rule {
 
 /**
  * struct row - a row of a table
- * @start:	from the start of its function, or of a block of it
- * @outermost:	there is no caller
- * @cfa:	rules; those that are not set are the usual ones
+ * @start:	offset from the start of its function, or of a block of it
+ * @outermost:	the function has no caller
+ * @cfa:	rules; those that are not set have the usual values
  * @ra:		likewise
  * @fp:		likewise
  */
@@ -109,12 +109,12 @@ struct row {
 /**
  * struct func - a function in a table
  * @area:	the area whose file has it
- * @off:	where it starts there
+ * @off:	offset of its start in the area
  * @size:	bytes of code
- * @block:	its rows are for each block of this size, if not 0
+ * @block:	its rows apply to each block of this size, if not 0
  * @signal:	its caller was interrupted
  * @first_row:	its rows
- * @nr_rows:	how many
+ * @nr_rows:	number of rows
  */
 struct func {
 	unsigned int	area;
@@ -126,44 +126,44 @@ struct func {
 	unsigned int	nr_rows;
 };
 
-/* The object of a file is dropped at some point of the walk. */
+/* Drop the object of a file at an event of the walk. */
 struct drop {
 	unsigned int	area;
 	unsigned int	event;
 };
 
 /**
- * struct process - what an input describes
+ * struct process - a process as an input describes it
  * @areas:	memory and mappings
  * @traps:	bad and changing words
- * @nr_traps:	how many
+ * @nr_traps:	number of @traps
  * @probes:	return instances, the innermost first
- * @nr_probes:	how many
+ * @nr_probes:	number of @probes
  * @segments:	bases of 3 thread-local segments and of 5 of the LDT
  * @trampoline:	of return probes
- * @insn:	what is under the breakpoint that is being handled; 0 for none
- * @room:	how many entries there is room for
- * @piece:	how many of them to ask for at a time
+ * @insn:	instruction under the breakpoint that is being handled; 0 for none
+ * @room:	number of entries that fit
+ * @piece:	number of entries to request at a time
  * @nofault:	the caller has disabled page faults
- * @exiting:	the task is
- * @kill_read:	it is killed at this read, if not 0
- * @fail_read:	this read fails, if not 0
+ * @exiting:	the task is exiting
+ * @kill_read:	read at which the task is killed, if not 0
+ * @fail_read:	read that fails, if not 0
  * @raced:	the mappings begin to change during each look-up
- * @mmap_busy:	their lock cannot be had, without a wait that is interrupted
- * @vma_busy:	no lock of a single mapping can be had
+ * @mmap_busy:	the mmap lock cannot be taken; waiting for it is interrupted
+ * @vma_busy:	no lock of a single mapping can be taken
  * @nomask:	user pointers cannot be masked
- * @seq:	state of the mappings; odd when somebody is changing them
- * @remap:	the areas that are code no more, or that become code, at the end
- * @mapped:	what the areas are mapped from
- * @funcs:	functions in the tables of that
- * @nr_funcs:	how many
- * @rows:	rows of these
- * @nr_rows:	how many
- * @drops:	objects that are dropped meanwhile
- * @nr_drops:	how many
- * @replace:	areas whose files are other ones at the end
- * @replaced:	those that are
- * @shift:	these have all functions so much higher
+ * @seq:	state of the mappings; odd while they change
+ * @remap:	areas that stop or start being code, at the end
+ * @mapped:	mappings of files in the areas
+ * @funcs:	functions in the tables of these files
+ * @nr_funcs:	number of @funcs
+ * @rows:	rows of the functions
+ * @nr_rows:	number of @rows
+ * @drops:	objects that are dropped during the walk
+ * @nr_drops:	number of @drops
+ * @replace:	areas whose files are replaced at the end
+ * @replaced:	areas whose files are replaced now
+ * @shift:	offset of all functions in replaced files
  */
 struct process {
 	struct area		areas[AREAS];
@@ -202,9 +202,9 @@ struct process {
  * struct file_table - the table of a file
  * @section:	the section
  * @text:	code of the file
- * @bytes:	of the section
- * @table:	what is made of it, or NULL
- * @plain:	the same by the plain decoder
+ * @bytes:	contents of the section
+ * @table:	its table, or NULL
+ * @plain:	its decoding by the plain decoder
  */
 struct file_table {
 	struct sframe_section	section;
@@ -214,7 +214,7 @@ struct file_table {
 	struct plain		plain;
 };
 
-/* What was counted during a walk. */
+/* Counts of a walk. */
 struct counts {
 	unsigned int reads;
 	unsigned int bytes;
@@ -253,16 +253,16 @@ void sim_objects_free(void);
 /* model.c */
 
 /**
- * struct expected - what the next caller should be
- * @known:	it is known; else nothing of the rest means anything
- * @found:	there is a caller
- * @table:	a table says so
+ * struct expected - the expected next caller
+ * @known:	it is known; otherwise the other members have no meaning
+ * @found:	it exists
+ * @table:	a table determines it
  * @entry:	its address
  * @sp:		its stack pointer
- * @sp_other:	what that may be as well, as the code says
+ * @sp_other:	an alternative to @sp, according to the code
  * @fp:		its frame pointer
  * @fp_other:	likewise
- * @exact:	its address is that of the next instruction to run
+ * @exact:	its address is the next instruction to run
  */
 struct expected {
 	bool		known;
@@ -280,13 +280,13 @@ struct expected model_next(const struct unwind_user_state *state, bool first);
 bool model_is_code(unsigned long addr);
 
 /**
- * struct record - an input is a row of these
- * @op:		what it says, see the names in input.c
- * @area:	where, the area
- * @tag:	what @val is relative to
+ * struct record - one record of an input
+ * @op:		the operation, see the names in input.c
+ * @area:	area of the place
+ * @tag:	base of @val
  * @kind:	depends on @op
- * @off:	where, the offset
- * @n:		how often
+ * @off:	offset of the place in the area
+ * @n:		a count
  * @val:	an address, a number or bytes
  */
 struct record {
@@ -303,7 +303,7 @@ static_assert(sizeof(struct record) == 16);
 
 #define NR_COUNTS	5
 
-/* What a text says that the walk of it gives: how many callers, the first of them. */
+/* Expected results of a text: the number of callers, the first callers, and counters. */
 struct gives {
 	bool		known;
 	unsigned int	nr;

@@ -9,13 +9,13 @@
 #
 # The same for the SFrame decoder, on made-up sections and those of ../sframe/, in
 # OUT/sframe: sframe-replay, sframe-run, sframe-merge, sframe-coverage. Replay also
-# compares what it says of each address of these with what readelf said. The parser of
-# ELF files is a part of it, on made-up images; replay also compares what that says of
-# the files of ../sframe/ with what readelf says, and then changes each field of these.
+# compares the frame of each address in ../sframe/ with a recorded dump of readelf. The
+# same program runs the ELF parser on made-up images. Replay also compares its results for
+# the files of ../sframe/ with those of readelf, and then changes each header field.
 #
-# LINUX-TREE is the source of a kernel with the walker, OUT a directory for what is
-# built. Replay needs any compiler with sanitizers (CC), the others need clang.
-# The decoder needs libelf, python3, readelf. JOBS fuzzers run side by side. Status 1 when
+# LINUX-TREE is the source of a kernel with the walker, OUT a directory for the build.
+# Replay needs any compiler with sanitizers (CC), the others need clang. The decoder
+# needs libelf, python3, readelf. JOBS fuzzers run side by side. The status is 1 if
 # something was found.
 set -u -o pipefail
 
@@ -23,7 +23,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck disable=SC1091	# it is linted by itself
 . "$here/build.sh"
 
-# What is under test, and what makes a program of it.
+# The files under test, and the harness that makes a program of them.
 # shellcheck disable=SC2034	# build.sh uses them
 walker() {
 	under_test=(kernel/unwind/{user,text,sframe_user,sframe}.c
@@ -41,7 +41,7 @@ walker() {
 sframe() {
 	local packed
 	under_test=(kernel/unwind/{sframe,elf}.c)
-	# Calls are counted.
+	# Count calls.
 	under_test_flags=(-finstrument-functions -include "$here/elf_sim.h")
 	harness=(sframe sframe_plain sframe_input elf elf_plain elf_input)
 	needs_insn=
@@ -94,15 +94,15 @@ seeds() {
 	done
 }
 
-# What readelf said of a file.
+# Compare with the recorded dump of readelf.
 # shellcheck disable=SC2317	# called by attempt
 compare_rows() {
 	timeout 60 "$out/replay" rows "$1" |
 		python3 "$here/sframe_rows.py" - "${here%/*}/sframe/$(basename "$1" .so).txt"
 }
 
-# The section, by its program header and by itself, and the code, in the words of
-# "replay headers".
+# Print the section, by its program header and by its section header, and the code, in
+# the format of "replay headers".
 # shellcheck disable=SC2317	# likewise
 readelf_headers() {
 	readelf -lSW "$1" | awk '
@@ -117,7 +117,7 @@ readelf_headers() {
 		}'
 }
 
-# What readelf says now.
+# Compare with the output of readelf.
 # shellcheck disable=SC2317	# likewise
 compare_headers() {
 	diff <(readelf_headers "$1" | sort) <(timeout 60 "$out/replay" headers "$1" | sort) &&
@@ -129,13 +129,13 @@ replay_text() {
 	timeout 60 "$out/replay" replay "$1"
 }
 
-# The last line may have no end.
+# The last line may lack a newline.
 comment() {
 	awk '{ print "# " $0 }'
 }
 
-# attempt NUMBER FILE COMMAND [WORD]: in its own process, so that a crash is a result
-# like others
+# attempt NUMBER FILE COMMAND [WORD]: run the command in its own process, so a crash is
+# a result like others
 attempt() {
 	local name=${2##*/}${4:+ $4}
 	if ("$3" "$2"; exit $?) > "$out/replay.log" 2>&1; then
@@ -210,7 +210,7 @@ run() {
 	return "$found"
 }
 
-# What libFuzzer said last, in one line.
+# Print the final statistics of libFuzzer in one line.
 summary() {
 	local cov runs seconds walks
 	cov=$(sed -n 's/.*\(cov: [0-9]* ft: [0-9]* corp: [0-9]*\).*/\1/p' "$1" | tail -n 1)
@@ -222,7 +222,7 @@ summary() {
 		"${walks:+($walks)}"
 }
 
-# A text of what was found and reaches code that the corpus does not.
+# Print the found inputs that reach code that the corpus does not, as text.
 merge() {
 	local input
 	need_clang
@@ -291,5 +291,5 @@ main() {
 	esac
 }
 
-# Read as a whole before it runs: an edit meanwhile must not reach this run.
+# bash has read the whole file by now: an edit meanwhile does not affect this run.
 main "$@"; exit

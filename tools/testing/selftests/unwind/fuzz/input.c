@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Inputs: what their records do to the process, and their form as text.
+ * Inputs: the effect of their records on the process, and their form as text.
  *
- * The fuzzer changes bytes; any bytes are an input. What is committed is text, a
- * record on each line, in any order of the words:
+ * The fuzzer changes bytes; any bytes are an input. Committed inputs are text, with a
+ * record on each line, and its words in any order:
  *
  *   OP [@AREA+OFFSET] [.KIND] [*COUNT] [=VALUE | :HEX]		# comment
  *
@@ -12,29 +12,28 @@
  *				address if that is free; 0 leaves it where it is
  *   word @stack+0x40 =code+8	a word of 8 bytes, or of .4
  *   bytes @code *9 :e800000000	up to 8 bytes, 9 times in a row
- *   chain @stack *100 =code+8	frames, one behind the other, that return to there;
+ *   chain @stack *100 =code+8	consecutive frames that return to this address;
  *				.4 for words of 4 bytes
  *   evict @stack+0x1000	this page is not resident
  *   bad @stack+0x48		this word can never be read
- *   change @stack+8 *1 =lib	this word is another one after one more read
- *   probe @stack+8 =code+8	a return probe took this address from this place;
+ *   change @stack+8 *1 =lib	this word changes after one more read
+ *   probe @stack+8 =code+8	a return probe replaced this address in this slot;
  *				.chained if it was a trampoline itself
  *   segment *3 =0x1000		base of a segment, the first 3 are thread-local
  *   frame @alt .x32.ip =code	a saved register in a signal frame that starts there
  *   set .room *10		see set_names[]
- *   table @lib .read *2 =0x4000	the area is mapped from this page of a file, whose
- *				headers say that this is its address; see table_names[]
- *   func @lib+0x40 *0x20 .signal	a function in the table of that; .blocks of =SIZE bytes
- *   row *4 .sp =16		a row of the latest function, from its byte 4 on: CFA is
- *				sp + 16; .(bp) is what bp + n points to; .end for none
- *   ra .(cfa) =-8		the return address by the latest row
+ *   table @lib .read *2 =0x4000	the area is mapped from page 2 of a file, which has this
+ *				address according to its headers; see table_names[]
+ *   func @lib+0x40 *0x20 .signal	a function in that table; .blocks of =SIZE bytes
+ *   row *4 .sp =16		a row of the latest function, from its byte 4 on: the CFA
+ *				is sp + 16; .(bp) loads from bp + n; .end for no caller
+ *   ra .(cfa) =-8		the return address of the latest row
  *   fp .(cfa) =-16		the frame pointer
  *   drop @lib *5		the object of the file is dropped at this event of a walk
  *
- * A number that is left out is 0. A last line "gives NUMBER [VALUE...]" says how many
- * callers a walk finds, and the first of them; "counts NAME NUMBER..." what is counted
- * of see count_names[], those that are left out not at all. A line "next" begins another
- * input.
+ * Missing numbers are 0. A last line "gives NUMBER [VALUE...]" states how many callers
+ * a walk finds, and the first of them; "counts NAME NUMBER..." states counters, see
+ * count_names[], of which missing ones must be 0. A line "next" begins another input.
  */
 #include "fuzz.h"
 
@@ -49,7 +48,7 @@ static const char * const op_names[OPS] = {
 	"probe", "segment", "frame", "set", "table", "func", "row", "ra", "fp", "drop",
 };
 
-/* What values are relative to: an area, or something that may be nowhere. */
+/* Bases of values: an area, or an address that may be unmapped. */
 enum { TAG_NONE = AREAS, TAG_4G, TAG_END, TAG_HOLE, TAG_KERNEL, TAGS };
 
 static const char * const tag_names[TAGS] = {
@@ -86,7 +85,7 @@ static const struct {
 	REG(r13), REG(r14), REG(r15),
 };
 
-/* Mappings: the memory, then what the kernel knows about it. */
+/* Kinds of mappings, see map_flags[]. */
 static const char * const map_names[] = { "rw", "rx", "x", "guard", "hidden", "none" };
 
 static const u8 map_flags[] = {
@@ -138,7 +137,7 @@ static const char * const table_names[TABLE_KINDS] = {
 
 static const char * const func_names[] = { "", "signal", "blocks", "signal-blocks" };
 
-/* Bases of rules: registers, what they point to, the CFA, what that points to, nothing. */
+/* Bases of rules: registers, memory at registers, the CFA, memory at the CFA, no caller. */
 static const char * const base_names[] = {
 	"ax", "dx", "cx", "bx", "si", "di", "bp", "sp",
 	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
@@ -149,7 +148,7 @@ static const char * const base_names[] = {
 
 enum { BASE_LOADS = 16, BASE_CFA = 32, BASE_CFA_LOAD, BASE_END };
 
-/* What may be said of a walk, see enum unwind_stat. */
+/* Counters that a text may expect, see enum unwind_stat. */
 static const struct {
 	const char		*name;
 	enum unwind_stat	stat;
@@ -198,7 +197,7 @@ static unsigned int nr_kinds(unsigned int op)
 {
 	unsigned int nr = 0;
 
-	/* The kind of bytes is how many of them. */
+	/* The kind of bytes is their number. */
 	if (op == OP_BYTES)
 		return 9;
 	while (kind_name(op, nr))
@@ -206,7 +205,7 @@ static unsigned int nr_kinds(unsigned int op)
 	return nr;
 }
 
-/* Any byte is something. */
+/* Make a valid record of any bytes. */
 static struct record valid(struct record r)
 {
 	r.op %= OPS;
@@ -216,7 +215,7 @@ static struct record valid(struct record r)
 	return r;
 }
 
-/* Relative to where the areas are by now. */
+/* A value relative to the current address of an area. */
 unsigned long input_value(unsigned int tag, u64 val)
 {
 	return (tag < AREAS ? process.areas[tag].base : tag_bases[tag]) + val;
@@ -443,7 +442,7 @@ void input_load(const struct record *records, size_t nr)
 
 		apply(&r);
 	}
-	/* They are those of user mode. */
+	/* The segments are those of user mode. */
 	sim_regs.cs = (u16)sim_regs.cs | 3;
 	sim_regs.ss = (u16)sim_regs.ss | 3;
 	process.nr_traps = min(process.nr_traps, MAX_TRAPS);
@@ -452,7 +451,7 @@ void input_load(const struct record *records, size_t nr)
 	input_tables();
 }
 
-/* Of a table: code is in few areas, functions and frames are small. */
+/* Values for tables: code is in few areas, functions and frames are small. */
 static void random_table(struct record *r)
 {
 	static const u8 code[] = { 0, 0, 1, 5 };
@@ -484,7 +483,7 @@ static void random_table(struct record *r)
 	}
 }
 
-/* A record with numbers that are likely to mean something. */
+/* A record with numbers that are likely to be meaningful. */
 struct record input_random(void)
 {
 	static const u8 bytes[][8] = {
@@ -525,7 +524,7 @@ static void print_value(FILE *file, const char *name, u64 val)
 		fprintf(file, val ? "%s+%#llx" : "%s", name, val);
 }
 
-/* The text of an input. */
+/* Print the text of an input. */
 void input_print(FILE *file, const struct record *records, size_t nr)
 {
 	for (int i = 0; i < nr; i++) {
@@ -655,7 +654,7 @@ static bool parse_counts(struct gives *gives)
 	return true;
 }
 
-/* Which counter it is, and its name. */
+/* The counter with index @i, and its name. */
 enum unwind_stat input_count(unsigned int i, const char **name)
 {
 	*name = count_names[i].name;
@@ -685,8 +684,8 @@ static bool parse_line(char *line, struct record *r, struct gives *gives)
 }
 
 /*
- * Read one input. Returns how many records it has, -1 at a line that is wrong, and
- * leaves in @line the number of the last one that was read.
+ * Read one input. Returns the number of its records, or -1 at an invalid line.
+ * Sets @line to the number of the last line that was read.
  */
 int input_parse(FILE *file, unsigned int *line, struct record *records, struct gives *gives)
 {

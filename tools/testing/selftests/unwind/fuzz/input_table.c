@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame sections of the functions and rows that an input has, as an assembler would
- * write them, and what both decoders make of these.
+ * SFrame sections for the functions and rows of an input, as an assembler would
+ * write them, and their tables by both decoders.
  */
 #include "fuzz.h"
 
-/* Far enough from the code, as a linker puts it. */
+/* Far enough from the code, as a linker places it. */
 #define SECTION_AT	0x100000
 
-/* Bytes that are written one after the other, little-endian. */
+/* A buffer to which little-endian numbers are appended. */
 struct writer {
 	u8	*bytes;
 	size_t	size;
@@ -20,7 +20,7 @@ static void put(struct writer *w, u64 val, unsigned int size)
 		w->bytes[w->size++] = val >> 8 * i;
 }
 
-/* In code that keeps the conventions two words say all. */
+/* Two words describe a row of code that keeps the conventions. */
 static bool is_plain_row(const struct row *row)
 {
 	return row->outermost ||
@@ -38,7 +38,7 @@ static bool is_plain_func(const struct func *func)
 	return true;
 }
 
-/* The words of a row; returns how many. */
+/* Make the words of a row; returns their number. */
 static unsigned int row_words(const struct row *row, bool plain, s32 *words)
 {
 	const struct rule *rules[] = { &row->cfa, &row->ra, &row->fp };
@@ -67,7 +67,7 @@ static unsigned int row_words(const struct row *row, bool plain, s32 *words)
 	return nr;
 }
 
-/* The smallest size that all of them fit in, as its code. */
+/* The smallest size in which all words fit, as its code. */
 static unsigned int word_size(const s32 *words, unsigned int nr)
 {
 	unsigned int size = 0;
@@ -107,7 +107,7 @@ static void put_rows(struct writer *w, const struct func *func)
 		put_row(w, &process.rows[func->first_row + i], plain, wide ? 2 : 1);
 }
 
-/* The section of an area's file; false if there is none. */
+/* Write the section of an area's file; false if it has none. */
 static bool write_section(struct file_table *file, unsigned int area)
 {
 	const struct mapped *mapped = &process.mapped[area];
@@ -134,7 +134,7 @@ static bool write_section(struct file_table *file, unsigned int area)
 		put(&index, rows.size, 4);
 		put_rows(&rows, func);
 	}
-	/* Magic, version, flags, architecture, offsets that are fixed, no more header. */
+	/* Magic, version, flags, architecture, fixed offsets, no auxiliary header. */
 	put(&head, 0x00f800030403dee2, 8);
 	put(&head, nr, 4);
 	put(&head, process.nr_rows, 4);
@@ -146,7 +146,7 @@ static bool write_section(struct file_table *file, unsigned int area)
 	file->section.text = &file->text;
 	file->section.nr_text = 1;
 	file->text.start = mapped->addr;
-	/* There may be more than is mapped there. */
+	/* The file may have more code than is mapped. */
 	file->text.end = mapped->addr + AREA_PAGES * PAGE_SIZE;
 	return true;
 }
@@ -181,7 +181,7 @@ static void keep_one_vdso(void)
 	}
 }
 
-/* Make the tables of an input, and forget those of the one before. */
+/* Make the tables of an input, and free those of the previous input. */
 void input_tables(void)
 {
 	sim_reset();

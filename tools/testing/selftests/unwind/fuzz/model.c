@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the next caller should be: a plain model of the walk by tables and by frame
- * pointers, which remembers nothing, and reads memory and tables as they are.
+ * A plain model of the walk by tables and by frame pointers, which predicts the next
+ * caller. It remembers nothing, and reads memory and tables as they are.
  *
- * It does not know what code says, nor signal frames: where these may have a say, it
- * says nothing. It does not know either where the walk meets with something else that
- * goes on: pages that it must not wait for, locks that others have, words that change.
+ * It knows neither code nor signal frames, and predicts nothing where these may
+ * matter. Nor does it predict walks that meet other activity: pages that a walk must
+ * not wait for, locks that others hold, words that change.
  */
 #include "fuzz.h"
 
 #define FRAME_FP	6
 #define FRAME_SP	7
-/* How far functions move their stack, and how many words are above a saved CFA. */
+/* The maximum stack alignment of functions, and of words above a saved CFA. */
 #define MAX_ALIGNMENT	4096
 #define MAX_SAVED	6
 #define MAX_SIGNALS	32
@@ -36,7 +36,7 @@ static bool is_trampoline(unsigned long addr)
 	return process.nr_probes && addr == process.trampoline;
 }
 
-/* Is it in an executable mapping, as far as the walk can tell? */
+/* Is the address in an executable mapping, as far as the walk can tell? */
 bool model_is_code(unsigned long addr)
 {
 	const struct area *area = sim_area(addr);
@@ -50,13 +50,13 @@ static bool load(unsigned long addr, unsigned long *val)
 	return sim_peek(val, addr, sizeof(*val));
 }
 
-/* The table of the mapping that an address is in; NULL if there is none. */
+/* The table of the mapping that an address is in, or NULL. */
 static const struct plain *table_at(unsigned long addr, u64 *bias)
 {
 	const struct area *area = sim_area(addr);
 	unsigned int i = area - process.areas;
 
-	/* The mapping of the trampoline is not looked at. */
+	/* The walk does not look up the mapping of the trampoline. */
 	if (!model_is_code(addr) || sim_area(process.trampoline) == area ||
 	    !file_tables[i].table)
 		return NULL;
@@ -66,8 +66,8 @@ static const struct plain *table_at(unsigned long addr, u64 *bias)
 }
 
 /*
- * What a table says of an address in the file. Returns 1 if something, 0 if nothing, and
- * -1 if functions overlap there: it says what one of them does.
+ * Look up an address of the file in a table. Returns 1 if it has a frame, 0 if not, and
+ * -1 if functions overlap there: the kernel uses one of them.
  */
 static int ask(const struct plain *plain, u64 addr, struct unwind_user_frame *frame)
 {
@@ -92,7 +92,7 @@ static int ask(const struct plain *plain, u64 addr, struct unwind_user_frame *fr
 	return found && plain_frame(plain, found, addr, frame);
 }
 
-/* Might this be what a signal handler returns to? All of these end in a system call. */
+/* May this be a restorer of signals? All restorers end in a system call. */
 static bool is_restorer(unsigned long addr)
 {
 	u8 code[9];
@@ -105,7 +105,7 @@ static bool is_restorer(unsigned long addr)
 	       (sim_peek(code, addr, 7) && !memcmp(code + 5, "\x0f\x05", 2));
 }
 
-/* A register of a frame whose ip is exact; false if it is not known. */
+/* A register of a frame with an exact ip; false if it is not known. */
 static bool exact_register(const struct unwind_user_state *state, bool first,
 			   unsigned int reg, unsigned long *val)
 {
@@ -114,7 +114,7 @@ static bool exact_register(const struct unwind_user_state *state, bool first,
 		r->ax, r->dx, r->cx, r->bx, r->si, r->di, r->bp, r->sp,
 		r->r8, r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15,
 	};
-	/* In a signal frame: r8 to r15, then these. */
+	/* The order in a signal frame: r8 to r15, then the others. */
 	static const u8 order[] = { 13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7 };
 
 	if (first) {
@@ -142,7 +142,7 @@ static bool value(const struct unwind_user_state *state, bool exact, bool first,
 	return !(base & UNWIND_BASE_LOAD) || load(*val, val);
 }
 
-/* A return address that was read from @slot; false if the walk ends there. */
+/* Check a return address that was read from @slot; false if the walk ends there. */
 static bool caller(unsigned long ra, unsigned long slot, struct expected *e)
 {
 	e->entry = ra;
@@ -180,13 +180,13 @@ static struct expected by_table(const struct unwind_user_state *state, bool exac
 	    !value(state, exact, first, frame->fp, frame->fp_off, cfa, &e.fp))
 		e.fp = 0;
 	e.fp_other = e.fp;
-	/* It may be restored already, by what the code says. */
+	/* The code may tell that it is restored already. */
 	if (exact && frame->fp == (FRAME_FP | UNWIND_BASE_LOAD))
 		e.fp_other = state->fp;
 	return e;
 }
 
-/* Is this the CFA of a function that aligned its stack, and has its copy below @sp? */
+/* Did a function with this CFA align its stack and copy its return address below @sp? */
 static bool is_copy(unsigned long sp, unsigned long cfa)
 {
 	unsigned long align = 8, a, b;
@@ -197,7 +197,7 @@ static bool is_copy(unsigned long sp, unsigned long cfa)
 	       load(cfa - 8, &b) && a == b;
 }
 
-/* The stack pointer above a frame that ends at @sp, by what the function saved. */
+/* The stack pointer above a frame that ends at @sp, from the CFA that the function saved. */
 static unsigned long realigned(const struct unwind_user_state *state, unsigned long sp)
 {
 	unsigned long cfa, at = sp - 16;
@@ -218,7 +218,7 @@ static struct expected by_frame_pointer(const struct unwind_user_state *state)
 	unsigned long ra;
 	u64 bias;
 
-	/* Another stack, if there is a return address, which code has a say in. */
+	/* This may be another stack: whether it has a return address depends on the code. */
 	if (state->fp < state->sp)
 		return (struct expected) {};
 	if (state->fp % 8 || !load(state->fp + 8, &ra) ||
@@ -229,12 +229,12 @@ static struct expected by_frame_pointer(const struct unwind_user_state *state)
 	e.sp = state->fp + 16;
 	e.fp_other = e.fp;
 	if (!table_at(e.entry, &bias)) {
-		/* It is not known then what mapping that is. */
+		/* Otherwise the mapping of the entry is not known. */
 		e.known = model_is_code(e.entry) &&
 			  sim_area(e.entry) != sim_area(process.trampoline);
 		return e;
 	}
-	/* It is in a register as well, where the code is about to use that. */
+	/* The CFA is also in a register if the code is about to use it. */
 	if (is_copy(e.sp, state->drap))
 		e.sp_other = state->drap;
 	e.sp = realigned(state, e.sp);
@@ -242,11 +242,11 @@ static struct expected by_frame_pointer(const struct unwind_user_state *state)
 }
 
 /**
- * model_next - what the next caller should be
- * @state:	the walk
- * @first:	it is at its start
+ * model_next - predict the next caller
+ * @state:	the state of the walk
+ * @first:	the walk is at its start
  *
- * Return: that, or that it is not known.
+ * Return: the expected caller, or that it is not known.
  */
 struct expected model_next(const struct unwind_user_state *state, bool first)
 {

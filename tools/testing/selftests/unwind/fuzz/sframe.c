@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The SFrame decoder on made-up sections: a target for libFuzzer, and a program that
- * replays inputs and prints what a file's section says. Inputs that are ELF images go
- * to elf.c.
+ * replays inputs and prints the frames of a file's section. Inputs that are ELF images
+ * go to elf.c.
  *
  * Contracts that are checked, beyond those of the sanitizers:
- * - Sections and tables have exactly their sizes, and what is measured is enough for
- *   what is built. A table needs the section no more.
- * - Work and memory are linear in the size of a section, and to find a frame takes no
+ * - Sections and tables have exactly their sizes, and a table fits in the measured size.
+ *   A table does not need the section any more.
+ * - Work and memory are linear in the size of a section, and finding a frame takes no
  *   more than a fixed number of rows. Work is counted in calls of functions.
- * - Who is killed gets no table.
- * - Frames have a meaning: registers exist, and no CFA is based on itself.
- * - A table says what a decoder says that has no index, at each address where rows or
- *   functions start or end. Where functions overlap it says what one of them does, or
- *   nothing.
+ * - A killed task gets no table.
+ * - Frames are valid: registers exist, and no CFA is based on itself.
+ * - A table has the same frames as a decoder without an index, at each address where rows
+ *   or functions start or end. Where functions overlap, it has the frame of one of them,
+ *   or none.
  */
 #include <asm/unwind_user.h>
 
 #include "elf_fuzz.h"
 
 /*
- * Calls for a byte of a section: as many rows are looked at as there are bytes of them,
- * if functions share large ones.
+ * Calls for a byte of a section: if functions share large rows, as many rows are read
+ * as the rows have bytes.
  */
 #define CALLS_PER_BYTE		24
 #define CALLS_AT_START		24
-/* Calls to find a frame: for each row, and to read it. */
+/* Calls to find a frame: for each row, and to read the row. */
 #define CALLS_PER_ROW		2
 #define CALLS_PER_FIND		32
 #define MAX_BLOCK_ROWS		255
-/* An FDE without rows is smaller than what is made of it. */
+/* An FDE without rows is smaller than its entry in a table. */
 #define TABLE_PER_BYTE		2
 #define MAX_KILLS		4
 
@@ -37,7 +37,7 @@ struct task_struct sim_task;
 
 struct sim_work sim;
 
-/* What came out of an input. */
+/* The result of an input. */
 struct outcome {
 	int			measure;
 	int			build;
@@ -45,7 +45,7 @@ struct outcome {
 	unsigned long		addrs;
 };
 
-/* All inputs, and those that took most work: in calls, for so many bytes, or to find. */
+/* All inputs, and the most work: calls for a section, its bytes, and calls to find a frame. */
 static struct {
 	unsigned long	inputs;
 	unsigned long	tables;
@@ -55,7 +55,7 @@ static struct {
 	unsigned long	find_calls;
 } total;
 
-/* Called by what is under test alone, which is compiled so. */
+/* Called only by the code under test, which is compiled with -finstrument-functions. */
 void __cyg_profile_func_enter(void *func, void *caller)
 {
 	sim.calls++;
@@ -75,7 +75,7 @@ void sim_resched(void)
 {
 }
 
-/* Measure and build, of copies of the section that are gone then. */
+/* Measure and build, with a copy of the section that is freed afterwards. */
 static struct outcome build(const struct input *input)
 {
 	struct sframe_section section = input->section;
@@ -113,7 +113,7 @@ static struct outcome build(const struct input *input)
 		 measured.rows_size);
 	sim_rule(out.build || out.table->base == measured.base, "another base");
 done:
-	/* Entries are sorted by comparing two of them. */
+	/* The sort compares pairs of entries. */
 	compares = out.table ? out.table->nr_funcs * (ilog2(out.table->nr_funcs + 1) + 1) : 0;
 	sim_rule(sim.calls <= CALLS_AT_START + CALLS_PER_BYTE * section.size + compares,
 		 "%lu calls for a section of %u bytes", sim.calls, section.size);
@@ -132,7 +132,7 @@ static void drop(struct outcome *out)
 	free(out->table);
 }
 
-/* Kill at each look at signals. */
+/* Kill at each look for signals. */
 static void check_kills(const struct input *input, unsigned int looks)
 {
 	struct outcome out;
@@ -148,7 +148,7 @@ static void check_kills(const struct input *input, unsigned int looks)
 	}
 }
 
-/* A register or the CFA, and whether to load; nothing else. */
+/* A register or the CFA, with or without a load, and nothing else. */
 static bool is_rule(u8 base)
 {
 	base &= ~UNWIND_BASE_LOAD;
@@ -157,7 +157,7 @@ static bool is_rule(u8 base)
 
 static void check_frame(const struct unwind_user_frame *frame)
 {
-	/* Not for a table to say. */
+	/* A table never sets these. */
 	sim_rule(!frame->unknown && !frame->restorer, "a frame of the walker");
 	if (frame->outermost)
 		return;
@@ -218,7 +218,7 @@ static void check_addr(const struct plain *plain, struct outcome *out, u64 addr)
 		 calls <= CALLS_PER_FIND + CALLS_PER_ROW * SFRAME_FUNC_ROWS,
 		 "%u calls for %#llx", calls, addr);
 
-	/* Another one that starts above is in its way. */
+	/* Another function that starts above may hide this one. */
 	for (const struct plain_func *func = plain->funcs; func < end; func++) {
 		if (func != only && func->good && !func->silent &&
 		    func->start >= only->start && func->start <= addr)
@@ -330,7 +330,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 #ifdef FUZZ
 size_t LLVMFuzzerMutate(u8 *data, size_t size, size_t max_size);
 
-/* Addresses are left alone, mostly: where they are wrong nothing is a function. */
+/* Mostly leave addresses alone: with wrong ones no function is valid. */
 size_t LLVMFuzzerCustomMutator(u8 *data, size_t size, size_t max_size, unsigned int seed)
 {
 	struct image image = { data + INPUT_MARK, size - INPUT_MARK };
@@ -378,7 +378,7 @@ static struct columns format_columns(const struct unwind_user_frame *frame)
 	return c;
 }
 
-/* What "expect at" says. */
+/* Format a frame as "expect at" has it. */
 static void format_frame(char *s, size_t size, bool found,
 			 const struct unwind_user_frame *frame)
 {
@@ -467,7 +467,7 @@ static int replay_text(FILE *file)
 	int ret;
 
 	do {
-		/* Where it is, should that be the end. */
+		/* Print the line first, in case the input crashes. */
 		printf("line %u: ", line + 1);
 		fflush(stdout);
 		ret = input_parse(file, &line, &text);
@@ -526,7 +526,7 @@ static int replay(const char *name)
 	return ret;
 }
 
-/* What the section of a file says of each address of its code. */
+/* Print the frame of each address of a file's code, according to its section. */
 static int print_rows(const char *name)
 {
 	struct unwind_user_frame frame;
@@ -573,7 +573,7 @@ static int print_seed(const char *name)
 	return 0;
 }
 
-/* From bytes to text and back. */
+/* Convert bytes to text, or text to bytes. */
 static int convert(bool to_text)
 {
 	unsigned int line = 0;

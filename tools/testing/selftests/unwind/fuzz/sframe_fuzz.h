@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The SFrame decoder as a program: an input, and what is expected of it.
+ * The SFrame decoder as a program: its inputs, and the expected results.
  *
- * sframe.c holds the decoder against its contracts, sframe_plain.c is another decoder
- * that it is compared with, sframe_input.c reads and writes inputs. An input may be an
- * ELF image instead, see elf_fuzz.h.
+ * sframe.c checks the contracts of the decoder, sframe_plain.c is another decoder to
+ * compare it with, sframe_input.c reads and writes inputs. An input may be an ELF
+ * image instead, see elf_fuzz.h.
  */
 #ifndef _UNWIND_FUZZ_SFRAME_FUZZ_H
 #define _UNWIND_FUZZ_SFRAME_FUZZ_H
@@ -13,7 +13,7 @@
 
 #define INPUT_TEXTS	2
 
-/* What an input starts with; the section follows. */
+/* The start of an input; the section follows. */
 struct input_head {
 	__le64		addr;
 	struct {
@@ -24,13 +24,13 @@ struct input_head {
 
 static_assert(sizeof(struct input_head) == 32);
 
-/* What an input that is an ELF image starts with; the image follows. */
+/* The start of an input that is an ELF image; the image follows. */
 #define INPUT_IMAGE	"ELFimage"
 #define INPUT_MARK	8
 
 /**
  * struct input - a section in a file
- * @section:	what the decoder is given; its bytes belong to somebody else
+ * @section:	the argument of the decoder; it does not own its bytes
  * @text:	the code of the file
  */
 struct input {
@@ -41,11 +41,11 @@ struct input {
 /* sframe.c */
 
 /**
- * struct sim_work - what is under test has done, and what is done to it
- * @calls:	functions that were called
- * @reads:	calls of unwind_elf_read()
- * @looks:	for fatal signals
- * @kill_look:	which one of these finds a signal, 0 for none
+ * struct sim_work - work of the code under test, and where to kill it
+ * @calls:	number of function calls
+ * @reads:	number of calls of unwind_elf_read()
+ * @looks:	number of looks for fatal signals
+ * @kill_look:	the look that finds a signal, 0 for none
  */
 struct sim_work {
 	unsigned long	calls;
@@ -59,11 +59,11 @@ extern struct sim_work sim;
 /* sframe_input.c */
 
 /**
- * struct text - an input as it is written down
+ * struct text - the text of an input
  * @bytes:	the input
- * @size:	bytes of it
- * @expect:	lines that say what comes out
- * @nr_expect:	how many
+ * @size:	its size
+ * @expect:	lines with expected results
+ * @nr_expect:	number of these lines
  */
 struct text {
 	u8		*bytes;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Inputs of the SFrame decoder: bytes, texts, and ELF files. Those of the ELF parser are
+ * Inputs of the SFrame decoder: bytes, texts, and ELF files. Inputs of the ELF parser are
  * images; elf_input.c has their texts.
  *
- * The fuzzer changes bytes; any bytes are an input. What is committed is text:
+ * The fuzzer changes bytes; any bytes are an input. Committed inputs are text:
  *
  *   section 0x2000			address of the section
- *   text 0x1000 0x2000			code: its first address and the one behind it
+ *   text 0x1000 0x2000			code: its first address, and its end
  *   e2de 01 01 | 03 00			bytes of the section
  *   expect measure -EINVAL		what sframe_measure() returns
  *   expect build -ENODATA		what sframe_build() returns
- *   expect functions 2			that the table has
- *   expect bad 1			that it has not
- *   expect at 0x1004 cfa=sp+16 fp=c-16 ra=f	what the table says of an address,
- *   expect at 0x1005-0x1008 nothing		or of all of these
+ *   expect functions 2			functions that the table has
+ *   expect bad 1			functions that it does not have
+ *   expect at 0x1004 cfa=sp+16 fp=c-16 ra=f	the frame of an address in the table,
+ *   expect at 0x1005-0x1008 nothing		or of all these addresses
  *
- * The notation of frames is that of readelf: c is the CFA, u unchanged, f fixed; what is
- * in brackets is loaded from there, and so is what is relative to the CFA. "=c-16" is
+ * The notation of frames is that of readelf: c is the CFA, u unchanged, f fixed. Values in
+ * brackets are loaded from memory, and so are values relative to the CFA. "=c-16" is
  * the address itself. A # begins a comment, "next" another input. A text begins with a
- * comment, which tells it from bytes.
+ * comment, which distinguishes it from bytes.
  */
 #include <fcntl.h>
 #include <gelf.h>
@@ -49,7 +49,7 @@ void input_load(struct input *input, const u8 *data, size_t size)
 	for (int i = 0; i < INPUT_TEXTS; i++) {
 		u64 start = head.text[i].start;
 
-		/* No program header wraps around. */
+		/* Program headers do not wrap around. */
 		input->text[i].start = start;
 		input->text[i].end = start + min(head.text[i].size, U64_MAX - start);
 	}
@@ -61,7 +61,7 @@ static void add_byte(struct text *text, u8 byte)
 	text->bytes[text->size++] = byte;
 }
 
-/* Hexadecimal digits, in pairs, and what separates them. */
+/* Parse pairs of hexadecimal digits, and separators. */
 static bool parse_bytes(struct text *text, const char *s)
 {
 	unsigned int byte;
@@ -77,7 +77,7 @@ static bool parse_bytes(struct text *text, const char *s)
 	return true;
 }
 
-/* It is an image. */
+/* Does this line begin an image? */
 static bool parse_mark(struct text *text, const char *line)
 {
 	if (strcmp(line, "image") && strncmp(line, "elf ", 4))
@@ -96,7 +96,7 @@ static bool parse_expect(struct text *text, const char *line)
 	return true;
 }
 
-/* A line about a section. */
+/* Parse a line about a section. */
 static bool parse_line(struct text *text, unsigned int *nr_text, char *line)
 {
 	struct input_head *head = (struct input_head *)text->bytes;
@@ -118,7 +118,7 @@ static bool parse_line(struct text *text, unsigned int *nr_text, char *line)
 	return parse_bytes(text, line);
 }
 
-/* The next input of a file. Returns 0; 1 if it was the last one; -1 for bad lines. */
+/* Read the next input of a file. Returns 0; 1 if it was the last one; -1 for bad lines. */
 int input_parse(FILE *file, unsigned int *line, struct text *text)
 {
 	bool image = false, good;
@@ -180,7 +180,7 @@ void input_print(FILE *file, const u8 *data, size_t size)
 	print_bytes(file, input.section.bytes, input.section.size);
 }
 
-/* Its executable segments, and its section. Returns false if there are none. */
+/* Read the executable segments and the section of a file; false if it has none. */
 static bool read_elf(Elf *elf, struct text *text)
 {
 	struct input_head head = {};
@@ -222,7 +222,7 @@ static bool read_elf(Elf *elf, struct text *text)
 	return false;
 }
 
-/* The section of a file. Returns 0, or -1 if it has none. */
+/* Read the section of a file. Returns 0, or -1 if it has none. */
 int input_from_elf(const char *name, struct text *text)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC);

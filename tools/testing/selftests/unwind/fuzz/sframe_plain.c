@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A decoder of SFrame that is slow and plain: it reads a section from its first byte to
- * its last, and looks at every row to find one. It shares nothing with the decoder of
- * the kernel but what the results are made of, so that one is the test of the other.
+ * A slow and plain SFrame decoder: it reads a section from its first byte to its last,
+ * and looks at every row to find one. It shares only the types of the results with the
+ * kernel's decoder, so each one tests the other.
  */
 #include "sframe_plain.h"
 
@@ -16,7 +16,7 @@ struct cursor {
 	bool		bad;
 };
 
-/* A header. */
+/* A part of a section with its own header. */
 struct piece {
 	unsigned int	version;
 	unsigned int	flags;
@@ -28,7 +28,7 @@ struct piece {
 	u64		rows_left;
 };
 
-/* The words of a row, with and without a sign. */
+/* The words of a row, unsigned and signed. */
 struct words {
 	u32		raw[15];
 	s32		val[15];
@@ -78,7 +78,7 @@ static int read_header(const struct sframe_section *section, u64 at, struct piec
 	piece->fdes = at + 28 + aux + take(&c, 4);
 	piece->rows = at + 28 + aux + take(&c, 4);
 	piece->rows_end = piece->rows + rows_size;
-	/* No more rows than bytes are looked at: some functions may share some. */
+	/* Read no more rows than they have bytes: functions may share rows. */
 	piece->rows_left = rows_size;
 
 	if (c.bad || magic != 0xdee2)
@@ -106,7 +106,7 @@ static bool in_text(const struct sframe_section *section, const struct plain_fun
 	return false;
 }
 
-/* An FDE, all but its rows. */
+/* Read an FDE, except for its rows. */
 static struct plain_func read_fde(const struct sframe_section *section, struct piece *piece,
 				  struct cursor *fdes)
 {
@@ -152,7 +152,7 @@ static struct plain_func read_fde(const struct sframe_section *section, struct p
 	return func;
 }
 
-/* The next rule of a flexible row; false if there is none. */
+/* Read the next rule of a flexible row; false if the row has no more. */
 static bool read_rule(struct words *words, u8 *base, s32 *off)
 {
 	u32 control = words->next < words->nr ? words->raw[words->next++] : 0;
@@ -189,7 +189,7 @@ static bool read_words(const struct plain_func *func, struct words *words, bool 
 	return !words->bad && words->next == words->nr;
 }
 
-/* The row at @at, which is the one behind it then; false if it makes no sense. */
+/* Read the row at @at and advance @at; false if the row is invalid. */
 bool plain_next_row(const struct plain *plain, const struct plain_func *func, u64 *at,
 		    struct plain_row *row)
 {
@@ -237,7 +237,7 @@ static bool has_good_rows(const struct plain *plain, const struct plain_func *fu
 	return true;
 }
 
-/* What @func says about an address that it covers; false if nothing. */
+/* The frame at an address that @func covers; false if it has none. */
 bool plain_frame(const struct plain *plain, const struct plain_func *func, u64 addr,
 		 struct unwind_user_frame *frame)
 {
@@ -260,7 +260,7 @@ bool plain_frame(const struct plain *plain, const struct plain_func *func, u64 a
 	return found;
 }
 
-/* Which functions a table has: those with good rows, within 4 GiB of the first one. */
+/* Select the functions of a table: those with good rows, within 4 GiB of the first one. */
 static void judge(struct plain *plain)
 {
 	u64 base = U64_MAX;
@@ -280,7 +280,7 @@ static void judge(struct plain *plain)
 	}
 }
 
-/* Is there another header behind a piece? It may be something else. */
+/* Does another header follow this part? Other bytes may follow as well. */
 static bool has_next(const struct sframe_section *section, const struct piece *piece, u64 *at)
 {
 	struct cursor c = { section->bytes, (piece->rows_end + 7) / 8 * 8, section->size };

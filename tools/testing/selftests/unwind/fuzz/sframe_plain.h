@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A plain decoder of SFrame, see sframe_plain.c: what that of the kernel is compared
- * with, and where the model of the walker has its frames from.
+ * A plain SFrame decoder, see sframe_plain.c. The kernel's decoder is compared with
+ * it, and the model of the walker gets its frames from it.
  */
 #ifndef _UNWIND_FUZZ_SFRAME_PLAIN_H
 #define _UNWIND_FUZZ_SFRAME_PLAIN_H
@@ -12,15 +12,15 @@
  * struct plain_func - an FDE
  * @start:	address of the function
  * @size:	bytes of code
- * @rows:	where its rows start in the section
- * @end:	what they must not cross
- * @nr_rows:	rows that it has
- * @repeat:	size of the blocks that they are for, 0 for none
+ * @rows:	offset of its rows in the section
+ * @end:	end of the part, which they must not cross
+ * @nr_rows:	number of its rows
+ * @repeat:	size of the blocks that they apply to, 0 for none
  * @width:	bytes of the start of a row
- * @flex:	rows have rules of the flexible kind
+ * @flex:	rows have flexible rules
  * @signal:	it is a signal frame
  * @good:	the table has it
- * @silent:	but does not say anything about it
+ * @silent:	but no frame for its addresses
  */
 struct plain_func {
 	u64		start;
@@ -39,12 +39,12 @@ struct plain_func {
 /**
  * struct plain - a section
  * @section:	the section
- * @error:	what is wrong with it, negative
+ * @error:	its negative error, or 0
  * @versions:	bits of the versions in it
- * @functions:	good ones
- * @bad:	functions that are not, and parts
- * @funcs:	functions, as they follow each other
- * @nr:		how many
+ * @functions:	number of good functions
+ * @bad:	number of bad functions, and of bad parts
+ * @funcs:	functions in the order of the section
+ * @nr:		number of @funcs
  */
 struct plain {
 	const struct sframe_section	*section;

@@ -12,7 +12,7 @@ have a frame. Status 1 if something differs, or if there is nothing to compare.
 import re
 import sys
 
-# The size of blocks is not in a dump. PLTs are all that has them.
+# A dump does not have the size of blocks. Only PLTs have blocks.
 BLOCK = 16
 SHOW = 10
 
@@ -22,14 +22,14 @@ ROW = re.compile(r"([0-9a-f]{16})\s+(\S.*)")
 
 
 def frame(text, flex=False):
-    """What a line says, in one notation: CFA, FP, RA; signal frame."""
+    """The frame of a line, in one notation: CFA, FP, RA; signal frame."""
     if text.startswith("RA undefined"):
         return ("outermost",)
     cfa, fp, ra, *rest = text.split()
-    # The return address is where it always is, whoever says so.
+    # All of these stand for a return address in its fixed place.
     if ra in ("f", "u", "U"):
         ra = "f"
-    # Where values are in memory at the CFA, flexible rows use brackets.
+    # Flexible rows use brackets for values in memory relative to the CFA.
     if flex:
         fp, ra = (re.sub(r"^\((c.*)\)$", r"\1", re.sub(r"^c", "=c", v)) for v in (fp, ra))
     return (cfa, fp if fp != "U" else "u", ra, "signal" in rest)

@@ -2,11 +2,11 @@
 /*
  * The simulated process and kernel: memory, page faults, mappings and locks.
  *
- * Each function here stands for one of the kernel, and checks that the walker may
- * call it at this point: in an access window there is nothing but reads within it,
- * nothing sleeps where it must not, locks and windows come in pairs, and no read is
- * of what an access check did not allow. A mapping is a copy that is freed with the
- * last lock that protects it, so that later uses are the address sanitizer's.
+ * Each function stands for one of the kernel and checks that the walker may call it
+ * at this point: an access window contains only reads within it, nothing sleeps in
+ * atomic context, locks and windows come in pairs, and reads stay within checked
+ * ranges. A mapping is a copy that is freed with the last lock that protects it:
+ * the address sanitizer catches later uses.
  */
 #include "fuzz.h"
 
@@ -22,18 +22,15 @@ struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask, .signal = &s
 unsigned long unwind_stats[UNWIND_NR_STATS];
 
 /*
- * Reads between two looks at pending signals: no step needs more than 64 frames. Frame
- * pointers take two for each, and the last word is read again if it looks like a fault.
- * Tables take three, and five to see whether this is a restorer; what they need behind
- * frame pointers is less than that of two more.
+ * Reads between two looks for pending signals: no step takes more than 64 frames. Frame
+ * pointers need two reads each, and the last word is read again if it looks like a
+ * fault. Tables need three reads, and five to detect a restorer. The reads that they
+ * need after frame pointers are fewer than those of two more frames.
  */
 #define MAX_READS_FP		(2 * 64 + 1)
 #define MAX_READS_UNSEEN	(8 * 66)
 
-/*
- * The state of the kernel during a walk; @told: the walker knows that the task is
- * dying.
- */
+/* The state of the kernel during a walk. @told: the walker knows that the task is dying. */
 static struct {
 	struct counts	counts;
 	unsigned int	locks[SIM_LOCKS];
@@ -81,7 +78,7 @@ struct counts *sim_counts(void)
 	return &sim.counts;
 }
 
-/* Nothing of the kernel but a read may be called in an access window. */
+/* Only reads may be called in an access window. */
 void sim_no_window(const char *who)
 {
 	sim_rule(!sim.window, "%s in an access window", who);
@@ -97,7 +94,7 @@ bool sim_holds(enum sim_lock lock)
 	return sim.locks[lock];
 }
 
-/* Is this a place for I/O? */
+/* May the walker wait for I/O here? */
 bool sim_may_wait(void)
 {
 	return !is_atomic() && !sim.told && !sim.locks[SIM_MMAP] && !sim.locks[SIM_VMA];
@@ -122,7 +119,7 @@ static bool fault_in(struct area *area, unsigned int page)
 	return true;
 }
 
-/* How many of the bytes from @addr on are there? Not to @peek, they have to be resident. */
+/* The number of readable bytes from @addr on. They must be resident, except for @peek. */
 static size_t readable(unsigned long addr, size_t size, bool peek)
 {
 	struct area *area = sim_area(addr);
@@ -144,7 +141,7 @@ static size_t readable(unsigned long addr, size_t size, bool peek)
 	return end - addr;
 }
 
-/* Words change behind the back of who has just read them. */
+/* Change words right after they were read. */
 static void change_words(unsigned long addr, size_t size)
 {
 	for (int i = 0; i < process.nr_traps; i++) {
@@ -161,7 +158,7 @@ static void change_words(unsigned long addr, size_t size)
 	}
 }
 
-/* Returns how many of the bytes at @addr are there, and copies them. */
+/* Copy the bytes at @addr; returns how many of them are readable. */
 static size_t copy(void *dst, unsigned long addr, size_t size, bool peek)
 {
 	size_t done = 0, part;
@@ -176,7 +173,7 @@ static size_t copy(void *dst, unsigned long addr, size_t size, bool peek)
 	return done;
 }
 
-/* What a walk would read that may wait for pages; false if that cannot be read. */
+/* Read like a walk that may wait for pages; false if the memory cannot be read. */
 bool sim_peek(void *dst, unsigned long addr, size_t size)
 {
 	return access_ok(addr, size) && copy(dst, addr, size, true) == size;
@@ -193,7 +190,7 @@ size_t sim_read(void *dst, unsigned long addr, size_t size, enum sim_read how)
 	} else {
 		sim_no_window("a user access");
 	}
-	/* Where one mask serves for many reads, all but the first may be behind it. */
+	/* If one mask serves many reads, all but the first may be beyond it. */
 	sim_rule(addr < TASK_SIZE_MAX + (sim.window && sim.masked ? ARCH_USER_GAP : PAGE_SIZE),
 		 "a read of %#lx", addr);
 	sim_rule(sim.pagefaults_off || (!sim.locks[SIM_MMAP] && !sim.locks[SIM_VMA]),
@@ -313,8 +310,8 @@ void sim_unlock(enum sim_lock lock)
 }
 
 /*
- * The mapping that @addr is in, as long as the lock is held. RCU alone may show one
- * that is about to change, and not as it was.
+ * The mapping that @addr is in, valid as long as the lock is held. RCU alone may
+ * show a mapping that is about to change, with other flags.
  */
 struct vm_area_struct *sim_vma(unsigned long addr)
 {
@@ -344,7 +341,7 @@ struct vm_area_struct *sim_vma(unsigned long addr)
 	return vma;
 }
 
-/* Likewise, and where that is, or the gap that the address is in. */
+/* Like sim_vma(), with the range of the mapping, or of the gap that the address is in. */
 struct vm_area_struct *sim_vma_range(unsigned long addr, unsigned long *first,
 				     unsigned long *last)
 {
@@ -371,7 +368,7 @@ struct vm_area_struct *sim_vma_range(unsigned long addr, unsigned long *first,
 	return vma;
 }
 
-/* Likewise, with a lock of its own, which is not to be had while it changes. */
+/* Like sim_vma(), with the mapping's own lock, which cannot be taken during a change. */
 struct vm_area_struct *sim_lock_vma(unsigned long addr)
 {
 	struct vm_area_struct *vma;
@@ -385,7 +382,7 @@ struct vm_area_struct *sim_lock_vma(unsigned long addr)
 	return vma;
 }
 
-/* Did somebody begin to change mappings since the look at their state? */
+/* Has a change of mappings begun since their state was read? */
 bool sim_raced(void)
 {
 	return process.raced;
@@ -406,13 +403,13 @@ static void map_vdso(void)
 	}
 }
 
-/* Before a process is made: nobody walks. */
+/* Reset before a process is made, when no walk runs. */
 void sim_reset(void)
 {
 	memset(&sim, 0, sizeof(sim));
 }
 
-/* Before a walk: the kernel as the process finds it. */
+/* Before a walk: set the state of the kernel. */
 void sim_begin(void)
 {
 	sim_reset();
@@ -433,7 +430,7 @@ void sim_begin(void)
 	sim_objects_begin();
 }
 
-/* After it: as it was. */
+/* After a walk: check that the state is as it was. */
 void sim_end(struct counts *counts)
 {
 	static const struct unwind_text_code none;

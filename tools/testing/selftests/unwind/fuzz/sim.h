@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel that the walker and the SFrame decoder see when they are programs.
+ * The kernel that the walker and the SFrame decoder see as programs.
  *
- * fuzz.sh puts this in front of each file under test, with the headers of the
+ * fuzz.sh includes this before each file under test, with the headers of the
  * kernel that hold types of the walker or layouts of the ABI; every other header
  * is empty. User memory, mappings, locks and page faults are simulated, and each
  * rule about their use is checked where it can be broken, see sim.c.
@@ -57,7 +57,7 @@ typedef u64 __le64;
 #define __static_assert(cond, text, ...) _Static_assert(cond, text)
 #define static_assert(cond, ...)	__static_assert(cond, ##__VA_ARGS__, #cond)
 #define READ_ONCE(x)			(*(const volatile typeof(x) *)&(x))
-/* There is one thread, and so no race. */
+/* A single thread has no data races. */
 #define data_race(x)			(x)
 #define pr_notice_once(...)		((void)0)
 #define __PASTE2(a, b)			a##b
@@ -131,7 +131,7 @@ typedef struct { u32 sig[2]; } compat_sigset_t;
 typedef struct { u32 pad[32]; } compat_siginfo_t;
 struct siginfo { u64 pad[16]; };
 
-/* What a broken rule ends with: a crash that the fuzzer and the replay see. */
+/* A broken rule crashes the program, which the fuzzer and the replay notice. */
 #define sim_rule(cond, ...)						\
 do {									\
 	if (!(cond)) {							\
@@ -230,7 +230,7 @@ unsigned long sim_mask(unsigned long addr);
 void sim_pagefault(int change);
 bool pagefault_disabled(void);
 
-/* A page that is never there is between the last user address and the rest. */
+/* A page that is never mapped separates the last user address from the rest. */
 #define access_ok(addr, size)						\
 	((void)(size), (unsigned long)(addr) <= TASK_SIZE_MAX)
 #define get_user(x, ptr)						\
@@ -242,7 +242,7 @@ bool pagefault_disabled(void);
 	__bad ? -EFAULT : 0;						\
 })
 
-/* In place of the assembly. */
+/* Replaces the assembly. */
 static inline unsigned long arch_unwind_user_load(unsigned long addr, unsigned int ws)
 {
 	unsigned long word = 0;
@@ -268,7 +268,7 @@ static inline size_t copy_from_user(void *dst, const void *src, size_t size)
 #define pagefault_disable()		sim_pagefault(1)
 #define pagefault_enable()		sim_pagefault(-1)
 
-/* Mappings and locks; a mapping that is looked up lives as long as the lock. */
+/* Mappings and locks. A mapping that was looked up lives as long as the lock. */
 
 #define VM_READ				1UL
 #define VM_WRITE			2UL
@@ -318,7 +318,7 @@ static inline void *mas_walk(struct ma_state *mas)
 	return sim_vma_range(mas->index, &mas->index, &mas->last);
 }
 
-/* There is nobody to be in order with. */
+/* A single thread needs no ordering. */
 #define smp_load_acquire(p)		READ_ONCE(*(p))
 #define read_seqcount_retry(s, start)	(READ_ONCE((s)->sequence) != (start) || sim_raced())
 

@@ -3,10 +3,10 @@
  * The simulated kernel/unwind/object.c: files of mappings, and objects that have their
  * tables.
  *
- * An object is dropped where the input says so, at some event of a walk: a read, a lock,
- * a look at the epoch. It is freed with the RCU section that is under way, so that later
- * uses are the address sanitizer's, and the next one of the file is another. As in
- * sim.c, each function checks that the walker may call it at this point.
+ * An object is dropped where the input says so, at an event of a walk: a read, a lock, a
+ * look at the epoch. It is freed at the end of the current RCU read-side section: the
+ * address sanitizer catches later uses, and the file gets another object. As in sim.c,
+ * each function checks that the walker may call it at this point.
  */
 #include "fuzz.h"
 
@@ -21,22 +21,22 @@ atomic_t unwind_objects_ticks;
 struct file_table file_tables[AREAS];
 
 static struct file files[AREAS];
-/* Objects of files, or NULL where they are not known; and those that wait for RCU. */
+/* Objects of files, or NULL if they are not known; and objects that wait for RCU. */
 static struct unwind_object *objects[AREAS];
 static struct unwind_object *dropped[MAX_DROPS];
 static unsigned int nr_dropped;
 static unsigned int nr_files;
-/* A file took too long to be read; what was known before was forgotten. */
+/* A file took too long to read; the known files were forgotten. */
 static bool waited;
 static bool forgotten;
 
-/* That of the vDSO is always there. */
+/* The object of the vDSO always exists. */
 static bool is_vdso(unsigned int area)
 {
 	return process.mapped[area].kind == TABLE_VDSO;
 }
 
-/* What a mapping has. Returns NULL if that is no file. */
+/* The file of a mapping, or NULL. */
 struct file *sim_file(unsigned int area)
 {
 	enum table_kind kind = process.mapped[area].kind;
@@ -61,7 +61,7 @@ void sim_put_file(struct file *file)
 	sim_rule(nr_files--, "a file is put that nobody has");
 }
 
-/* A copy of the table, with its rows behind it. */
+/* A copy of the table, with its rows after it. */
 static struct unwind_object *new_object(unsigned int area)
 {
 	const struct sframe_table *master = file_tables[area].table;
@@ -95,7 +95,7 @@ static void drop(unsigned int area)
 	unwind_objects_epoch.counter++;
 }
 
-/* Something else may happen here. */
+/* Drop the objects that are due, and free those that RCU does not protect any more. */
 void sim_event(void)
 {
 	unsigned int event = sim_counts()->events++;
@@ -119,13 +119,13 @@ long sim_epoch(const long *epoch)
 	return val;
 }
 
-/* The object of a file that is mapped nowhere is dropped: all are looked for again. */
+/* Drop the object of a file that is not mapped: all objects are looked up again. */
 void sim_objects_drop_other(void)
 {
 	unwind_objects_epoch.counter++;
 }
 
-/* Some files were written to: all that is known is looked up again. */
+/* Files were written to: all known files are looked up again. */
 void sim_objects_forget(void)
 {
 	sim_objects_free();
@@ -155,7 +155,7 @@ void sim_objects_begin(void)
 	}
 }
 
-/* And after it. */
+/* After a walk. */
 void sim_objects_end(void)
 {
 	sim_rule(!nr_files, "%u files are held after a walk", nr_files);
@@ -167,12 +167,12 @@ static void check_place(unsigned int nr, const struct unwind_object_place *place
 
 	sim_rule(place->start == area->base && place->end == area->base + area->pages * PAGE_SIZE,
 		 "a mapping of %#lx to %#lx", place->start, place->end);
-	/* What is mapped without a file has all of an image, whatever it says. */
+	/* The vDSO is mapped from its start, whatever pgoff says. */
 	sim_rule(place->offset == (is_vdso(nr) ? 0 : (u64)process.mapped[nr].pgoff * PAGE_SIZE),
 		 "a mapping from %#llx on", place->offset);
 }
 
-/* As unwind_object_refer(): from what was read to the mapping. */
+/* Like unwind_object_refer(): refer from a mapping to its object. */
 static void refer(unsigned int area, const struct unwind_object_place *place,
 		  struct unwind_object_ref *ref)
 {

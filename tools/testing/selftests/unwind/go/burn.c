@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The functions of C that the program of Go calls. They have frame pointers. */
+/* The C functions that the Go program calls. They have frame pointers. */
 #include "burn.h"
 
 #include "_cgo_export.h"
@@ -11,7 +11,7 @@ static void *volatile frame;
 
 static noinline unsigned long burn_leaf(int n)
 {
-	/* gcc makes no frame for a function that calls no other, unless it is used. */
+	/* gcc makes no frame for a leaf function, unless the frame is used. */
 	frame = __builtin_frame_address(0);
 	for (int i = 0; i < n; i++)
 		work++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What burn.c has for cgo.go. */
+/* The functions of burn.c that cgo.go calls. */
 #ifndef _UNWIND_BURN_H
 #define _UNWIND_BURN_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// The phases of the program of Go that are about C. C has frame pointers, Go always has.
+// The phases of the Go program that call C. The C code has frame pointers, Go always has.
 
 package main
 
@@ -15,7 +15,7 @@ func callC(worker int) {
 	sums[worker].sum += uint64(C.burn(200000))
 }
 
-// callBack: Go that C has called runs on the goroutine's stack again.
+// callBack: Go code that C calls runs on the goroutine's stack again.
 //
 //go:noinline
 func callBack(worker int) {

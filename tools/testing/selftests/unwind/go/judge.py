@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Compare chains of the program of Go: judge.py IN-PLACE DEFERRED MOVED-BEFORE MOVED-AFTER
+"""Compare chains of the Go program: judge.py IN-PLACE DEFERRED MOVED-BEFORE MOVED-AFTER
 
-The files are the output of 'perf script --no-inline -F comm,ip,sym,dso', the numbers the
-counter empty_moved of unwind/stats before and after the deferred recording. Each class of
-samples is one result in TAP: enough samples, and nearly all deferred chains complete. Those
-in place are printed for comparison, with the most frequent incomplete chains.
+The files are the output of 'perf script --no-inline -F comm,ip,sym,dso', the numbers are
+the counter empty_moved of unwind/stats before and after the deferred recording. Each class
+of samples is one result in TAP: enough samples, and nearly all deferred chains complete. The
+counts in place are printed for comparison, with the most frequent incomplete chains.
 """
 
 import collections
@@ -15,13 +15,13 @@ import sys
 COMM = "stacks"
 LEAST_SAMPLES = 50
 LEAST_PERCENT = 98
-# A function of assembly may have a suffix for its calling convention.
+# An assembly function may have a suffix for its calling convention.
 SUFFIX = re.compile(r"\.abi(0|internal)$")
 FRAME = re.compile(r"\s+([0-9a-f]+) (.*?) ?\(([^()]*(?:\(deleted\))?)\)$")
 
 GOROUTINE = ("runtime.goexit",)
 ROOTS = GOROUTINE + ("runtime.rt0_go", "runtime.mstart")
-# The system stacks begin with these where C made the thread.
+# The system stacks of threads that C created begin with these.
 C_ROOTS = ("crosscall", "threadentry", "start_thread", "clone", "_start")
 
 
@@ -39,16 +39,16 @@ class Chain:
         return any(name in self.names for name in names)
 
     def begins(self, *prefixes):
-        """Does a function occur whose name begins so?"""
+        """Does a function occur whose name begins with one of these?"""
         return any(name.startswith(prefixes) for name in self.names)
 
     def others(self):
-        """Is it a function that calls duffzero() and is not looked for?"""
+        """Does a function occur that calls duffzero(), but is not under test?"""
         return self.has("main.deepen") or (self.caller.startswith("runtime.") and
                                            self.caller not in GOROUTINE)
 
     def reaches(self, *names):
-        """All these functions, and the start of a goroutine."""
+        """Do all these functions occur, and the start of a goroutine?"""
         return self.has(*GOROUTINE) and all(self.has(name) for name in names)
 
 
@@ -70,7 +70,7 @@ CLASSES = {
     "allocation": (
         lambda chain: chain.has("runtime.mallocgc", "runtime.hashGrow", "runtime.growWork"),
         lambda chain: chain.begins(*ROOTS)),
-    # gcBgMarkWorker() calls it on the system stack, by a function of its own.
+    # gcBgMarkWorker() calls it on the system stack, through a function literal.
     "GC workers": (
         lambda chain: chain.has("runtime.gcDrain"),
         lambda chain: chain.begins("runtime.gcBgMarkWorker") and chain.reaches()),
@@ -107,14 +107,14 @@ def read(path):
         frames = [match.groups() for match in map(FRAME.match, lines) if match]
         if len(frames) != len(lines):
             raise ValueError(f"{path}: what is this? {lines}")
-        # Kernel frames have the upper half of the addresses.
+        # Addresses of kernel frames are in the upper half.
         chains.append(Chain([(name, file) for ip, name, file in frames
                              if int(ip, 16) < 1 << 63]))
     return chains
 
 
 class Results:
-    """Prints results, counts them."""
+    """Print and count results."""
 
     def __init__(self):
         self.nr = self.failed = 0

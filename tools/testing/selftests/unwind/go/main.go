@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// A program of Go whose stacks are known, for test.sh: phase by phase it does what Go's
-// runtime does in ways of its own with stacks and frame pointers. Functions that judge.py
-// looks for are not inlined.
+// A Go program with known stacks, for test.sh. Each phase does something for which Go's
+// runtime handles stacks and frame pointers in its own way. Functions that judge.py looks
+// for are not inlined.
 //
-//	stacks MILLISECONDS	so long for each phase
+//	stacks MILLISECONDS	duration of each phase
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 // Workers of a phase: one for each CPU of the VM, and some that wait for one.
 const workers = 4
 
-// What is stored here is not optimized away.
+// Stores to these variables are not optimized away.
 var (
 	sums    [workers]struct{ sum, _, _, _, _, _, _, _ uint64 }
 	kept    [workers][][]byte
@@ -28,7 +28,7 @@ var (
 	phaseMS time.Duration
 )
 
-// over says whether the phase's time is.
+// over reports whether the time of the phase is over.
 func over() bool {
 	select {
 	case <-ended:
@@ -38,7 +38,7 @@ func over() bool {
 	}
 }
 
-// phase lets all workers do the same, each as often as the time allows.
+// phase lets each worker call work as often as the time allows.
 func phase(work func(worker int)) {
 	var group sync.WaitGroup
 	ended = make(chan struct{})
@@ -77,7 +77,7 @@ func plainCaller(depth int) uint64 {
 	return plainCaller(depth-1) + 1
 }
 
-// plain: code of Go alone, below 1, 7, 19 and 37 callers.
+// plain: only Go code, below 1, 7, 19 and 37 callers.
 //
 //go:noinline
 func plain(worker int) {
@@ -95,7 +95,7 @@ func allocate(worker int) {
 	kept[worker] = objects
 }
 
-// growMap: buckets of maps that grow.
+// growMap: a map that grows moves its buckets.
 //
 //go:noinline
 func growMap(worker int) {
@@ -106,7 +106,7 @@ func growMap(worker int) {
 	sums[worker].sum += uint64(len(grown))
 }
 
-// systemstack: runtime.systemstack() goes to another stack, and calls a function there.
+// systemstack: runtime.systemstack() switches to another stack and calls a function there.
 func systemstack(worker int) {
 	allocate(worker)
 	if worker == 0 {
@@ -146,7 +146,7 @@ func plant(depth int) *tree {
 	return &tree{left: plant(depth - 1), right: plant(depth - 1)}
 }
 
-// collect: nearly all the time is that of the collector's own goroutines.
+// collect: the collector's own goroutines take nearly all the time.
 //
 //go:noinline
 func collect(root *tree) {
@@ -170,10 +170,10 @@ func mix(n uint64) uint64 {
 	return n ^ n>>33
 }
 
-// zero: runtime.duffzero() has no frame, its callers make one for it. An emulator may take
-// interrupts between pieces of code without branches only, and duffzero() is one. So most
-// of the time is spent right before the call, which needs the result: the interrupt comes at
-// its first instruction.
+// zero: runtime.duffzero() has no frame; its callers make one for it. An emulator may take
+// interrupts only between pieces of code without branches, and duffzero() is one piece. So
+// spend most of the time right before the call, which needs the result: the interrupt then
+// comes at the first instruction of duffzero().
 //
 //go:noinline
 func zero(worker int) {
@@ -187,7 +187,7 @@ func zero(worker int) {
 	sums[worker].sum += n + use(&blocks)
 }
 
-// copies: runtime.duffcopy() likewise.
+// copies: runtime.duffcopy() has no frame, either.
 //
 //go:noinline
 func copies(worker int) {
@@ -221,7 +221,7 @@ func main() {
 	phase(plain)
 	phase(systemstack)
 	phase(grow)
-	// Not while it collects: its goroutines have a phase of their own.
+	// Disable automatic collection: the collector's goroutines have their own phase.
 	debug.SetGCPercent(-1)
 	collect(plant(17))
 	phase(zero)

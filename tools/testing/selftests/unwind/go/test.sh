@@ -3,9 +3,9 @@
 # Are the deferred chains of a Go program as complete as those that are taken in place?
 # test.sh DIRECTORY
 #
-# On the running kernel, as root. The directory is where make put the program. Needs perf
-# on PATH. Records the program with --call-graph fp and with deferred; judge.py has the
-# results, in TAP. Environment: GO_MS, milliseconds for each phase of the program.
+# Run it on the kernel under test, as root. DIRECTORY is where make put the program. Needs
+# perf on PATH. Records the program with --call-graph fp and with deferred; judge.py prints
+# the results, in TAP. Environment: GO_MS, milliseconds for each phase of the program.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 export HOME=$work
 cd "$work" || exit 1
 
-# broken FILE REASON: no result, but what the file has
+# broken FILE REASON: print the file instead of a result
 broken() {
 	sed 's/^/# /' "$1"
 	printf '1..1\nnot ok 1 - %s\n' "$2"
@@ -28,8 +28,8 @@ moved() {
 	awk '$1 == "empty_moved" { print $2 }' "$stats"
 }
 
-# recorded METHOD: the samples, as text in METHOD.txt. Without a PMU in the machine, a timer
-# takes them. Build ids would cost a look at every mapped file.
+# recorded METHOD: record samples to METHOD.data. A timer takes them, because the machine may
+# have no PMU. Build ids would cost a read of every mapped file.
 recorded() {
 	perf record -B -F 997 -e cpu-clock --call-graph "$1" -o "$1.data" -- \
 		"$stacks" "${GO_MS:-1000}" > log 2>&1 < /dev/null ||
@@ -41,7 +41,7 @@ script() {
 		broken log "perf script of $1"
 }
 
-# What is read for the first time comes from the host, slowly; that is not to be recorded.
+# The first read of a file comes from the host, slowly: keep it out of the recordings.
 "$stacks" 50 > log 2>&1 || broken log "the program"
 recorded fp
 before=$(moved)

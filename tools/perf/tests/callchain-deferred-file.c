@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of deferred user callchains in whole files and in data from a pipe, also
- * damaged and in the other byte order.
+ * Tests of deferred user callchains in files and in data from a pipe, including
+ * damaged data and data in the other byte order.
  *
- * Two words of the file header do not matter here, and the attribute has a
- * 64-bit id of its own: EVENT_ID.
+ * Two words of the file header do not matter here. The attribute has the 64-bit
+ * id EVENT_ID.
  */
 #include <byteswap.h>
 #include <errno.h>
@@ -32,10 +32,10 @@
 
 #define EVENT_ID	77
 
-/* A file that is not there. */
+/* A file that does not exist. */
 #define MAPPED_FILE	"/a/file"
 
-/* What perf_event_open() appends to a sample, its size of 32 bits before it. */
+/* Raw data at the end of a sample; the 32-bit size precedes it. */
 static const char raw_data[12] = "raw bytes..";
 
 /**
@@ -44,8 +44,8 @@ static const char raw_data[12] = "raw bytes..";
  * @sample_id_all: records have a task and a time
  * @pipe: attributes are in the data, and records are not known beforehand
  * @nr_comp: how many times the data is compressed
- * @comp_mmap_len: what the reader is told that compressed data may need
- * @mapped: the first task has all addresses from MAPPED_FILE
+ * @comp_mmap_len: the size that compressed data may need, according to the header
+ * @mapped: the first task maps all addresses from MAPPED_FILE
  */
 struct format {
 	bool swap;
@@ -298,7 +298,7 @@ static void put_events(const struct file *file, const struct file_row *row)
 {
 	if (file->fmt->mapped)
 		put_mmap(file, 1, 80);
-	/* As from two buffers: the second begins with a record of the first. */
+	/* As from two buffers: the second has records for samples of the first. */
 	put_sample(file, 1, 100, 3);
 	put_sample(file, 1, 120, 5);
 	put_sample(file, 1, 140, 7);
@@ -326,7 +326,7 @@ static size_t put_comp_header(void *record, size_t increment)
 	return header->size;
 }
 
-/* The events in compressed data, that in compressed data, ... */
+/* Write the events as compressed data, nested @nr times. */
 static int put_compressed(const struct file *file, int nr)
 {
 	struct zstd_data zstd = {};
@@ -379,8 +379,8 @@ static int write_file(const char *path, const struct format *fmt, const struct f
 }
 
 /*
- * Make the file @cut bytes shorter than its header says. Or, if it is 0, let the data end
- * where it begins to, by a size of nearly 2^64.
+ * Make the file @cut bytes shorter than its header says. If @cut is 0, set a data size of
+ * nearly 2^64 instead, so that the end of the data wraps around.
  */
 static int cut_file(const char *path, const struct format *fmt, int cut)
 {
@@ -400,7 +400,7 @@ static int cut_file(const char *path, const struct format *fmt, int cut)
 	return truncate(path, end - cut) ? -errno : 0;
 }
 
-/* Read and compare. In a file events are not sorted if those that are no samples have no time. */
+/* Read and compare. Events of a file are not sorted if only samples have a time. */
 static int check_file(const char *path, const struct format *fmt, const char *name,
 		      u64 nr_records)
 {
@@ -449,7 +449,7 @@ static int check_format(const char *path, const struct format *fmt)
 		{ "size 33",		2, 1,			33 },
 		{ "size 65535",		2, 1,			65535 },
 	};
-	/* Not all of the last record is left, then half of its header. */
+	/* Keep only a part of the last record, then only half of its header. */
 	const int size = 24 + 4 * 8 + (fmt->sample_id_all ? 24 : 0);
 	const int cuts[] = { 4, size - 4 };
 	size_t i;
@@ -564,7 +564,7 @@ static int test__compressed(struct test_suite *test __maybe_unused, int subtest 
 	return run_on_file(check_compressed);
 }
 
-/* The user may stop the search for records, as all that follows. */
+/* The user can stop the search for records, like the steps that follow. */
 static int check_stopped(const char *path)
 {
 	int i;
@@ -596,10 +596,10 @@ static int test__stopped(struct test_suite *test __maybe_unused, int subtest __m
 	return run_on_file(check_stopped);
 }
 
-/* Counting what files without SFrame section have cost, which a signal ends. */
+/* Count samples that missing SFrame sections affect; a signal ends the counting. */
 #ifdef HAVE_SFRAME_SUPPORT
 
-/* What is lost each time is no reason to count, but is counted with the rest. */
+/* Losses of every recording are no reason to count, but are counted with the others. */
 static int check_counted(const char *path)
 {
 	const struct format fmt = { .sample_id_all = true, .mapped = true };
@@ -631,20 +631,20 @@ static int test__counted(struct test_suite *test __maybe_unused, int subtest __m
 	return run_on_file(check_counted);
 }
 
-/* CPU time sends the signal to this process again and again. */
+/* Send the signal to this process after each millisecond of CPU time. */
 static int send_always(int sig)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig };
 	struct itimerspec often = { { .tv_nsec = 1000000 }, { .tv_nsec = 1000000 } };
 	timer_t timer;
 
-	/* As that of perf record, which nobody asks any more. */
+	/* Ignored: perf record's handler has no effect at that time, either. */
 	signal(sig, SIG_IGN);
 	return timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) ?:
 	       timer_settime(timer, 0, &often, NULL);
 }
 
-/* Count until the signal comes while that is done; many times more often than it takes. */
+/* Count until the signal interrupts a count; the limit is far more than that takes. */
 static int count_until(const char *path, int sig)
 {
 	const struct format fmt = { .sample_id_all = true };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of what deferred user callchains look like: in options, in records, in the
- * events that perf inject writes, where they end, and where they were cut. No sample is
- * joined here.
+ * Tests of the format of deferred user callchains: in options, in records, in the events
+ * that perf inject writes, where they end, and where they were cut. No sample is merged
+ * here.
  */
 #include <elf.h>
 #include <errno.h>
@@ -121,11 +121,11 @@ int test__deferred_top_options(struct test_suite *test __maybe_unused, int subte
 	return TEST_OK;
 }
 
-/* Attributes, for each answer that the kernel may have. */
+/* Attributes for each answer of the kernel. */
 
 #define NR_EVENTS	5
 
-/* In this process, perf_event_open() does nothing, and returns 0 or an error. */
+/* Make perf_event_open() in this process do nothing and return 0 or an error. */
 static int set_answer(int err)
 {
 	struct sock_filter filter[] = {
@@ -140,7 +140,7 @@ static int set_answer(int err)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
-/* Events with callchains, two of them of a depth of their own, and one with stacks. */
+/* Events with callchains, two of them with their own depth, and one with stacks. */
 static struct evlist *deferred_events(void)
 {
 	struct perf_event_attr attrs[] = {
@@ -175,7 +175,7 @@ struct answer {
 	const char *message;
 };
 
-/* A depth that is known to those who read, and no more than a record can have. */
+/* Readers must know the depth, and it must not exceed that of a record. */
 static int check_depths(struct perf_event_attr **attrs)
 {
 	const int most = 8180, limit = min(sysctl__max_stack(), most);
@@ -223,7 +223,7 @@ static int check_answer(const struct answer *answer)
 
 int test__deferred_answers(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
-	/* Who may not open any event is told so when those of the user are opened. */
+	/* A user without permission gets the error when the user's events are opened. */
 	static const struct answer answers[] = {
 		{ 0,		true,	NULL },
 		{ EPERM,	true,	NULL },
@@ -321,7 +321,7 @@ int test__deferred_start(struct test_suite *test __maybe_unused, int subtest __m
 	return TEST_OK;
 }
 
-/* Where chains end, in a file that is below the root of --symfs alone. */
+/* Where chains end. The file exists only below the root of --symfs. */
 
 #define PROGRAM		"/perf-test-program"
 #define START		0x10000000ULL
@@ -366,7 +366,7 @@ static void map_file(struct machine *machine, u64 start, const char *name)
 	machine__process_mmap_event(machine, &event, &sample);
 }
 
-/* A process with a program, with code that no file has, and with a file that is gone. */
+/* A process with a program, with code without a file, and with a file that is gone. */
 static int map_all(struct machine *machine)
 {
 	struct dso *dso = machine__findnew_dso(machine, PROGRAM);
@@ -449,7 +449,7 @@ int test__deferred_ends(struct test_suite *test __maybe_unused, int subtest __ma
 	return ret;
 }
 
-/* Resolve @chain, and compare with what must be in the cursor, in the order of @chain. */
+/* Resolve @chain and compare the cursor with @ips, which are in the order of @chain. */
 static int resolve(struct machine *machine, struct ip_callchain *chain, int max_stack,
 		   const u64 *ips, u64 nr)
 {
@@ -475,7 +475,7 @@ static int resolve(struct machine *machine, struct ip_callchain *chain, int max_
 	return TEST_OK;
 }
 
-/* The mark of a chain that was cut is no frame, and takes the room of none. */
+/* The mark of a cut chain is not a frame and does not count as one. */
 int test__deferred_resolve(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	static const u64 ips[] = {
@@ -497,7 +497,7 @@ int test__deferred_resolve(struct test_suite *test __maybe_unused, int subtest _
 		callchain_param.order = ORDER_CALLER;
 		ret = ret ?: resolve(&machines.host, chain, max_stack, ips + 1, 5);
 	}
-	/* Of fewer frames, the mark and those that are nearest to where the order begins. */
+	/* With a lower limit, keep the mark and the frames nearest to the start of the order. */
 	callchain_param.order = ORDER_CALLEE;
 	ret = ret ?: resolve(&machines.host, chain, 3, inner, 4);
 	callchain_param.order = ORDER_CALLER;
@@ -521,7 +521,7 @@ int test__deferred_write(struct test_suite *test __maybe_unused, int subtest __m
 		u64 nr_out = min_t(u64, nr, 8187), *out = (u64 *)dst->sample.array;
 		struct perf_sample sample = { .callchain = chain };
 
-		/* An ip, a callchain of two, something behind it. */
+		/* An ip, a callchain of two entries, and another word. */
 		event->header.type = PERF_RECORD_SAMPLE;
 		event->header.size = sizeof(event->header) + 5 * sizeof(u64);
 		array = (u64 *)event->sample.array;

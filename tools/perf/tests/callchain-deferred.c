@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of joining samples and records of deferred user callchains: in all orders, with
- * bounds, and many. For options and formats see callchain-deferred-format.c, for whole
- * files callchain-deferred-file.c.
+ * Tests of merging samples and records of deferred user callchains: in all orders, at the
+ * limits, and in large numbers. callchain-deferred-format.c tests options and formats,
+ * callchain-deferred-file.c whole files.
  *
- * Events have a format of their own here, so that a row of a table is a sequence of
- * samples and records and what must come out of it.
+ * Events have a special format here: a row of a table is a sequence of samples and
+ * records, followed by the expected output.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -22,10 +22,10 @@ enum { END, S, R, O, D, L };
 
 /**
  * struct step - an event that comes in
- * @what: S: deferred sample, R: record, O: something else, D: no event, but the
- *	  depth of samples that follow, L: likewise, of all records
- * @tid: of the task
- * @cookie: of the kernel entry
+ * @what: S: deferred sample, R: record, O: other event, D: no event, but the depth
+ *	  of the samples that follow, L: likewise, of all records
+ * @tid: tid of the task
+ * @cookie: cookie of the kernel entry
  * @nr: R: number of addresses, they are the cookie * 16, the cookie * 16 + 1, ...;
  *	D, L: the depth
  */
@@ -37,9 +37,9 @@ struct step {
 };
 
 /*
- * What comes out is written as one word for each event, as far as there is room: S and
- * the number of user addresses, with + if more were cut, S- for a sample without, O for
- * another event.
+ * The output has one word for each event, as far as they fit: S and the number of user
+ * addresses, with + if more were cut; S- for a sample without any; O for another
+ * event.
  */
 struct ctx {
 	struct callchain_deferred *cd;
@@ -51,7 +51,7 @@ struct ctx {
 	bool bad;
 };
 
-/* An event of the tests: tid, time and the callchain. */
+/* Parse an event of the tests: tid, time and callchain. */
 static int ctx__parse(void *data __maybe_unused, union perf_event *event,
 		      struct perf_sample *sample)
 {
@@ -81,7 +81,7 @@ static int ctx__deliver(void *data, union perf_event *event, struct perf_sample 
 		return 0;
 	}
 
-	/* One address of the kernel, then the user part. */
+	/* One kernel address, then the user part. */
 	cookie = event->sample.array[6];
 	if (chain->nr < 3 || chain->ips[0] != PERF_CONTEXT_KERNEL || chain->ips[1] != KERNEL_IP ||
 	    chain->ips[2] != PERF_CONTEXT_USER) {
@@ -127,7 +127,7 @@ static bool ctx__open(struct ctx *ctx, const struct callchain_deferred_ops *ops,
 	return ctx->cd;
 }
 
-/* Was all that came out in order, and with its callchains? */
+/* Were all events in order and with their callchains? */
 static bool ctx__close(struct ctx *ctx)
 {
 	bool good = !ctx->bad;
@@ -201,7 +201,7 @@ static int ctx__feed(struct ctx *ctx, const struct step *step, u64 time)
 	return min(ret, 0);
 }
 
-/* Add a record before the first event; @copy: it does not stay. */
+/* Add a record before the first event; @copy: the record does not stay valid. */
 static int ctx__add(struct ctx *ctx, const struct step *record, bool copy)
 {
 	union perf_event event;
@@ -232,10 +232,10 @@ struct row {
 	struct callchain_deferred_stats stats;
 };
 
-/* The 15th address of its record is CALLCHAIN_USER_CUT, which is for marks alone. */
+/* The 15th address of its record is CALLCHAIN_USER_CUT, which is reserved for marks. */
 #define MARK_COOKIE	(CALLCHAIN_USER_CUT / 16)
 
-/* These come out the same whether the records are known beforehand or not. */
+/* The output is the same whether the records are known beforehand or not. */
 static const struct row rows[] = {
 	{ "sample, record", { { S, 1, 3, 0 }, { R, 1, 3, 2 } }, "S2 ",
 	  { .merged = 1, .records = 1 } },
@@ -353,12 +353,12 @@ static int test__merge(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
-/* A sample that waits forever: at the bound it goes, and what is behind it. */
+/* A sample waits forever: at the limit, it and the later events are delivered. */
 
 static const struct callchain_deferred_limits max_64k = { .max_bytes = 64 * 1024 };
 static const struct step blocked = { S, 1, 3, 0 }, other = { O, 0, 0, 0 };
 
-/* Feed, and look at the memory that is held. */
+/* Feed an event and check the amount of held memory. */
 static bool ctx__feed_bounded(struct ctx *ctx, const struct step *step, u64 time)
 {
 	return !ctx__feed(ctx, step, time) &&
@@ -389,8 +389,8 @@ static int bounds_of_bytes(void)
 }
 
 /*
- * What waits behind one sample has its records already. The test counts what it gave and
- * has not got back: headers, callchains and addresses.
+ * The samples that wait after the first one have their records. The test counts what it
+ * fed and did not get back: headers, callchains and addresses.
  */
 static int bounds_of_waiting(void)
 {
@@ -431,7 +431,7 @@ static int bounds_of_time(void)
 	return TEST_OK;
 }
 
-/* The past record that is in use stays, the others are forgotten. */
+/* The past record that is in use stays, the others are evicted. */
 static int bounds_of_records(void)
 {
 	const struct step parked = { S, 9, 1, 0 }, parked_r = { R, 9, 1, 2 };
@@ -455,7 +455,7 @@ static int bounds_of_records(void)
 	return TEST_OK;
 }
 
-/* Many tasks that claim to be in one kernel entry are no lack of memory. */
+/* Many tasks that claim the same kernel entry must not fail for lack of memory. */
 static int bounds_of_tasks(const struct callchain_deferred_limits *limits)
 {
 	struct ctx ctx = {};
@@ -481,7 +481,7 @@ static int test__bounds(struct test_suite *test __maybe_unused, int subtest __ma
 	       bounds_of_records() ?: bounds_of_tasks(&none) ?: bounds_of_tasks(&max_64k);
 }
 
-/* Without memory nothing is dropped, and what was not merged is counted. */
+/* Without memory, no event is dropped, and unmerged samples are counted. */
 
 static int allocs_left;
 
@@ -529,7 +529,7 @@ static int test__no_memory(struct test_suite *test __maybe_unused, int subtest _
 	return TEST_OK;
 }
 
-/* Records that are known beforehand, with what is in them or without. */
+/* Add records that are known beforehand; @copy: with their contents. */
 static int add_many(struct ctx *ctx, u64 nr, bool copy)
 {
 	u64 i;
@@ -543,8 +543,8 @@ static int add_many(struct ctx *ctx, u64 nr, bool copy)
 }
 
 /*
- * Many samples wait at the same time; the cost of each must not depend on that. It is
- * up to 9 steps, as far as the hash function spreads the cookies well.
+ * Many samples wait at the same time. The cost of each must not depend on their number:
+ * it is up to 9 steps if the hash function spreads the cookies well.
  */
 #define MAX_STEPS	12
 
@@ -591,7 +591,7 @@ static int test__many(struct test_suite *test __maybe_unused, int subtest __mayb
 	return TEST_OK;
 }
 
-/* Records that are known beforehand: what one costs, and what a lack of memory does. */
+/* Records that are known beforehand: the size of one, and a lack of memory. */
 static int test__index(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	const struct callchain_deferred_limits limits = {};
@@ -600,7 +600,7 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 	u64 i, added = 0;
 	int allowed;
 
-	/* What is in the records does not matter here. */
+	/* The contents of the records do not matter here. */
 	TEST_ASSERT_VAL("memory", ctx__open(&ctx, &ctx_ops, &limits));
 	if (add_many(&ctx, nr, false))
 		return TEST_FAIL;
@@ -611,7 +611,7 @@ static int test__index(struct test_suite *test __maybe_unused, int subtest __may
 	TEST_EQUAL("foreign", callchain_deferred__stats(ctx.cd)->foreign, nr);
 	TEST_ASSERT_VAL("order and callchains", ctx__close(&ctx));
 
-	/* Those that were added stay, and samples find them; no other sample does. */
+	/* Added records stay and are found by their samples, but by no others. */
 	for (allowed = 0; allowed < 6; allowed++) {
 		TEST_ASSERT_VAL("memory", ctx__open(&ctx, &failing_ops, &limits));
 		allocs_left = allowed;

@@ -12,7 +12,7 @@
 
 #define KERNEL_IP	0xffffffff81000000ULL
 
-/* As TEST_ASSERT_EQUAL(), for 64 bits. */
+/* TEST_ASSERT_EQUAL() for 64-bit values. */
 #define TEST_EQUAL(text, val, expected)	\
 	TEST_ASSERT_VAL(text, test_equal(val, expected))
 
@@ -23,7 +23,7 @@ static inline bool test_equal(__u64 val, __u64 expected)
 	return val == expected;
 }
 
-/* Cases of the first suite that join nothing: callchain-deferred-format.c */
+/* Cases of the first suite that do not merge: callchain-deferred-format.c */
 int test__deferred_options(struct test_suite *test, int subtest);
 int test__deferred_top_options(struct test_suite *test, int subtest);
 int test__deferred_record_size(struct test_suite *test, int subtest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user registers and stacks: records that are broken, or made to do damage,
- * and samples that get what is in one.
+ * Deferred user registers and stacks: broken and crafted records, and merging records
+ * into samples.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static union perf_event *record(const __u64 *words, size_t nr)
 static int test__user_state_record(struct test_suite *test __maybe_unused,
 				   int subtest __maybe_unused)
 {
-	/* Cookie, ip, sp, abi; registers; size, stack, what is there of it; sample_id. */
+	/* Cookie, ip, sp, abi; registers; stack size, stack, valid bytes of it; sample_id. */
 	static const struct {
 		size_t nr;
 		__u64 words[20];
@@ -68,7 +68,7 @@ static int test__user_state_record(struct test_suite *test __maybe_unused,
 		{ 6, { COOKIE, 1, 2, 0, 0, 0 }, -EINVAL },
 		{ 7, { COOKIE, 1, 2, 2, 11, 12, 13 }, -EINVAL },
 		{ 9, { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0 }, -EINVAL },
-		/* A stack that is not there, not of words, or that is more than it is. */
+		/* A missing stack, an odd stack size, or more valid bytes than the size. */
 		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 16, 0x55, 8, 0, 0 }, -EINVAL },
 		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, -8ULL, 0x55, 8, 0, 0 }, -EINVAL },
 		{ 12, { COOKIE, 1, 2, 2, 11, 12, 13, 1ULL << 63, 0x55, 8, 0, 0 }, -EINVAL },
@@ -99,7 +99,7 @@ static int test__user_state_record(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
-/* A sample of an empty callchain, with @tail words behind registers and stack. */
+/* A sample with an empty callchain, and @tail words after registers and stack. */
 static union perf_event *sample_event(struct perf_sample *sample, size_t tail)
 {
 	union perf_event *event = malloc(PERF_SAMPLE_MAX_SIZE);
@@ -154,7 +154,7 @@ static int test__user_state_write(struct test_suite *test __maybe_unused,
 		free(event);
 	}
 
-	/* A sample that has no room for the registers, and one with no place for them. */
+	/* One sample without room for the registers, one without a place for them. */
 	for (int i = 0; i < 2; i++) {
 		struct perf_sample sample;
 		union perf_event *event = sample_event(&sample, i ? 4 : 8184);
@@ -168,7 +168,7 @@ static int test__user_state_write(struct test_suite *test __maybe_unused,
 	return TEST_OK;
 }
 
-/* Two events that differ in registers. */
+/* Two events with different registers. */
 static const u64 masks[] = { 0x100, 0x1c0 };
 static const u64 ids[] = { 77, 78 };
 
@@ -195,7 +195,7 @@ static struct evlist *two_events(void)
 	return evlist;
 }
 
-/* A record has the registers of the event that wrote it, and of no other one. */
+/* A record has the registers of the event that wrote it. */
 static int test__user_state_mask(struct test_suite *test __maybe_unused,
 				 int subtest __maybe_unused)
 {
@@ -210,7 +210,7 @@ static int test__user_state_mask(struct test_suite *test __maybe_unused,
 		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 78 }, 1, -EINVAL },
 		{ 11, { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0, 77 }, 0, -EINVAL },
 		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 0 }, 0, 0 },
-		/* An event that there is not, where perf drops the record. */
+		/* A nonexistent event: perf drops the record. */
 		{ 9, { COOKIE, 1, 2, 2, 11, 0, 0, 0, 79 }, -1, 0 },
 	};
 	struct evlist *evlist = two_events();
@@ -241,7 +241,7 @@ static unsigned int needs_state(void *data __maybe_unused,
 	return CALLCHAIN_DEFERRED_STATE;
 }
 
-/* Of the sample, and of the record. */
+/* Register masks of the sample and of the record. */
 struct merge_masks {
 	u64 wants, mask;
 };
@@ -256,7 +256,7 @@ static u64 record_mask(void *data, union perf_event *event __maybe_unused)
 	return ((const struct merge_masks *)data)->mask;
 }
 
-/* The address of the kernel takes all of the depth, which is not that of stacks. */
+/* The kernel address takes all of the depth, which does not apply to stacks. */
 static u16 depth_of_one(void *data __maybe_unused,
 			const struct perf_sample *sample __maybe_unused)
 {
@@ -269,17 +269,17 @@ static const struct callchain_deferred_ops merge_ops = {
 };
 
 /*
- * A sample takes no registers of which it would not know what they are, and without a
- * stack there is nothing to unwind: then its user callchain is marked as lost.
+ * A sample takes no registers of a record whose mask differs. Without a stack nothing can
+ * be unwound, and its user callchain is marked as lost.
  */
 static int test__user_state_merge(struct test_suite *test __maybe_unused,
 				  int subtest __maybe_unused)
 {
-	/* As above; the stack comes last. */
+	/* As above; the stack is last. */
 	static const __u64 words[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 8, 0, 0 };
 	static const __u64 no_stack[] = { COOKIE, 1, 2, 2, 11, 12, 13, 0, 0, 0 };
 	static const __u64 no_bytes[] = { COOKIE, 1, 2, 2, 11, 12, 13, 8, 0x55, 0, 0, 0 };
-	/* Without registers nobody knows where the stack begins. */
+	/* Without registers, the start of the stack is unknown. */
 	static const __u64 no_regs[] = { COOKIE, 1, 2, 0, 8, 0x55, 8, 0, 0 };
 	static u64 chain[] = { 3, 0xffffffff81000000ULL, PERF_CONTEXT_USER_DEFERRED, COOKIE };
 	static const struct {
@@ -311,7 +311,7 @@ static int test__user_state_merge(struct test_suite *test __maybe_unused,
 		TEST_ASSERT_VAL("new", cd);
 		TEST_ASSERT_EQUAL("add", callchain_deferred__add_state(cd, event, &sample, true),
 				  0);
-		/* All that comes is known: the sample need not wait. */
+		/* All records are known beforehand: the sample does not wait. */
 		TEST_ASSERT_EQUAL("feed", callchain_deferred__feed(cd, &sampled, &sample, 0, NULL),
 				  0);
 		TEST_ASSERT_EQUAL("abi", (int)sample.user_regs.abi, (int)rows[i].abi);

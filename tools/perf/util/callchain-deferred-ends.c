@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where merged user callchains end. One that does not end where its task began misses
- * frames: mostly, the code there has neither frame pointers nor other data for the
- * kernel to go on with. Such chains are counted by the object of their last address.
+ * Where merged user callchains end. A chain that does not end where its task began
+ * misses frames, mostly because the code there has neither frame pointers nor other
+ * data for the kernel's walker. Such chains are counted by the object of their last
+ * address.
  *
- * A task begins at the entry point that the ELF header tells, for which no symbols are
- * needed, or in a function that starts threads. Files may have changed since, or be
- * made to do damage: what is read of them is a header of bounded size. A chain that ends
- * in a file which cannot be read is counted as such, and not as one that ends early.
+ * A task begins at the entry point in the ELF header, which needs no symbols, or in a
+ * function that starts threads. Files may have changed since, or be crafted to do
+ * damage: only a header of bounded size is read. A chain that ends in an unreadable
+ * file is counted as unknown, not as one that ends early.
  */
 #include <elf.h>
 #include <errno.h>
@@ -27,22 +28,22 @@
 #include "symbol.h"
 #include "thread.h"
 
-/* No start of a program is longer. */
+/* Upper bound for the size of a program's startup code. */
 #define START_SIZE	64
 
-/* Program headers that are looked at. */
+/* Largest number of program headers that is read. */
 #define MAX_PHDRS	64
 
-/* The file cannot be read, or is not for 64 bits. */
+/* The file cannot be read, or is not a 64-bit one. */
 #define ENTRY_UNKNOWN	((u64)-1)
 
-/* Objects that are printed. */
+/* Number of objects that are printed. */
 #define NR_WORST	5
 
 /**
  * struct ends_dso - chains that end in one object
- * @dso: the object, NULL for addresses in none
- * @entry: where in its file the entry point is, 0 for none, or ENTRY_UNKNOWN
+ * @dso: the object, NULL for addresses outside of any
+ * @entry: file offset of the entry point, 0 for none, or ENTRY_UNKNOWN
  * @nr: number of chains that end before an entry point
  */
 struct ends_dso {
@@ -54,9 +55,9 @@ struct ends_dso {
 /**
  * struct callchain_ends - chains that end in all objects
  * @dsos: struct ends_dso by struct dso
- * @all: chains that were counted
- * @early: those that end before an entry point
- * @unknown: those that end in an object whose entry point cannot be found out
+ * @all: all counted chains
+ * @early: chains that end before an entry point
+ * @unknown: chains that end in an object whose entry point cannot be determined
  */
 struct callchain_ends {
 	struct hashmap	*dsos;
@@ -114,8 +115,8 @@ static bool read_at(struct dso *dso, struct machine *machine, u64 offset, void *
 }
 
 /*
- * Where in its file is the entry point of an object? 0 if it has none. The file is what
- * the DSO code finds: below the root of --symfs, in the build-id cache, in a namespace.
+ * Returns the file offset of an object's entry point, or 0 if it has none. Read the file
+ * that the DSO code finds: below the root of --symfs, in the build-id cache, in a namespace.
  */
 static u64 read_entry(struct dso *dso, struct machine *machine)
 {
@@ -142,7 +143,7 @@ static u64 read_entry(struct dso *dso, struct machine *machine)
 	return entry;
 }
 
-/* Code that no file has: no task begins there. */
+/* No task begins in code without a file. */
 static bool is_file(const char *name)
 {
 	return *name == '/' && !is_anon_memory(name) && !is_no_dso_memory(name) &&
@@ -171,10 +172,10 @@ static struct ends_dso *findnew_dso(struct callchain_ends *ends, struct machine 
 }
 
 /**
- * callchain_ends__is_start - does a task begin in a function of this name?
- * @name: of a symbol
+ * callchain_ends__is_start - check whether a task begins in a function
+ * @name: name of the function's symbol
  *
- * Return: true if so: of C programs, threads of C libraries, and Go.
+ * Return: true for start functions of C programs, threads of C libraries, and Go.
  */
 bool callchain_ends__is_start(const char *name)
 {
@@ -203,7 +204,7 @@ static bool is_start(const struct ends_dso *in, const struct addr_location *al)
 	return al->sym && callchain_ends__is_start(al->sym->name);
 }
 
-/* Of a chain that does not end at a start that is known. */
+/* Count a chain that does not end at a known start. */
 static void count_end(struct callchain_ends *ends, struct ends_dso *in)
 {
 	if (in->entry == ENTRY_UNKNOWN) {
@@ -215,9 +216,9 @@ static void count_end(struct callchain_ends *ends, struct ends_dso *in)
 }
 
 /*
- * The last user address, and whether it is that of a caller; 0 if nothing is to be rated:
- * what was lost or cut has a mark, which says why it ends there, and what is unwound
- * from registers and stack is not in the chain.
+ * Returns the last user address, and whether it is a return address, or 0 if the chain
+ * must not be counted. A lost or cut chain has a mark that says why it ends there, and
+ * frames unwound from registers and stack are not in the chain.
  */
 static u64 last_address(const struct ip_callchain *chain, bool *is_caller)
 {
@@ -232,10 +233,10 @@ static u64 last_address(const struct ip_callchain *chain, bool *is_caller)
 }
 
 /**
- * callchain_ends__count - look where a merged callchain ends
+ * callchain_ends__count - count where a merged callchain ends
  * @ends: the counts
- * @machine: that the sample is from
- * @sample: its callchain is merged
+ * @machine: the machine that the sample is from
+ * @sample: the sample, with a merged callchain
  *
  * Return: 0 or -ENOMEM.
  */
@@ -256,9 +257,9 @@ int callchain_ends__count(struct callchain_ends *ends, struct machine *machine,
 		return -ENOMEM;
 
 	addr_location__init(&al);
-	/* What returns somewhere was called by what is before that. */
+	/* A return address may be the start of the next function: look up the call before it. */
 	thread__find_map(thread, PERF_RECORD_MISC_USER, ip - is_caller, &al);
-	/* First its file, as symbols may be those of another one. */
+	/* Look at the file first, because symbols may come from another file. */
 	in = findnew_dso(ends, machine, al.map ? map__dso(al.map) : NULL);
 	if (al.map)
 		al.sym = map__find_symbol(al.map, al.addr);
@@ -280,7 +281,7 @@ static struct ends_dso *next_worst(const struct callchain_ends *ends,
 	hashmap__for_each_entry(ends->dsos, pos, bucket) {
 		struct ends_dso *in = pos->pvalue;
 
-		/* Of the same number, the order of addresses makes one the next. */
+		/* Objects with the same number are ordered by address. */
 		if (!in->nr || (after && (in->nr > after->nr ||
 					  (in->nr == after->nr && in >= after))))
 			continue;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The data format of deferred user callchains, as the reader sees it.
+ * The data format of deferred user callchains, from the reader's side.
  *
- * A file may be damaged or made to do damage: nothing in a record is used
+ * A file may be damaged or crafted to do damage: no field of a record is used
  * before perf_event__check_callchain_deferred() has compared its two lengths,
  * header.size and nr. The cookie at the end of an unmerged callchain is never
- * taken for an address; a mark stands for frames that are not there, and it
- * resolves to a symbol, so that all output code shows it without special cases.
+ * treated as an address. A mark stands for missing frames and resolves to a
+ * symbol, so all output code shows it without special cases.
  */
 #include <elf.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include "thread.h"
 #include "user-state-deferred.h"
 
-/* Several readers look at the same event, and none goes on after it. */
+/* Print once: several readers check the same event, and each of them stops there. */
 #define pr_broken(fmt, ...)							\
 do {										\
 	static bool told;							\
@@ -40,8 +40,8 @@ do {										\
 } while (0)
 
 /**
- * perf_event__check_callchain_deferred - check the lengths of a record
- * @event: PERF_RECORD_CALLCHAIN_DEFERRED, at least its header is readable
+ * perf_event__check_callchain_deferred - check the lengths of a callchain record
+ * @event: PERF_RECORD_CALLCHAIN_DEFERRED; at least its header is readable
  * @id_hdr_size: size of the sample_id fields that must follow, 0 if there are none
  *
  * Return: 0 or -EINVAL after a message.
@@ -57,7 +57,7 @@ int perf_event__check_callchain_deferred(const union perf_event *event, u16 id_h
 		return -EINVAL;
 	}
 
-	/* Divide instead of multiply: nr can be anything. */
+	/* Divide instead of multiply: rec->nr can be any value and could overflow. */
 	if (rec->nr > (size - sizeof(*rec) - id_hdr_size) / sizeof(u64)) {
 		pr_broken("%" PRI_lu64 " addresses do not fit into size %zu\n", rec->nr, size);
 		return -EINVAL;
@@ -86,7 +86,7 @@ size_t perf_event__fprintf_callchain_deferred(const union perf_event *event, FIL
 }
 
 /**
- * perf_event__new_user_callchain - the callchain of a record on its own
+ * perf_event__new_user_callchain - make a callchain from a record alone
  * @event: PERF_RECORD_CALLCHAIN_DEFERRED, checked
  *
  * Return: a callchain to be freed by the caller, or NULL.
@@ -111,9 +111,9 @@ struct ip_callchain *perf_event__new_user_callchain(const union perf_event *even
  * @chain: the callchain in @event
  * @sample: parsed from @event, with the other callchain, which is cut if it does not fit
  *
- * Then @sample is that of @dst. It is not parsed, as this is possible only once if
- * @event is in the other byte order. What it points to may still be in @event, but
- * for what a tool cuts out of the event.
+ * Afterwards @sample describes @dst. It is not parsed again, because that is possible
+ * only once if @event is in the other byte order. Its pointers may still point into
+ * @event, except that to AUX data, which a tool may cut out of the event.
  *
  * Return: 0 or -EINVAL if not even the rest of the sample fits.
  */
@@ -151,7 +151,7 @@ int perf_event__write_callchain(union perf_event *dst, const union perf_event *e
 	return 0;
 }
 
-/* The depth that the event of a sample was recorded with, 0 for that of the sysctl. */
+/* The depth that the event of a sample was recorded with, 0 for the sysctl's. */
 u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample)
 {
 	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
@@ -159,7 +159,7 @@ u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sa
 	return evsel ? evsel->core.attr.sample_max_stack : 0;
 }
 
-/* What a sample that ends in a cookie lacks. */
+/* The records that a sample with a cookie lacks. */
 unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample)
 {
 	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
@@ -171,7 +171,7 @@ unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sampl
 	return CALLCHAIN_DEFERRED_STATE;
 }
 
-/* The registers that a sample can take. */
+/* The registers that a sample can have. */
 u64 evlist__sample_regs_mask(struct evlist *evlist, const struct perf_sample *sample)
 {
 	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
@@ -179,7 +179,7 @@ u64 evlist__sample_regs_mask(struct evlist *evlist, const struct perf_sample *sa
 	return evsel ? evsel__user_state_mask(evsel) : 0;
 }
 
-/* Those in a record: of the event that it was checked against, whatever its id says. */
+/* The registers in a record, as of the event that it was checked against, not of its id. */
 u64 evlist__user_state_mask(struct evlist *evlist, union perf_event *event)
 {
 	const struct evsel *evsel = evlist__event2evsel(evlist, event);

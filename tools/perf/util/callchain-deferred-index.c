@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The records of a file, by their cookies.
+ * Index of a file's records by cookie.
  *
- * A file may have tens of millions of records, so the entry of one takes 24 bytes, and
- * up to two more for the table of buckets. What is in a record is read in the mapping of
- * the file, so that is all. A record that was compressed, or is in the other byte order,
- * is copied, and takes the room of the whole record besides: 8 KB for each stack of that
- * size. The reader has what it uncompressed for itself as well. Records are never
- * removed; copies are in large chunks, and go with the index.
+ * A file may have tens of millions of records, so an index entry takes 24 bytes, plus up
+ * to two bytes in the table of buckets. Record data is read from the mapping of the
+ * file. A record that was compressed, or that is in the other byte order, is copied and
+ * takes the space of the whole record as well: 8 KB for each stack of that size. (The
+ * reader also keeps the data that it uncompressed.) Records are never removed; copies are
+ * in large chunks, which are freed with the index.
  *
- * The same cookie may come with several tasks, but in a file that is made to do
- * damage only with more than a few: beyond that, records are left out, so that an
- * addition and a search take constant time.
+ * Several tasks may have the same cookie, but only crafted data has more than a few
+ * of them. Beyond that number, records are dropped, so that adding and finding a
+ * record take constant time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,17 +33,17 @@
 #define MAX_RECORDS		((1U << 28) - 1)
 #define COPIES_SIZE		(1024 * 1024)
 #define MIN_HASH_BITS		8
-/* Records in a bucket, on average, before there are more buckets. */
+/* Average number of records in a bucket before the table grows. */
 #define BUCKET_RECORDS		4
 
 /**
  * struct dc_record - one record
- * @key: the cookie, mixed with the machine that it is from
+ * @key: the cookie, mixed with the pid of the machine
  * @event: the record
- * @tid: of the task, -1 if not known
- * @next: in the bucket, 0 for none; numbers of records begin with 1
- * @is_state: it has registers and stack, no callchain
- * @cut: the kernel left out what is beyond its depth limit
+ * @tid: tid of the task, -1 if not known
+ * @next: next record in the bucket, 0 for none; record numbers begin with 1
+ * @is_state: record of registers and stack, not of a callchain
+ * @cut: the kernel cut the chain at its depth limit
  * @hit: a sample asked for it
  */
 struct dc_record {
@@ -66,15 +66,15 @@ struct dc_copies {
 
 /**
  * struct dc_index - all records of a file
- * @alloc: malloc() or what a test has instead
- * @slabs: of SLAB_RECORDS records
+ * @alloc: malloc(), or the allocator of a test
+ * @slabs: slabs of SLAB_RECORDS records each
  * @nr: number of records
- * @nr_slabs: that there is room for in @slabs
- * @buckets: number of the first record of each
+ * @nr_slabs: capacity of @slabs
+ * @buckets: number of the first record in each bucket
  * @hash_bits: number of buckets, as a power of 2
- * @hash_seed: so that a file cannot tell which bucket is long
- * @copies: the chunk with room for copies, and those that are full
- * @steps: records that were looked at or put in a bucket
+ * @hash_seed: keeps crafted files from choosing buckets
+ * @copies: list of chunks, the one with free space first
+ * @steps: number of records that were visited or put in a bucket
  */
 struct dc_index {
 	void			*(*alloc)(size_t size);
@@ -94,7 +94,7 @@ static struct dc_record *dc_index__record(const struct dc_index *index, u32 nr)
 	return &index->slabs[(nr - 1) >> SLAB_BITS][(nr - 1) & SLAB_MASK];
 }
 
-/* A guest counts its cookies by itself. */
+/* Guests and the host have independent cookies. */
 static u64 dc_key(u64 cookie, const struct perf_sample *sample)
 {
 	return cookie ^ sample->machine_pid * 0x9e3779b97f4a7c15ULL;
@@ -133,7 +133,7 @@ static int dc_index__set_buckets(struct dc_index *index, unsigned int bits)
 	return 0;
 }
 
-/* Room for one more record. */
+/* Make room for one more record. */
 static int dc_index__grow(struct dc_index *index)
 {
 	u32 slab = index->nr >> SLAB_BITS;
@@ -157,7 +157,7 @@ static int dc_index__grow(struct dc_index *index)
 	if (!index->slabs[slab])
 		return -ENOMEM;
 
-	/* Without memory for more buckets it is slower. */
+	/* If this fails, the index is just slower. */
 	if (index->nr >> index->hash_bits >= BUCKET_RECORDS)
 		dc_index__set_buckets(index, index->hash_bits + 1);
 	return 0;
@@ -184,7 +184,7 @@ static const union perf_event *dc_index__copy(struct dc_index *index,
 	return memcpy(copy, event, event->header.size);
 }
 
-/* One of the task, if there is one; @nr_same is for those that are of others. */
+/* Find the task's record, if any; otherwise, @nr_same is the number of other tasks' ones. */
 static struct dc_record *dc_index__find_like(struct dc_index *index,
 					     const struct dc_record *like, int *nr_same)
 {
@@ -204,7 +204,7 @@ static struct dc_record *dc_index__find_like(struct dc_index *index,
 	return NULL;
 }
 
-/* How much is in a record that repeats another one? */
+/* The size of a record, to compare it with one that it repeats. */
 static u64 dc_record__size(const union perf_event *event)
 {
 	return event->header.type == PERF_RECORD_USER_STATE_DEFERRED ?
@@ -215,11 +215,11 @@ static u64 dc_record__size(const union perf_event *event)
  * dc_index__add - add a record
  * @index: the index
  * @event: PERF_RECORD_CALLCHAIN_DEFERRED or PERF_RECORD_USER_STATE_DEFERRED, checked
- * @sample: its task, as far as it is known
- * @cut: the kernel left out what is beyond its depth limit
- * @copy: false if @event stays where it is
+ * @sample: its task, as far as known
+ * @cut: the kernel cut the chain at its depth limit
+ * @copy: false if @event stays valid
  *
- * Of records that repeat each other the longest is kept.
+ * Of records that repeat each other, the longest is kept.
  *
  * Return: DC_INDEX_* or -ENOMEM.
  */
@@ -262,12 +262,12 @@ int dc_index__add(struct dc_index *index, const union perf_event *event,
 }
 
 /**
- * dc_index__find - find what there is for a sample
+ * dc_index__find - find a record of a sample
  * @index: the index
- * @cookie: of the sample
- * @sample: its task, as far as it is known
- * @is_state: the record with registers and stack, not that with the callchain
- * @cut: set if there is one, see dc_index__add()
+ * @cookie: cookie of the sample
+ * @sample: its task, as far as known
+ * @is_state: find the record of registers and stack, not the callchain
+ * @cut: set if a record is found, see dc_index__add()
  *
  * Return: the record or NULL if there is none.
  */
@@ -292,7 +292,7 @@ const union perf_event *dc_index__find(struct dc_index *index, u64 cookie,
 	return rec->event;
 }
 
-/* How many records did no sample ask for since the last time? */
+/* Count the records that no sample asked for since the last call. */
 u64 dc_index__account_unused(struct dc_index *index)
 {
 	u64 unused = 0;
@@ -308,8 +308,8 @@ u64 dc_index__account_unused(struct dc_index *index)
 }
 
 /**
- * dc_index__new - make an index
- * @alloc: for records and copies
+ * dc_index__new - create an index
+ * @alloc: allocator for records and copies
  *
  * Return: the index or NULL if there is no memory.
  */

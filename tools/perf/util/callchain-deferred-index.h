@@ -19,16 +19,16 @@ const union perf_event *dc_index__find(struct dc_index *index, u64 cookie,
 				       bool *cut);
 u64 dc_index__account_unused(struct dc_index *index);
 
-/* Tasks that share a cookie; one in data that is not made to do damage. */
+/* Largest number of tasks with the same cookie. Data that is not crafted has one. */
 #define DC_MAX_SAME_COOKIE	16
 
-/* A task that is not known may be any. */
+/* An unknown task matches any task. */
 static inline bool dc_same_tid(u32 a, u32 b)
 {
 	return a == b || a == (u32)-1 || b == (u32)-1;
 }
 
-/* What became of a record that dc_index__add() took. */
+/* Result of dc_index__add(). */
 #define DC_INDEX_NEW		0
 #define DC_INDEX_DUPLICATE	1
 #define DC_INDEX_FOREIGN	2

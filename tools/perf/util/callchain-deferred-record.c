@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Asking the kernel for deferred user callchains: option values and attr bits.
+ * Recording deferred user callchains: option values and attr bits.
  *
- * Two attr bits belong together. Each event whose samples shall carry a cookie
- * instead of user addresses has attr.defer_callchain, and exactly one event of
- * each ring buffer with such samples has attr.defer_output, as the kernel writes
- * a record to every event that has the bit. The bits are decided here, when all
- * events of the evlist are known, and are cleared again if the kernel refuses
- * them.
+ * Two attr bits belong together. attr.defer_callchain is set in each event whose
+ * samples shall carry a cookie instead of user addresses. attr.defer_output is set
+ * in exactly one event of each ring buffer with such samples, because the kernel
+ * writes a record to every event with that bit. The bits are decided here, when all
+ * events of the evlist are known, and are cleared again if the kernel refuses them.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +24,7 @@
 #include "perf_api_probe.h"
 #include "util.h"
 
-/* The kernel walks no deeper, whatever kernel.perf_event_max_stack says. */
+/* The kernel's limit, whatever kernel.perf_event_max_stack says. */
 #define MAX_RECORD_IPS	8180
 
 static bool is_number(const char *str)
@@ -62,7 +61,7 @@ static int parse_max_stack(const char *arg, const char *tok, u16 *max_stack)
 	return 0;
 }
 
-/* The words after "fp" or "deferred". */
+/* Parse the words after "fp" or "deferred". */
 static int parse_words(const char *arg, char *words, bool defer, struct callchain_param *param)
 {
 	char *tok, *saveptr = NULL;
@@ -90,12 +89,12 @@ static int parse_words(const char *arg, char *words, bool defer, struct callchai
 	return 0;
 }
 
-/* "dwarf,size" is the caller's, "dwarf[,size],defer" is read here. */
+/* Parse "dwarf[,size],defer". The caller parses "dwarf,size". */
 static int parse_dwarf(const char *arg, struct callchain_param *param)
 {
 	const char *last = strrchr(arg, ',');
 	bool defer = !strcmp(last, ",defer");
-	/* Nothing, or the size. */
+	/* Empty, or the size. */
 	const char *middle = strchr(arg, ',') + 1;
 	char *rest;
 	int ret;
@@ -117,12 +116,12 @@ static int parse_dwarf(const char *arg, struct callchain_param *param)
 }
 
 /**
- * parse_callchain_deferred - parse a record mode that asks for deferral
+ * parse_callchain_deferred - parse a record mode with deferral
  * @arg: value of --call-graph, of the call-graph term or of the config key
- * @param: where the result goes
+ * @param: the result
  *
- * Known are "deferred[,max-stack]" and "fp[,max-stack][,defer]" with the words
- * after "fp" in any order, and "dwarf[,size],defer".
+ * Accepts "deferred[,max-stack]", "fp[,max-stack][,defer]" with the words after
+ * "fp" in any order, and "dwarf[,size],defer".
  *
  * Return: 0, 1 if @arg does not ask for deferral, or -EINVAL after a message.
  */
@@ -140,7 +139,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
 	if (!strncmp(arg, "dwarf,", strlen("dwarf,")))
 		return parse_dwarf(arg, param);
 
-	/* A second word that is no number was read as 0 up to now. */
+	/* Without deferral, a second word that is not a number has always been read as 0. */
 	if (fp && !defer && (!arg[len] || is_number(arg + len + 1)))
 		return 1;
 
@@ -168,7 +167,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
  * number may belong to either. The numbers next to "deferred" and "defer" are
  * the stack depth.
  *
- * Return: what follows in @arg, which then ends after the record mode, or NULL
+ * Return: the rest of @arg after the record mode, which is cut off from it, or NULL
  * if the list does not begin with a deferred record mode.
  */
 char *cut_callchain_deferred(char *arg)
@@ -228,7 +227,7 @@ bool evlist__has_callchain_deferred(struct evlist *evlist)
 	return evlist__defers_callchains(evlist) || evlist__has_user_state(evlist);
 }
 
-/* From here on it is as if nothing had been deferred. */
+/* Clear all deferral bits of the attrs, but remember them in the evsels. */
 void evlist__clear_callchain_deferred(struct evlist *evlist)
 {
 	struct evsel *evsel;
@@ -243,8 +242,8 @@ void evlist__clear_callchain_deferred(struct evlist *evlist)
 }
 
 /*
- * The deepest of the events that defer and write to the same kind of ring buffer;
- * only those on the CPUs of @like, if it is not NULL.
+ * Returns the deepest event that defers and writes to this kind of ring buffer. If @like
+ * is not NULL, only events on the CPUs of @like count.
  */
 static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backward,
 					      const struct evsel *like)
@@ -258,7 +257,7 @@ static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backwa
 			continue;
 		if (like && !perf_cpu_map__equal(evsel->core.cpus, like->core.cpus))
 			continue;
-		/* 0 is the sysctl, more than any other. */
+		/* 0 stands for the sysctl's depth, the largest one. */
 		if (!deepest || (u16)(attr->sample_max_stack - 1) >
 				(u16)(deepest->core.attr.sample_max_stack - 1))
 			deepest = evsel;
@@ -267,9 +266,9 @@ static struct evsel *evlist__deepest_deferred(struct evlist *evlist, bool backwa
 }
 
 /*
- * Where a record has as many frames as it may have, some may be missing. So that those
- * who read the data know, write the limit down also if it is that of the sysctl. Write it
- * to all events, as it cuts all of them: it is that of kernel and user part together.
+ * A record with the maximal number of frames may be incomplete. To let readers detect
+ * that, write the limit to the attrs even if it is the sysctl's. Write it to all
+ * events, because it limits the kernel and user part together.
  */
 static void evlist__write_max_stack(struct evlist *evlist)
 {
@@ -286,10 +285,10 @@ static void evlist__write_max_stack(struct evlist *evlist)
 }
 
 /*
- * A record serves all events, so it is as deep as the deepest of them. The depth
- * of an event that has callchains itself is what the user wants, and stays. Without
- * another tracking event there is an output on all CPUs that any of them is on: the
- * cores of a hybrid machine have events of their own.
+ * A record serves all events, so its depth is that of the deepest one. An event that has
+ * callchains itself keeps the depth that the user chose. Without another tracking event,
+ * one event per set of CPUs gets the output: the core types of a hybrid machine have
+ * events of their own.
  */
 static void evlist__config_defer_output(struct evlist *evlist, bool backward)
 {
@@ -316,13 +315,13 @@ static void evlist__config_defer_output(struct evlist *evlist, bool backward)
 }
 
 /*
- * What a record, marker and cookie take at most besides registers and stack. The stack
- * is that much shorter, so that a sample which is alone in its kernel entry takes no
- * more room than with a copy of its own.
+ * Upper bound for the size of a record, marker and cookie without registers and stack. The
+ * stack is shortened by this, so that a sample that is alone in its kernel entry takes no
+ * more space than with a copy of its own.
  */
 #define RECORD_SIZE	128
 
-/* The event with the largest stack of those like @like, which write to the same buffers. */
+/* Returns the event with the largest stack of those that share the buffers of @like. */
 static struct evsel *evlist__largest_user_state(struct evlist *evlist, const struct evsel *like)
 {
 	struct evsel *evsel, *largest = NULL;
@@ -341,8 +340,8 @@ static struct evsel *evlist__largest_user_state(struct evlist *evlist, const str
 }
 
 /*
- * Is the answer of the kernel no reason to do without? A user that may open no event is
- * told so, and why, when the events are opened.
+ * May events be deferred after this answer of the kernel? Yes also without permission to
+ * open events: opening them fails later and reports the reason.
  */
 static bool may_defer(int err)
 {
@@ -362,8 +361,8 @@ static void warn_fallback(const char *what, int err, const char *fallback)
 }
 
 /*
- * Registers and stack: one event of each kind of ring buffer gets the records. If the
- * kernel refuses that the user is told, and samples have their own copies.
+ * Defer registers and stack: one event of each kind of ring buffer gets the records. If
+ * the kernel refuses, warn the user and let samples have their own copies.
  */
 static void evlist__config_user_state(struct evlist *evlist)
 {
@@ -416,10 +415,10 @@ static void evlist__config_callchain(struct evlist *evlist)
 }
 
 /**
- * evlist__config_callchain_deferred - complete the attrs for what is deferred
- * @evlist: all events are configured, none is open
+ * evlist__config_callchain_deferred - complete the attrs of deferred events
+ * @evlist: the events, all configured and none open
  *
- * If the kernel refuses it the user is told, and nothing is deferred.
+ * If the kernel refuses, warn the user and defer nothing.
  */
 void evlist__config_callchain_deferred(struct evlist *evlist)
 {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user callchains in a session, so that every tool gets merged samples.
+ * Deferred user callchains in a session: every tool gets merged samples.
  *
- * A file is read once before the events are processed, for the records alone, with
- * a progress bar of its own; addresses stay in the mapping of the file where that is
- * possible. The user may stop it, as the processing itself; then the samples that
- * are still processed may lack their records. From a pipe, samples wait for their
- * records. The events of a session arrive here in time order, if its tool wants that,
- * right before they are delivered.
+ * A file is read once for the records alone before its events are processed, with a
+ * progress bar of its own. Addresses stay in the mapping of the file where possible. The
+ * user may stop this pass, and the processing; samples that are still processed then may
+ * lack their records. From a pipe, samples wait for their records. Events arrive here
+ * right before they are delivered, in time order if the tool wants that.
  *
- * Compressed data is uncompressed for this, and again when the events are processed.
- * That costs 900 instructions for a sample of 190 bytes, where perf script spends 60000
- * on it and perf inject 2900. The readers of a session keep what they uncompress, but
- * each in its own list, with the state of its stream. To fill these lists here would
- * take a second way through the reader, also for files that end early.
+ * Compressed data is uncompressed here, and again when the events are processed. That
+ * costs 900 instructions for a sample of 190 bytes, where perf script spends 60000
+ * on it and perf inject 2900. The session's readers keep the data that they uncompress,
+ * but each in its own list, with the state of its stream. Filling these lists here would
+ * need a second path through the reader, also for files that end early.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,17 +35,17 @@
 #include "util.h"
 #include <internal/lib.h>
 
-/* Events with their records, and again records alone, that may be held from a pipe. */
+/* Limit of events with their records, and again of records alone, held from a pipe. */
 #define PIPE_MAX_BYTES		(256UL * 1024 * 1024)
 
 /**
- * struct dc_scan - reading one file for its records
+ * struct dc_scan - state of reading one file's records
  * @session: the session
- * @copy: addresses do not stay where they are read
- * @nested: the events are those of a compressed one
- * @prog: how far it is
+ * @copy: records must be copied, because the data that is read does not stay
+ * @nested: the events come from a compressed one
+ * @prog: the progress bar
  * @zstd: the compressed stream
- * @rest: uncompressed data, its last event may be incomplete
+ * @rest: uncompressed data, whose last event may be incomplete
  * @nr_rest: bytes in @rest
  */
 struct dc_scan {
@@ -72,7 +71,7 @@ static int deliver_held(void *data, union perf_event *event, struct perf_sample 
 {
 	struct perf_session *session = data;
 
-	/* The only event perf writes that is held. */
+	/* FINISHED_ROUND, the only held event that perf writes. */
 	if (!sample)
 		return session->tool->finished_round(session->tool, event,
 						     &session->ordered_events);
@@ -117,7 +116,7 @@ static const struct callchain_deferred_ops session_ops = {
 	.state_mask = mask_of_record,
 };
 
-/* An event with its header in native order; the file itself is not written to. */
+/* Returns an event with its header in native byte order. The file is not modified. */
 static union perf_event *scan_fetch(struct dc_scan *scan, void *data,
 				    const struct perf_event_header *header)
 {
@@ -162,7 +161,7 @@ static int scan_compressed(struct dc_scan *scan, union perf_event *event)
 	size_t nr;
 	ssize_t done;
 
-	/* The events that are being read are in @rest. */
+	/* The events that are being read are in @rest, so do not reallocate it. */
 	if (scan->nested || !len)
 		return -EINVAL;
 
@@ -190,15 +189,15 @@ static int scan_compressed(struct dc_scan *scan, union perf_event *event)
 }
 
 /**
- * scan_events - look for records
+ * scan_events - find the records in a range of events
  * @scan: state of this file
- * @data: an event, and others after it
+ * @data: the events
  * @size: bytes in @data
  *
- * A broken event ends it: the second pass will stop there, too, and say so. So does
- * the user.
+ * Stops at a broken event, where the second pass stops as well and reports it, or
+ * when the user stops it.
  *
- * Return: the number of bytes that are whole events, or an error.
+ * Return: the number of bytes in complete events, or an error.
  */
 static ssize_t scan_events(struct dc_scan *scan, void *data, u64 size)
 {
@@ -246,7 +245,7 @@ static int scan_file(struct perf_session *session, struct ui_progress *prog, int
 	ssize_t ret;
 	void *map;
 
-	/* What is mapped but not in the file must not be read. */
+	/* Mapped pages beyond the end of the file must not be read. */
 	if (fstat(fd, &st) || st.st_size < 0 || offset >= (u64)st.st_size)
 		return 0;
 
@@ -273,7 +272,7 @@ static int scan_file(struct perf_session *session, struct ui_progress *prog, int
 	ret = scan_events(scan, map + offset - start, size);
 	zstd_fini(&scan->zstd);
 
-	/* Otherwise it stays until the process ends, as that of the second pass does. */
+	/* Without copies, the mapping stays until the process ends, as that of the second pass. */
 	if (scan->copy)
 		munmap(map, size + offset - start);
 out:
@@ -305,11 +304,11 @@ static int scan_session(struct perf_session *session)
 }
 
 /**
- * perf_session__start_callchains - get ready to merge
- * @session: its events are known, none was processed
+ * perf_session__start_callchains - prepare for merging
+ * @session: the session, with known events of which none was processed
  *
- * Nothing is done if there are no deferred callchains, or if the tool or the
- * raw dump wants to see samples and records apart.
+ * Does nothing if there are no deferred callchains, or if the tool or the raw dump
+ * needs samples and records separately.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -320,7 +319,7 @@ int perf_session__start_callchains(struct perf_session *session)
 		.max_bytes = is_pipe ? PIPE_MAX_BYTES : 0,
 	};
 
-	/* perf inject is early, and through a pipe come many attributes. */
+	/* perf inject calls this early, and each attribute in a pipe calls it again. */
 	if (session->callchain_deferred)
 		return 0;
 
@@ -336,8 +335,8 @@ int perf_session__start_callchains(struct perf_session *session)
 }
 
 /*
- * Parsing a sample in the other byte order swaps parts of it in place, and one that
- * is held is parsed again. So leave it alone, and parse a copy.
+ * Parsing a sample in the other byte order swaps parts of it in place, and a held
+ * sample is parsed twice. So keep the original and parse a copy.
  */
 union perf_event *perf_session__event_to_parse(struct perf_session *session,
 					       union perf_event *event)
@@ -371,12 +370,12 @@ int perf_session__feed_callchain(struct perf_session *session, union perf_event 
 }
 
 /**
- * perf_session__hold_event - let an event that perf wrote wait for those before it
+ * perf_session__hold_event - queue one of perf's own events after the held ones
  * @session: the session
  * @event: PERF_RECORD_FINISHED_ROUND
  *
- * If events are not put in order here, somebody will do that later and relies
- * on the rounds. Otherwise it is this event that makes them come in order.
+ * If this session does not sort the events, a later reader will, and relies on the
+ * rounds. If it does, this event triggers the sorting and is not held.
  *
  * Return: 0 if the event is to be processed now, 1 if not, or an error.
  */
@@ -394,7 +393,7 @@ int perf_session__flush_callchains(struct perf_session *session)
 		callchain_deferred__flush(session->callchain_deferred) : 0;
 }
 
-/* How many samples are without their record, of @all? */
+/* Returns the number of samples without their record, and in @all of all samples. */
 static __u64 callchain_deferred__missing(const struct callchain_deferred *cd, __u64 *all)
 {
 	const struct callchain_deferred_stats *stats = callchain_deferred__stats(cd);

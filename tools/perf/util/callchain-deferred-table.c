@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cookies of a pipe or of live data: those of samples that wait, and past records.
+ * Table of cookies for a pipe or live data: of waiting samples, and of past records.
  *
- * An entry is made by the first sample or record that has its cookie. Each held
- * sample has a reference to its entry. Entries without references are in the LRU
- * list. They are bounded by bytes, and the one that was not used for the longest time
- * goes first. Entries with references are counted here and bounded by the owner of the
- * samples. Entries come from slabs, which stay for the life of the table.
+ * The first sample or record with a cookie creates its entry. Each held sample has a
+ * reference to its entry. Entries without references are in the LRU list, which is
+ * bounded by bytes: the least recently used entry is evicted first. Entries with
+ * references are counted here and bounded by the owner of the samples. Entries are
+ * allocated from slabs, which live as long as the table.
  *
- * The same cookie may come with several tasks, but only in data that is made to do
- * damage with more than a few: beyond that, records are left out, so that an addition
- * and a search take constant time.
+ * Several tasks may have the same cookie, but only crafted data has more than a few
+ * of them. Beyond that number, records are dropped, so that adding and finding a
+ * record take constant time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static struct dc_entry *dc_table__alloc_entry(struct dc_table *table)
 	return entry;
 }
 
-/* The one of the task, if there is one; @nr_same is for those that are of others. */
+/* Find the task's entry, if any; otherwise, @nr_same is the number of other tasks' ones. */
 static struct dc_entry *dc_table__find(struct dc_table *table, u64 cookie,
 				       const struct perf_sample *sample, int *nr_same)
 {
@@ -105,14 +105,14 @@ static struct dc_entry *dc_table__find(struct dc_table *table, u64 cookie,
 }
 
 /**
- * dc_table__findnew - find the entry of a cookie or make one
+ * dc_table__findnew - find or create the entry of a cookie
  * @table: the table
- * @cookie: of a sample or a record
- * @sample: its task, as far as it is known
+ * @cookie: cookie of a sample or a record
+ * @sample: its task, as far as known
  *
- * One that is made is not known and not in the LRU list.
+ * A new entry has no records and is not in the LRU list.
  *
- * Return: the entry or NULL: no memory, or too many tasks have the cookie.
+ * Return: the entry, or NULL if there is no memory or too many tasks have the cookie.
  */
 struct dc_entry *dc_table__findnew(struct dc_table *table, u64 cookie,
 				   const struct perf_sample *sample)
@@ -123,7 +123,7 @@ struct dc_entry *dc_table__findnew(struct dc_table *table, u64 cookie,
 	if (entry || nr_same >= DC_MAX_SAME_COOKIE)
 		return entry;
 
-	/* Without memory for a larger table it is slower. */
+	/* If this fails, the table is just slower. */
 	if (table->nr >= 2ULL << table->hash_bits)
 		dc_table__grow(table, table->hash_bits + 2);
 
@@ -179,7 +179,7 @@ static void dc_table__evict(struct dc_table *table, struct dc_entry *entry)
 	hlist_add_head(&entry->hash, &table->free);
 }
 
-/* Make @entry the last one to be forgotten; entries in use are in no list. */
+/* Make @entry the last one to be evicted. Entries with references are not in the list. */
 void dc_table__touch(struct dc_table *table, struct dc_entry *entry)
 {
 	if (entry->refs)
@@ -212,7 +212,7 @@ void dc_table__put(struct dc_table *table, struct dc_entry *entry)
 	dc_table__touch(table, entry);
 }
 
-/* In between the size may change: the entry counts nowhere. */
+/* Until dc_table__end_change(), the entry's size may change and is not accounted. */
 static void dc_table__begin_change(struct dc_table *table, struct dc_entry *entry)
 {
 	dc_table__get(table, entry);
@@ -225,7 +225,7 @@ static void dc_table__end_change(struct dc_table *table, struct dc_entry *entry)
 	dc_table__put(table, entry);
 }
 
-/* The entry for a record of kind @what; @rc is the answer if there is none. */
+/* Get the entry for a record of kind @what. If there is none, @rc is the result. */
 static struct dc_entry *dc_table__entry_of_record(struct dc_table *table, u64 cookie,
 						  const struct perf_sample *sample,
 						  unsigned int what, int *rc)
@@ -250,10 +250,10 @@ static struct dc_entry *dc_table__entry_of_record(struct dc_table *table, u64 co
  * dc_table__add - add a copy of a callchain
  * @table: the table
  * @rec: checked by perf_event__check_callchain_deferred()
- * @sample: its task, as far as it is known
- * @cut: the kernel left out what is beyond its depth limit
+ * @sample: its task, as far as known
+ * @cut: the kernel cut the chain at its depth limit
  *
- * Of records that repeat each other the longest is kept.
+ * Of records that repeat each other, the longest is kept.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -293,10 +293,10 @@ int dc_table__add(struct dc_table *table, const struct perf_record_callchain_def
  * dc_table__add_state - add a copy of a record of registers and stack
  * @table: the table
  * @event: checked by perf_event__check_user_state()
- * @sample: its task, as far as it is known
+ * @sample: its task, as far as known
  * @mask: its registers
  *
- * Of records that repeat each other the longest is kept.
+ * Of records that repeat each other, the longest is kept.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -328,7 +328,7 @@ int dc_table__add_state(struct dc_table *table, const union perf_event *event,
 	return 0;
 }
 
-/* Count the records that no sample asked for since the last time. */
+/* Count the records that no sample asked for since the last call. */
 void dc_table__account_unused(struct dc_table *table)
 {
 	size_t i;
@@ -344,9 +344,9 @@ void dc_table__account_unused(struct dc_table *table)
 }
 
 /**
- * dc_table__init - make an empty table
- * @table: all of it is zero
- * @alloc: for entries and copies
+ * dc_table__init - initialize an empty table
+ * @table: the table, zeroed
+ * @alloc: allocator for entries and copies
  * @max_bytes: see struct dc_table
  * @stats: see struct dc_table
  *
@@ -363,7 +363,7 @@ int dc_table__init(struct dc_table *table, void *(*alloc)(size_t size), size_t m
 	return dc_table__grow(table, MIN_HASH_BITS);
 }
 
-/* Also after dc_table__init() failed. */
+/* May be called after dc_table__init() failed, too. */
 void dc_table__exit(struct dc_table *table)
 {
 	struct dc_slab *slab;

@@ -14,7 +14,7 @@ struct perf_sample;
 union perf_event;
 
 /**
- * struct dc_entry - what is known about one cookie
+ * struct dc_entry - records of one cookie
  * @hash: link in the table, or in the list of free entries
  * @lru: link in the list of entries that no held sample refers to
  * @cookie: key
@@ -22,12 +22,12 @@ union perf_event;
  * @machine_pid: key, 0 for the host
  * @refs: number of held samples that refer to this
  * @nr: number of addresses
- * @known: the records that are here, CALLCHAIN_DEFERRED_*
- * @cut: the kernel left out what is beyond its depth limit
+ * @known: the records that the entry has, CALLCHAIN_DEFERRED_*
+ * @cut: the kernel cut the chain at its depth limit
  * @hit: a sample asked for it
  * @ips: the addresses
  * @state: the record of registers and stack
- * @mask: its registers
+ * @mask: mask of its registers
  */
 struct dc_entry {
 	struct hlist_node	hash;
@@ -46,20 +46,20 @@ struct dc_entry {
 };
 
 /**
- * struct dc_table - entries by their cookies
- * @alloc: malloc() or what a test has instead
- * @max_bytes: of entries that no held sample refers to
- * @stats: counts records that are left out, forgotten or there already
+ * struct dc_table - entries by cookie
+ * @alloc: malloc(), or the allocator of a test
+ * @max_bytes: limit of @lru_bytes
+ * @stats: counts records that are dropped, evicted or duplicate
  * @buckets: heads of lists of entries
  * @hash_bits: number of buckets, as a power of 2
- * @hash_seed: so that the data cannot tell which bucket is long
+ * @hash_seed: keeps crafted data from choosing buckets
  * @nr: number of entries in buckets
  * @slabs: memory of all entries
  * @free: entries in no bucket
- * @lru: entries that no held sample refers to, the one that goes first is first
- * @lru_bytes: of those, with their records
- * @used_bytes: of all others, with their records
- * @steps: entries that were looked at, moved or forgotten
+ * @lru: entries that no held sample refers to, least recently used first
+ * @lru_bytes: size of entries in @lru, with their records
+ * @used_bytes: size of all other entries, with their records
+ * @steps: number of entries that were visited, moved or evicted
  */
 struct dc_table {
 	void			*(*alloc)(size_t size);
@@ -91,7 +91,7 @@ void dc_table__get(struct dc_table *table, struct dc_entry *entry);
 void dc_table__put(struct dc_table *table, struct dc_entry *entry);
 void dc_table__account_unused(struct dc_table *table);
 
-/* Are all of the records here, CALLCHAIN_DEFERRED_*? */
+/* Does the entry have all of the records @what, CALLCHAIN_DEFERRED_*? */
 static inline bool dc_entry__has(const struct dc_entry *entry, unsigned int what)
 {
 	return entry && (entry->known & what) == what;

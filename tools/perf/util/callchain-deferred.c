@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Joining samples with their deferred user callchains.
+ * Merge samples with their deferred user callchains.
  *
- * A sample ends in a cookie. A record with the same cookie brings the user
- * addresses, mostly later, sometimes earlier (a sample taken after the walk, in
- * the same kernel entry), sometimes never. A cookie is unique in the system, so
- * the task is compared only where both sides name it. Events come in here in
- * the order in which they are to be delivered, and leave in that order.
+ * A sample ends in a cookie. The record with the same cookie holds the user
+ * addresses. It comes later in most cases, earlier for a sample taken after the
+ * walk in the same kernel entry, or not at all. A cookie is unique in the
+ * system, so the tasks are compared only if both sides name them. Events arrive
+ * in the order in which they are to be delivered, and leave in that order.
  *
- * All records known beforehand (a file): the owner reads the file once for
- * records alone and adds them. Then a sample is merged at once, nothing waits,
- * and memory is the index (callchain-deferred-index.c). A queue would not do: one
- * task that sleeps in a system call for the whole session would hold all later
- * events.
+ * All records known beforehand (a file): the owner reads the file once for the
+ * records alone and adds them. Each sample is then merged at once, no event is
+ * queued, and the index (callchain-deferred-index.c) takes all of the memory. A
+ * queue does not work here: one task that sleeps in a system call for the whole
+ * session would hold all later events.
  *
- * Records known as they come (a pipe, live data): a sample without its record
- * waits in a queue, and all later events behind it. The queue is bounded by
- * event time and by bytes, with those of the records that queued samples have by
- * now. At the bound the oldest sample leaves without its user half, counted as
- * late. Records that no queued sample has are remembered, bounded by the same
- * number of bytes; the one that was not used for the longest time goes
- * first, so that a task which stays in one kernel entry keeps its record
- * (callchain-deferred-table.c).
+ * Records arrive as they are written (a pipe, live data): a sample without its
+ * record waits in a queue, and all later events wait after it. The queue is
+ * bounded by event time and by bytes, including the records that queued samples
+ * already have. At the bound, the oldest sample is delivered without its user
+ * part and counted as late. Records without a queued sample are kept in a table
+ * (callchain-deferred-table.c) bounded by the same number of bytes. The least
+ * recently used record is evicted first, so a task that stays in one kernel
+ * entry keeps its record.
  *
  * Each event costs constant time: a waiting sample points to the entry of its
- * cookie, and a record fills that entry, so nothing is searched. Queued events
- * come from large chunks.
+ * cookie and a record fills that entry, so no search is needed. Queued events
+ * are allocated from large chunks.
  *
  * Registers and stack of a kernel entry come in records of another type, with the
- * same cookie (user-state-deferred.c). What a sample waits for is one of the two, or
+ * same cookie (user-state-deferred.c). A sample waits for one of the two, or for
  * both.
  *
- * A merged callchain has the classic form: what came before the cookie, then
- * PERF_CONTEXT_USER, then the addresses, or one mark if there are none. As one
- * record serves events of any depth, it is cut here to that of its event. Another
- * mark comes last where the chain is cut: here, also before an address that cannot
- * be one and where the kernel part leaves no room, or in the kernel. The latter shows
- * in a record of as many addresses as the event may have that it was written for. A
- * stack of exactly that depth looks the same, and is marked, too. Where that limit
- * is kernel.perf_event_max_stack, and who recorded did not write it into the attr,
- * it is not known, and nothing is marked.
+ * A merged callchain has the classic form: the entries before the cookie, then
+ * PERF_CONTEXT_USER, then the addresses, or one mark if there are none. One record
+ * serves events of any depth, so the chain is cut here to the depth of its event. A
+ * different mark comes last if the chain is cut, either here (also before an invalid
+ * address, or if the kernel part leaves no room) or in the kernel. A cut in the kernel
+ * is detected by a record with as many addresses as the event that it was written for
+ * may have. A stack of exactly that depth looks the same and gets the mark, too. If
+ * that limit is kernel.perf_event_max_stack and the recording tool did not write it
+ * into the attr, the limit is unknown and the chain gets no mark.
  */
 #include <errno.h>
 #include <limits.h>
@@ -66,7 +66,7 @@
  * @entry: set if this is a deferred sample
  * @needs: the records that it waits for, CALLCHAIN_DEFERRED_*
  * @time: of the sample, -1 if not known
- * @event: the copy, a multiple of 8 bytes in the chunk
+ * @event: the copy, padded to a multiple of 8 bytes in the chunk
  */
 struct dc_event {
 	u64			file_offset;
@@ -91,11 +91,11 @@ struct callchain_deferred {
 	struct callchain_deferred_limits limits;
 	struct callchain_deferred_stats stats;
 
-	/* Records known beforehand, and what was found there for a sample. */
+	/* Records known beforehand, and the entry found there for a sample. */
 	struct dc_index		*index;
 	struct dc_entry		found;
 
-	/* Records known as they come, and the events that wait for them. */
+	/* Records that arrive as they are written, and the events that wait for them. */
 	struct dc_table		table;
 	struct list_head	chunks;
 	struct dc_chunk		*spare;
@@ -132,7 +132,7 @@ static int dc__add_to_index(struct callchain_deferred *cd, const union perf_even
 	return min(ret, 0);
 }
 
-/* What is known beforehand about a cookie, as an entry that stays until the next one. */
+/* Find the records of a cookie in the index. The entry is valid until the next call. */
 static struct dc_entry *dc__find_in_index(struct callchain_deferred *cd, u64 cookie,
 					  const struct perf_sample *sample, unsigned int needs)
 {
@@ -162,10 +162,10 @@ static struct dc_entry *dc__find_in_index(struct callchain_deferred *cd, u64 coo
  * callchain_deferred__add - add a record
  * @cd: the object
  * @rec: checked by perf_event__check_callchain_deferred()
- * @sample: its task, as far as it is known
+ * @sample: its task, as far as known
  * @copy: false if records are known beforehand, and @rec stays where it is
  *
- * Of records that repeat each other the longest is kept.
+ * Of records that repeat each other, the longest is kept.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -186,10 +186,10 @@ int callchain_deferred__add(struct callchain_deferred *cd,
  * callchain_deferred__add_state - add a record of registers and stack
  * @cd: the object
  * @event: checked by perf_event__check_user_state()
- * @sample: its task, as far as it is known
+ * @sample: its task, as far as known
  * @copy: false if records are known beforehand, and @event stays where it is
  *
- * Of records that repeat each other the longest is kept.
+ * Of records that repeat each other, the longest is kept.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -205,7 +205,7 @@ int callchain_deferred__add_state(struct callchain_deferred *cd, union perf_even
 
 /* Merging one sample. */
 
-/* How many user addresses fit behind the first @nr entries? Contexts do not count. */
+/* How many user addresses fit after the first @nr entries? Contexts do not count. */
 static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf_sample *sample,
 			  u64 nr)
 {
@@ -219,13 +219,13 @@ static u64 dc__user_depth(const struct callchain_deferred *cd, const struct perf
 	return max;
 }
 
-/* Returns whether there is something to unwind: not without a stack. */
+/* Returns whether there is something to unwind, which requires registers and stack. */
 static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry *entry,
 			    struct perf_sample *sample)
 {
 	struct user_state state;
 
-	/* Of an event with other registers, what is where would be wrong. */
+	/* The record of an event with other registers would be misread. */
 	if (!dc_entry__has(entry, CALLCHAIN_DEFERRED_STATE) || !cd->ops->regs_mask ||
 	    entry->mask != cd->ops->regs_mask(cd->data, sample))
 		return false;
@@ -236,12 +236,12 @@ static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry
 }
 
 /**
- * dc__merge - give a sample its callchain, and its registers and stack
+ * dc__merge - give a sample its callchain, registers and stack
  * @cd: the object
  * @entry: the entry of its cookie, or NULL
- * @needs: what is deferred of it
- * @sample: a deferred sample, its callchain is replaced until the next merge
- * @missing: counter for a sample that has no record
+ * @needs: the records that it lacks, CALLCHAIN_DEFERRED_*
+ * @sample: a deferred sample; its callchain is replaced until the next merge
+ * @missing: counter to increment if the sample has no record
  */
 static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 		      unsigned int needs, struct perf_sample *sample, __u64 *missing)
@@ -259,22 +259,22 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 	}
 	if (needs & CALLCHAIN_DEFERRED_STATE)
 		unwound = dc__merge_state(cd, entry, sample);
-	/* Where the kernel part takes all of the depth, it is cut before it begins. */
+	/* If the kernel part takes all of the depth, no user address fits: the chain is cut. */
 	cut |= !depth && !unwound;
 
 	memcpy(ips, chain->ips, nr * sizeof(u64));
-	/* What is unwound from registers and stack is added by who does that. */
+	/* The unwinder adds the frames that it finds from registers and stack. */
 	if (chained || !unwound)
 		ips[nr++] = PERF_CONTEXT_USER;
 
 	for (i = 0; i < nr_user; i++) {
-		/* The user may have put anything on the stack, a context too. */
+		/* User stacks can hold any value, even that of a context marker. */
 		if (entry->ips[i] >= CALLCHAIN_USER_CUT)
 			break;
 		ips[nr++] = entry->ips[i];
 	}
 
-	/* Without room for an address no record is missing. */
+	/* If no address fits, the record is not missed. */
 	if (i || !depth || unwound)
 		cd->stats.merged++;
 	else if (dc_entry__has(entry, needs))
@@ -296,7 +296,7 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 	cd->unmerged = chain;
 }
 
-/* The callchain in the event of a sample, or NULL if it is still that of the sample. */
+/* The callchain in the event of a merged sample, or NULL if the sample was not merged. */
 const struct ip_callchain *
 callchain_deferred__unmerged(const struct callchain_deferred *cd,
 			     const struct perf_sample *sample)
@@ -304,7 +304,7 @@ callchain_deferred__unmerged(const struct callchain_deferred *cd,
 	return cd && sample->callchain == (const void *)cd->merged ? cd->unmerged : NULL;
 }
 
-/* A copy that stays until the next one. */
+/* Returns a copy that is valid until the next call. */
 union perf_event *callchain_deferred__copy_event(struct callchain_deferred *cd,
 						 const union perf_event *event)
 {
@@ -328,7 +328,7 @@ static size_t dc_event__size(const struct dc_event *ev)
 	return sizeof(*ev) + PERF_ALIGN(ev->event->header.size, sizeof(u64));
 }
 
-/* No chunk in the list is empty. */
+/* Chunks in the list are never empty. */
 static void dc__remove_first(struct callchain_deferred *cd)
 {
 	struct dc_chunk *chunk = list_first_entry(&cd->chunks, struct dc_chunk, list);
@@ -418,7 +418,7 @@ static bool dc__at_bound(const struct callchain_deferred *cd, const struct dc_ev
 	       cd->last_time - ev->time > cd->limits.max_ns;
 }
 
-/* Deliver up to the first sample that waits; with @missing set, all. */
+/* Deliver events up to the first waiting sample, or all events if @missing is set. */
 static int dc__drain(struct callchain_deferred *cd, __u64 *missing)
 {
 	struct dc_event *ev;
@@ -437,13 +437,13 @@ static int dc__drain(struct callchain_deferred *cd, __u64 *missing)
 	return 0;
 }
 
-/* No memory to wait: let all go, the order of events stays. */
+/* No memory to queue an event: deliver all queued events, to keep the order. */
 static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
 		       struct perf_sample *sample, unsigned int needs)
 {
 	int ret;
 
-	/* What is delivered must not make this one go. */
+	/* Hold @entry, because a delivery could evict it. */
 	if (entry)
 		dc_table__get(&cd->table, entry);
 	ret = dc__drain(cd, &cd->stats.failed);
@@ -454,7 +454,7 @@ static int dc__give_up(struct callchain_deferred *cd, struct dc_entry *entry,
 	return ret;
 }
 
-/* What is deferred of a sample: if nobody tells, its callchain. */
+/* Which records does a sample lack? Its callchain, unless ops->needs() says otherwise. */
 static unsigned int dc__needs(const struct callchain_deferred *cd,
 			      const struct perf_sample *sample)
 {
@@ -464,10 +464,10 @@ static unsigned int dc__needs(const struct callchain_deferred *cd,
 }
 
 /**
- * callchain_deferred__feed - take the next event
+ * callchain_deferred__feed - handle the next event
  * @cd: the object
  * @event: an event of the kernel
- * @sample: parsed from it, its callchain may be replaced until the next call
+ * @sample: parsed from it; its callchain may be replaced until the next call
  * @file_offset: for a later delivery
  * @file_path: for a later delivery, must stay valid
  *
@@ -491,7 +491,7 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 			ret = callchain_deferred__add(cd, &event->callchain_deferred, sample, true);
 		else if (holds)
 			ret = callchain_deferred__add_state(cd, event, sample, true);
-		/* Without memory for the record its samples are late or lost. */
+		/* Without memory for the record, its samples are late or lost. */
 		if (ret)
 			pr_debug("no memory for a deferred callchain\n");
 		return dc__drain(cd, NULL) ?: 1;
@@ -521,11 +521,11 @@ int callchain_deferred__feed(struct callchain_deferred *cd, union perf_event *ev
 }
 
 /**
- * callchain_deferred__hold - take an event that perf itself wrote
+ * callchain_deferred__hold - handle an event that perf itself wrote
  * @cd: the object
  * @event: the event
  *
- * For an event that must not overtake those that are held.
+ * For events that must not overtake the queued ones.
  *
  * Return: 0 if the caller is to process the event now, 1 if not, or an error.
  */
@@ -539,10 +539,10 @@ int callchain_deferred__hold(struct callchain_deferred *cd, union perf_event *ev
 }
 
 /**
- * callchain_deferred__flush - the data is at its end
+ * callchain_deferred__flush - deliver all queued events at the end of the data
  * @cd: the object
  *
- * Deliver what is held, and count what is left over.
+ * Also counts the records that no sample asked for.
  *
  * Return: 0 or an error of the delivery.
  */
@@ -568,14 +568,14 @@ size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd)
 	       (cd->index ? dc_index__bytes(cd->index) : 0);
 }
 
-/* The work so far, in entries, records and events that were looked at or moved. */
+/* The work so far: number of entries, records and events that were visited or moved. */
 u64 callchain_deferred__steps(const struct callchain_deferred *cd)
 {
 	return cd->steps + cd->table.steps + (cd->index ? dc_index__steps(cd->index) : 0);
 }
 
 /**
- * callchain_deferred__new - make an object
+ * callchain_deferred__new - create an object
  * @ops: see struct callchain_deferred_ops
  * @data: argument of @ops
  * @limits: see struct callchain_deferred_limits

@@ -32,12 +32,12 @@ u64 evlist__sample_regs_mask(struct evlist *evlist, const struct perf_sample *sa
 u64 evlist__user_state_mask(struct evlist *evlist, union perf_event *event);
 void evlist__clear_callchain_deferred(struct evlist *evlist);
 
-/* What a sample and a record look like. */
+/* The format of samples and records. */
 
 /*
- * Entries of a callchain that stand for user frames which are not there. They
- * lie right below PERF_CONTEXT_MAX, where no code can be, and an older perf
- * shows them as one unknown address.
+ * Entries of a callchain that stand for missing user frames. They lie right
+ * below PERF_CONTEXT_MAX, where no code can be. An older perf shows them as
+ * one unknown address.
  */
 #define CALLCHAIN_USER_LOST	(PERF_CONTEXT_MAX - 1ULL)
 #define CALLCHAIN_USER_DEFERRED	(PERF_CONTEXT_MAX - 2ULL)
@@ -49,19 +49,19 @@ static inline bool ip_callchain__is_cookie(const struct ip_callchain *chain, u64
 	return idx > 0 && chain->ips[idx - 1] == PERF_CONTEXT_USER_DEFERRED;
 }
 
-/* Does the chain wait for its user half? Then its last entry is the cookie. */
+/* Does the chain lack its user part? If so, its last entry is the cookie. */
 static inline bool ip_callchain__is_deferred(const struct ip_callchain *chain)
 {
 	return chain && chain->nr >= 2 && ip_callchain__is_cookie(chain, chain->nr - 1);
 }
 
-/* Are its outermost frames left out? Then its last entry is the mark. */
+/* Are the outermost frames missing? If so, the last entry is the mark. */
 static inline bool ip_callchain__is_cut(const struct ip_callchain *chain)
 {
 	return chain->nr && chain->ips[chain->nr - 1] == CALLCHAIN_USER_CUT;
 }
 
-/* The entry to resolve: a cookie is no address, so it is shown as a mark. */
+/* The entry to resolve. A cookie is not an address, so it is shown as a mark. */
 static inline u64 ip_callchain__ip(const struct ip_callchain *chain, u64 idx)
 {
 	return ip_callchain__is_cookie(chain, idx) ? CALLCHAIN_USER_DEFERRED : chain->ips[idx];
@@ -78,17 +78,17 @@ int perf_event__write_callchain(union perf_event *dst, const union perf_event *e
 /* Merging: callchain-deferred.c */
 
 /**
- * struct callchain_deferred_stats - what became of samples and records
+ * struct callchain_deferred_stats - results of merging samples and records
  * @merged: samples that got user addresses
- * @empty: samples whose record has no addresses: the kernel could not walk
+ * @empty: samples whose record has no addresses, because the kernel could not walk
  * @lost: samples whose record is not in the data
  * @late: samples delivered without waiting any longer for their record
- * @failed: samples that could not wait for lack of memory
- * @truncated: merged samples whose user addresses end where one is invalid
+ * @failed: samples that could not be queued for lack of memory
+ * @truncated: merged samples whose user addresses end before an invalid one
  * @cut: merged samples whose user addresses end at a depth limit
  * @records: all records
  * @foreign: records that no sample asked for
- * @duplicate: records that repeat another one
+ * @duplicate: records that repeat another record
  */
 struct callchain_deferred_stats {
 	__u64 merged;
@@ -103,22 +103,22 @@ struct callchain_deferred_stats {
 	__u64 duplicate;
 };
 
-/* What a sample may lack, and a record bring. */
+/* Parts that a sample may lack and a record may provide. */
 #define CALLCHAIN_DEFERRED_CHAIN	1
 #define CALLCHAIN_DEFERRED_STATE	2
 #define CALLCHAIN_DEFERRED_BOTH		3
 
 /**
- * struct callchain_deferred_ops - what the owner does with a held event
- * @parse: parse an event again, its copy has moved
- * @deliver: hand out an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
+ * struct callchain_deferred_ops - the owner's functions for queued events
+ * @parse: parse an event again, because its copy has moved
+ * @deliver: deliver an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
  * @max_stack: the depth that the event of a sample or a record was recorded with, 0 if
  * it has none
- * @needs: what a sample that ends in a cookie lacks, CALLCHAIN_DEFERRED_*; NULL if that
- * is its callchain
- * @regs_mask: the registers that a sample can take
+ * @needs: the records that a sample with a cookie lacks, CALLCHAIN_DEFERRED_*; NULL if
+ * always the callchain
+ * @regs_mask: the registers that a sample can have
  * @state_mask: the registers in a record of user state; NULL if there are no such records
- * @alloc: NULL for malloc(), tests let it fail
+ * @alloc: allocator, NULL for malloc(); tests let it fail
  */
 struct callchain_deferred_ops {
 	int (*parse)(void *data, union perf_event *event, struct perf_sample *sample);
@@ -132,10 +132,10 @@ struct callchain_deferred_ops {
 };
 
 /**
- * struct callchain_deferred_limits - how much may be held
- * @max_bytes: of events and their records and, again, of records without events; 0 if
- * all records are known beforehand
- * @max_ns: how long a sample may wait in event time, 0 for no limit
+ * struct callchain_deferred_limits - limits of the queue and the table
+ * @max_bytes: limit of queued events with their records, and the same limit again for
+ * records without queued events; 0 if all records are known beforehand
+ * @max_ns: how long a sample may wait, in event time; 0 for no limit
  */
 struct callchain_deferred_limits {
 	size_t max_bytes;
@@ -167,7 +167,7 @@ callchain_deferred__stats(const struct callchain_deferred *cd);
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd);
 u64 callchain_deferred__steps(const struct callchain_deferred *cd);
 
-/* Use by a session: callchain-deferred-session.c */
+/* Sessions: callchain-deferred-session.c */
 
 int perf_session__start_callchains(struct perf_session *session);
 union perf_event *perf_session__event_to_parse(struct perf_session *session,

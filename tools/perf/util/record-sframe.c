@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame sections for what is recorded: files that have none get theirs from .eh_frame.
+ * SFrame sections for a recording: generated from .eh_frame for files that have none.
  *
- * A process beside perf record converts files and hands sections to the kernel, see
- * tools/sframe/server.c. It starts when the events are open and before anything runs, and
- * what it has lasts until the recording is over. Without the kernel's interface, or if
- * anything fails, stacks are what they are without.
+ * A separate process converts files and registers sections with the kernel, see
+ * tools/sframe/server.c. It starts when the events are open and before the workload runs.
+ * Its sections stay registered until the recording is over. Without the kernel's interface,
+ * or if anything fails, stacks are recorded without these sections.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@
 
 /**
  * struct record_sframe - sections for a recording
- * @server: who has them
- * @given_up: who waited for them did not want to any longer, or in vain
+ * @server: the process that registers them
+ * @given_up: the wait for them was interrupted or failed
  */
 struct record_sframe {
 	struct sframe_server	server;
@@ -49,7 +49,7 @@ static pid_t process_of(pid_t tid)
 	return pid;
 }
 
-/* The processes of the threads that are recorded, each once; none if that is all. */
+/* Find the processes of the recorded threads, each once; none for a system-wide recording. */
 static int find_processes(struct perf_thread_map *threads, pid_t **pids)
 {
 	int nr = perf_thread_map__nr(threads), found = 0;
@@ -71,14 +71,14 @@ static int find_processes(struct perf_thread_map *threads, pid_t **pids)
 }
 
 /**
- * record_sframe__start - begin to have sections
- * @evlist: events, open, with the threads that they are of
- * @program: what is about to run, NULL if nothing
- * @keep: what is made in the build-id cache, for the next time
+ * record_sframe__start - start to generate sections
+ * @evlist: open events, with the recorded threads
+ * @program: the workload's program, NULL if there is no workload
+ * @keep: keep generated sections in the build-id cache for the next recording
  *
- * The caller has no threads yet.
+ * The caller must not have created threads yet.
  *
- * Return: what record_sframe__end() takes, or NULL.
+ * Return: the argument of record_sframe__end(), or NULL.
  */
 struct record_sframe *record_sframe__start(struct evlist *evlist, const char *program,
 					   bool keep)
@@ -93,7 +93,7 @@ struct record_sframe *record_sframe__start(struct evlist *evlist, const char *pr
 	pid_t *pids;
 	int nr, ret;
 
-	/* Registers and stacks are no walk. */
+	/* Without deferred callchains the kernel does not walk. */
 	if (!evlist__defers_callchains(evlist))
 		return NULL;
 	sframe = zalloc(sizeof(*sframe));
@@ -117,12 +117,12 @@ struct record_sframe *record_sframe__start(struct evlist *evlist, const char *pr
 }
 
 /**
- * record_sframe__wait - wait until all is there that is known to be needed
- * @sframe: what was started, or NULL
+ * record_sframe__wait - wait for the sections that are known to be needed
+ * @sframe: from record_sframe__start(), or NULL
  * @stop: has a signal handler ended the recording?
  *
- * Return: 0, also after an error, as there are only fewer stacks then; -EINTR if @stop said
- * so, and nothing is to be recorded.
+ * Return: 0, also after an error, which only makes stacks less complete; -EINTR if @stop
+ * returned true: the caller must not record then.
  */
 int record_sframe__wait(struct record_sframe *sframe, bool (*stop)(void))
 {
@@ -141,8 +141,8 @@ int record_sframe__wait(struct record_sframe *sframe, bool (*stop)(void))
 }
 
 /**
- * record_sframe__stop - say that the recording is over
- * @sframe: what was started, or NULL
+ * record_sframe__stop - tell the server that the recording is over
+ * @sframe: from record_sframe__start(), or NULL
  */
 void record_sframe__stop(struct record_sframe *sframe)
 {
@@ -155,7 +155,7 @@ static void add_missed(void *data, const char *path, bool late, const char *why)
 	sframe_missed__add(data, path, late, why);
 }
 
-/* It may take as long as perf report does. */
+/* Counting may take as long as perf report does. */
 static void say_counting(void)
 {
 	fputs("[ perf record: Counting what missing SFrame sections cost, a signal ends that ]\n",
@@ -163,10 +163,10 @@ static void say_counting(void)
 }
 
 /**
- * record_sframe__end - list what had no section
- * @sframe: what was started, or NULL; it is freed
+ * record_sframe__end - list the files that had no section
+ * @sframe: from record_sframe__start(), or NULL; freed
  * @failed: nothing was recorded
- * @data: what was recorded, complete; NULL if it cannot be read
+ * @data: the complete recorded data; NULL if it cannot be read
  */
 void record_sframe__end(struct record_sframe *sframe, bool failed, const struct perf_data *data)
 {
@@ -180,7 +180,7 @@ void record_sframe__end(struct record_sframe *sframe, bool failed, const struct 
 	if (ret < 0)
 		pr_warning("WARNING: the process that makes SFrame sections has ended too early\n");
 	if (list.nr && !quiet) {
-		/* What is lost each time is not to cost that each time. */
+		/* Do not spend this time on losses that every recording has. */
 		if (data && (verbose > 0 || sframe_missed__has_news(&list))) {
 			say_counting();
 			sframe_missed__count(&list, data);

@@ -9,7 +9,7 @@
 struct evlist;
 struct perf_data;
 
-/* What a recording does about files without SFrame section: record-sframe.c */
+/* SFrame sections for files that have none, while perf records: record-sframe.c */
 
 struct record_sframe;
 
@@ -48,17 +48,17 @@ static inline void record_sframe__end(struct record_sframe *sframe __maybe_unuse
 
 #endif /* HAVE_SFRAME_SUPPORT */
 
-/* What they are missed for: sframe-missed.c */
+/* Samples that are affected by missing sections: sframe-missed.c */
 
 /**
- * struct sframe_missed - a file that had no section, or not from its start on, or for some code
- * @path: as tasks have it mapped
- * @why: what of, as what follows "it"
- * @late: it had one, if not from its start on, or not for all of its code
- * @entry: where in the file a task starts; 0 if that is not known, -1 if it was not looked for
- * @in: samples with a user stack that has it
- * @cut: samples with a user stack that ends in it, and not where a task starts
- * @last: the last sample in @in
+ * struct sframe_missed - a file whose section was missing, late, or incomplete
+ * @path: its path in the mappings of tasks
+ * @why: the reason, a phrase that continues "it"
+ * @late: it had a section, but too late, or not for all of its code
+ * @entry: file offset where a task starts; 0 if unknown, -1 if not looked up yet
+ * @in: number of samples whose user stack goes through the file
+ * @cut: number of samples whose user stack ends in the file, but not where a task starts
+ * @last: number of the last sample that was counted in @in
  */
 struct sframe_missed {
 	char	*path;
@@ -71,10 +71,10 @@ struct sframe_missed {
 };
 
 /**
- * struct sframe_missed_list - all of them
- * @files: those, by name
- * @nr: how many
- * @samples: all samples with a user stack; 0 if nobody has looked
+ * struct sframe_missed_list - all files with missing sections
+ * @files: the files
+ * @nr: number of @files
+ * @samples: number of samples with a user stack; 0 if they were not counted
  */
 struct sframe_missed_list {
 	struct sframe_missed	*files;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files without SFrame section, and what that has cost: the share of samples whose user
- * stacks go through them, and of those that end there.
+ * Files without SFrame section, and the cost: the share of samples whose user stacks go
+ * through these files, and the share of those that end there.
  *
- * What was recorded is read for that once more, if there is such a file.
+ * If there is such a file, the recorded data is read once more to count the samples.
  */
 #include <errno.h>
 #include <gelf.h>
@@ -31,10 +31,10 @@
 #include "thread.h"
 #include "tool.h"
 
-/* No start of a program is longer. */
+/* Upper limit of the size of a program's start code, in bytes. */
 #define START_SIZE	64
 
-/* Lines, unless perf is verbose. */
+/* Maximum number of listed files, unless perf is verbose. */
 #define MAX_LINES	20
 
 struct counting {
@@ -45,8 +45,8 @@ struct counting {
 /**
  * sframe_missed__add - add a file
  * @list: the list
- * @path: of the file
- * @late: it had a section in the end
+ * @path: path of the file
+ * @late: the file had a section in the end
  * @why: the reason
  *
  * Return: 0 or -ENOMEM.
@@ -74,10 +74,11 @@ int sframe_missed__add(struct sframe_missed_list *list, const char *path, bool l
 }
 
 /**
- * sframe_missed__has_news - is there more than what is lost each time?
- * @list: what had no section, or none for all of its code
+ * sframe_missed__has_news - are there losses other than those of every recording?
+ * @list: files that had no section, or none for all of their code
  *
- * Of some libraries, that many processes have mapped, few stacks go through such code.
+ * Every recording has some libraries with code that no section covers. Many processes map
+ * them, but few stacks go through such code.
  */
 bool sframe_missed__has_news(const struct sframe_missed_list *list)
 {
@@ -104,7 +105,7 @@ static int cmp_path(const void *a, const void *b)
 		      ((const struct sframe_missed *)b)->path);
 }
 
-/* The first of this name: a file may be there for several reasons. */
+/* Find the first entry of this name: a file has an entry for each of its reasons. */
 static struct sframe_missed *find(struct sframe_missed_list *list, struct map *map)
 {
 	struct sframe_missed key = { .path = (char *)dso__long_name(map__dso(map)) }, *file;
@@ -115,7 +116,7 @@ static struct sframe_missed *find(struct sframe_missed_list *list, struct map *m
 	return file;
 }
 
-/* The next one of the same name, or NULL. */
+/* Find the next entry of the same name, or NULL. */
 static struct sframe_missed *find_next(struct sframe_missed_list *list,
 				       struct sframe_missed *file)
 {
@@ -124,7 +125,7 @@ static struct sframe_missed *find_next(struct sframe_missed_list *list,
 	return file + 1;
 }
 
-/* Where in a file its entry point is; 0 if it has none. */
+/* Get the file offset of a file's entry point; 0 if it has none. */
 static s64 read_entry(const char *path)
 {
 	int fd = sframe_open_in("/", path);
@@ -150,7 +151,7 @@ static s64 read_entry(const char *path)
 	return entry;
 }
 
-/* Does a task start here, so that nothing is missing? */
+/* Does a task start here, so that its callchain is complete? */
 static bool is_start(struct sframe_missed *file, struct map *map, u64 ip)
 {
 	u64 offset = map__map_ip(map, ip);
@@ -207,7 +208,7 @@ static int count_sample(const struct perf_tool *tool, union perf_event *event __
 	if (!thread)
 		return -ENOMEM;
 	counting->list->samples++;
-	/* What returns somewhere was called by what is before that. */
+	/* All but the first are return addresses: look up the call before. */
 	for (u64 i = first; i < chain->nr; i++)
 		count_frame(counting->list, thread, chain->ips[i] - (i > first),
 			    i == chain->nr - 1);
@@ -221,11 +222,11 @@ static void stop_counting(int sig __maybe_unused)
 }
 
 /**
- * sframe_missed__count - see what it has cost
- * @list: what had no section
- * @data: what was recorded
+ * sframe_missed__count - count the samples that missing sections affect
+ * @list: files that had no section
+ * @data: the recorded data
  *
- * Return: 0, or a negative number if it cannot be read, or SIGINT or SIGTERM stops that.
+ * Return: 0, or a negative number if @data cannot be read, or -EINTR after SIGINT or SIGTERM.
  */
 int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data)
 {
@@ -248,7 +249,7 @@ int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data
 	counting.tool.namespaces = perf_event__process_namespaces;
 	counting.tool.ordering_requires_timestamps = true;
 	counting.tool.no_warn = true;
-	/* Whoever does not want to wait for this has it without. */
+	/* SIGINT or SIGTERM ends the counting: the list has no shares then. */
 	session_done = 0;
 	former_int = signal(SIGINT, stop_counting);
 	former_term = signal(SIGTERM, stop_counting);
@@ -277,7 +278,7 @@ static int cmp_cost(const void *va, const void *vb)
 	return strcmp(a->path, b->path);
 }
 
-/* Who was late for nothing is not worth a line, nor is what no stack goes through. */
+/* Skip late files in which no callchain ends, and other files that no stack goes through. */
 static bool is_worth(const struct sframe_missed_list *list, const struct sframe_missed *file)
 {
 	if (!list->samples)
@@ -298,15 +299,15 @@ static void print_file(const struct sframe_missed_list *list, struct sframe_miss
 	if (list->samples)
 		fprintf(stderr, "%9.2f%% %9.2f%%  ", file->in * 100.0 / list->samples,
 			file->cut * 100.0 / list->samples);
-	/* Who named it may want to say something to the terminal. */
+	/* A file name may contain control sequences for the terminal. */
 	sframe_printable(file->path);
 	sframe_printable(file->why);
 	fprintf(stderr, "%s: it %s\n", file->path, file->why);
 }
 
 /**
- * sframe_missed__print - list what is worth it on stderr, what costs most first
- * @list: what had no section
+ * sframe_missed__print - list the relevant files on stderr, highest cost first
+ * @list: files that had no section
  */
 void sframe_missed__print(struct sframe_missed_list *list)
 {

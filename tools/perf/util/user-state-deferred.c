@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deferred user state: registers and stack of a kernel entry come in a record of
- * their own, for all samples that ask for them with attr.defer_user_state.
+ * Deferred user state: a record of its own holds the registers and stack of a kernel
+ * entry, for all samples that request them with attr.defer_user_state.
  *
- * What puts the two together is that of callchains, callchain-deferred.c: the cookie
- * is at the end of the sample's callchain. Here is what the record looks like, and how
- * a sample gets what is in it.
+ * Samples and records are merged like callchains, in callchain-deferred.c: the cookie is
+ * at the end of the sample's callchain. This file handles the format of the record, and
+ * copies its contents to a sample.
  *
- * A file may be damaged or made to do damage: nothing in a record is used before
- * perf_event__check_user_state() has seen that all of it is there.
+ * A file may be damaged or crafted to do damage: no field of a record is used before
+ * perf_event__check_user_state() has checked that the record is complete.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static int broken(const char *what)
 
 /**
  * perf_event__check_user_state - check the lengths in a record
- * @event: PERF_RECORD_USER_STATE_DEFERRED, at least its header is readable
+ * @event: PERF_RECORD_USER_STATE_DEFERRED; at least its header is readable
  * @evsel: the event that it was written for
  *
  * Return: 0 or -EINVAL after a message.
@@ -70,10 +70,10 @@ int perf_event__check_user_state(const union perf_event *event, const struct evs
 }
 
 /**
- * perf_event__parse_user_state - take a checked record apart
+ * perf_event__parse_user_state - parse a checked record
  * @event: PERF_RECORD_USER_STATE_DEFERRED
- * @mask: its registers
- * @state: set
+ * @mask: mask of its registers
+ * @state: the result
  */
 void perf_event__parse_user_state(const union perf_event *event, u64 mask,
 				  struct user_state *state)
@@ -111,7 +111,7 @@ size_t perf_event__fprintf_user_state(const union perf_event *event, u64 mask, F
 		       state.abi, state.size, state.changed ? ", changed since" : "");
 }
 
-/* Does a sample have neither registers nor stack, of an event that defers them? */
+/* Does a sample of an event that defers registers and stack have neither of them? */
 bool perf_sample__lacks_user_state(const struct perf_sample *sample, const struct evsel *evsel)
 {
 	return evsel && (evsel->core.attr.defer_user_state || evsel->user_state_deferred) &&
@@ -129,15 +129,15 @@ void perf_sample__set_user_state(struct perf_sample *sample, const struct user_s
 }
 
 /**
- * perf_event__write_user_state - put user registers and stack into a sample
+ * perf_event__write_user_state - insert user registers and stack into a sample
  * @event: the sample, which has neither, in a buffer of PERF_SAMPLE_MAX_SIZE
- * @sample: parsed from it, and has both
+ * @sample: parsed from it, with both set
  *
- * The stack is cut to what fits. What @sample points to stays where it is, but for
- * what comes behind the stack.
+ * The stack is cut to the size that fits. Pointers in @sample stay valid, except those
+ * to data after the stack.
  *
- * Return: 0 or -EINVAL if the registers do not fit, or if the sample has no place for
- * both; it is as it was then.
+ * Return: 0, or -EINVAL if the registers do not fit or the sample has no place for
+ * registers and stack. The sample is not changed then.
  */
 int perf_event__write_user_state(union perf_event *event, struct perf_sample *sample)
 {
@@ -147,7 +147,7 @@ int perf_event__write_user_state(union perf_event *event, struct perf_sample *sa
 	size_t at = sample->user_stack.offset, size, after, more;
 	u64 *pos;
 
-	/* Where the size is, behind the ABI of no registers. */
+	/* Offset of the stack size, which follows the ABI of the missing registers. */
 	if (at < sizeof(event->header) + sizeof(u64) || at + sizeof(u64) > event->header.size)
 		return -EINVAL;
 

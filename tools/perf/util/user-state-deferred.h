@@ -13,15 +13,15 @@
 struct evsel;
 
 /**
- * struct user_state - a PERF_RECORD_USER_STATE_DEFERRED, taken apart
- * @ip: where user mode was left
- * @sp: its stack pointer there
- * @abi: of @regs, 0 if there are none
- * @mask: which registers they are
+ * struct user_state - a parsed PERF_RECORD_USER_STATE_DEFERRED
+ * @ip: user instruction pointer at the kernel entry
+ * @sp: user stack pointer at the kernel entry
+ * @abi: ABI of @regs, 0 if there are none
+ * @mask: mask of the registers in @regs
  * @regs: the registers, in the record
- * @size: bytes of @stack that are there
+ * @size: number of valid bytes in @stack
  * @stack: the stack from @sp on, in the record
- * @changed: user mode went on somewhere else
+ * @changed: user mode resumed elsewhere
  */
 struct user_state {
 	__u64		ip;

@@ -2,9 +2,9 @@
 # perf record with deferred user callchains
 # SPDX-License-Identifier: GPL-2.0
 
-# Records a program that is mostly in the kernel and one that is mostly not, and
-# looks at what all readers make of it. The kernel must support the feature, on
-# others this is skipped.
+# Records a program that runs mostly in the kernel and one that does not, and checks
+# the output of all readers. The test is skipped if the kernel does not support
+# deferral.
 
 set -e
 
@@ -15,7 +15,7 @@ data="${dir}/perf.data"
 busy="perf test -w noploop"
 kernel="perf bench -f simple sched messaging -g 1 -l 50"
 
-# Of the machine, as long as test_ordinary_user has it changed
+# The machine's original level while test_ordinary_user changes it
 paranoid=""
 
 restore_paranoid() {
@@ -37,7 +37,7 @@ fail() {
 }
 
 # The last command of each part. An error in an arithmetic expansion ends a function
-# without a status that "set -e" would see, so what says nothing here has failed.
+# without a status that "set -e" sees, so a part without this call counts as failed.
 part_ends() {
 	ended="${ended}${FUNCNAME[1]} "
 }
@@ -51,13 +51,13 @@ check_parts() {
 	done
 }
 
-# All that perf script shows, but for inlined functions: perf asks addr2line for those, and
-# gives up where it is slow.
+# Full output of perf script without inlined functions: perf asks addr2line for those
+# and gives up if that is slow.
 script_all() {
 	perf script --no-inline -i "$1" 2> /dev/null
 }
 
-# The number in the first line of perf report --stats that begins so: that of all events.
+# The number in the first line of perf report --stats that begins with $2: that of all events.
 stat_of() {
 	perf report -i "$1" --stats 2> /dev/null | sed -n "/^ *$2: *\([0-9]*\).*/{s//\1/p;q}"
 }
@@ -78,7 +78,7 @@ has_deferral() {
 		perf report -i "$1" --stats 2> /dev/null | grep -q "_DEFERRED events"
 }
 
-# BPF programs play no part here, and to look for them takes longer than all else.
+# BPF programs do not matter here, and searching for them takes most of the time.
 record() {
 	perf record -q --no-bpf-event -F 1000 -o "${data}" "$@" 2> "${dir}/log" || {
 		cat "${dir}/log"
@@ -87,7 +87,7 @@ record() {
 }
 
 skip_unsupported() {
-	# Not quiet: the message is what tells.
+	# Not quiet: the message tells whether deferral is supported.
 	perf record -e cpu-clock --call-graph deferred -o "${data}" -- true \
 		> "${dir}/log" 2>&1
 	if grep -q "not supported by this kernel" "${dir}/log"; then
@@ -174,7 +174,7 @@ test_merge() {
 	part_ends
 }
 
-# Who only records looks for build-ids, and does not merge for that.
+# Recording reads the file for build-ids but does not merge.
 test_record() {
 	echo "Recording"
 
@@ -183,7 +183,7 @@ test_record() {
 		-o "${data}" -- ${kernel} > "${dir}/log" 2>&1 || fail "Record"
 	! grep "Looking for the records\|Deferred callchains" "${dir}/log" || fail "It merges"
 
-	# The samples at the end of each file have no records.
+	# Samples at the end of each file have no records.
 	# shellcheck disable=SC2086
 	perf record --no-sframe --no-bpf-event -F 1000 -e cpu-clock --call-graph deferred \
 		--switch-output=1B --no-no-buildid --no-no-buildid-cache \
@@ -193,7 +193,7 @@ test_record() {
 	part_ends
 }
 
-# The longest callchain of an event, without the mark of one that was cut.
+# The longest callchain of an event, without the mark of a cut chain.
 longest() {
 	perf script -i "${data}" -F event,ip 2> /dev/null | awk -v event="$1" '
 		/: *$/ { mine = $1 == event ":"; nr = 0; next }
@@ -201,12 +201,12 @@ longest() {
 		END { print max + 0 }'
 }
 
-# Is something in the callchains of the report? Lines of entries have the level of a symbol.
+# Is $1 in the callchains of the report? Lines of entries have the level of a symbol.
 in_chains() {
 	grep -v "^#" "${dir}/report" | grep -v " \[.\] " | grep -q "$1"
 }
 
-# Each event is as deep as it says, and the shallow one does not cut the other.
+# Each event has the depth of its attr, and the shallow one does not cut the other.
 test_depth() {
 	echo "Depth"
 
@@ -223,13 +223,13 @@ test_depth() {
 		[ "$(longest deep)" -gt 10 ] || fail "Depth of the deep event, ${mode}"
 	done
 
-	# Where recording begins later a dummy writes the records, as deep as the deepest.
+	# If recording is delayed, a dummy event writes the records, as deep as the deepest event.
 	record -D 1 -e cpu-clock/max-stack=4,call-graph=deferred/ \
 		-e task-clock/max-stack=40,call-graph=deferred/ -- true
 	[ "$(events "^dummy" "defer_output: 1" "sample_max_stack: 40$")" -eq 1 ] ||
 		fail "Output of an event for all"
 
-	# Cut in the kernel, where the user part alone is as deep as it may be.
+	# Cut in the kernel, which limits the user part alone to that depth.
 	# shellcheck disable=SC2086
 	record -e cpu-clock:u --call-graph deferred,4 -- ${busy}
 	[ "$(longest cpu-clock:u)" -eq 4 ] || fail "Depth of what was cut"
@@ -243,7 +243,7 @@ test_depth() {
 		in_chains noploop || fail "Sampled function in perf report, ${order}"
 	done
 
-	# A limit that is the sysctl's is known to those who read the data.
+	# Readers know the limit even if it is the sysctl's.
 	sysctl=$(cat /proc/sys/kernel/perf_event_max_stack)
 	[ "${sysctl}" -le 8180 ] || sysctl=8180
 	record -e cpu-clock --call-graph deferred -- true
@@ -266,8 +266,8 @@ test_user() {
 	part_ends
 }
 
-# A program that calls a function at 128 bytes from its entry point, which takes some time. $2 is
-# the begin of the function, $3 its end; %rbp is 0 before.
+# Make a program that calls a function 128 bytes after its entry point, which takes some
+# time. $2 is the start of the function, $3 its end; %rbp is 0 before the call.
 make_program() {
 	zeros='\0\0\0\0'
 	start='\061\355\350\171\0\0\0\270\074\0\0\0\061\377\017\005'
@@ -278,7 +278,7 @@ make_program() {
 		printf '\002\0\076\0\001\0\0\0\170\0\100\0%b' "${zeros}"
 		printf '\100\0\0\0%b%b%b%b' "${zeros}" "${zeros}" "${zeros}" "${zeros}"
 		printf '\100\0\070\0\001\0\100\0\0\0\0\0'
-		# One segment, of 4096 bytes from the begin of the file
+		# One segment: the first 4096 bytes of the file
 		printf '\001\0\0\0\005\0\0\0%b%b' "${zeros}" "${zeros}"
 		printf '\0\0\100\0%b\0\0\100\0%b' "${zeros}" "${zeros}"
 		printf '\0\020\0\0%b\0\020\0\0%b' "${zeros}" "${zeros}"
@@ -290,7 +290,7 @@ make_program() {
 	chmod 755 "$1"
 }
 
-# The share of the merged callchains that end early, in percent.
+# Percentage of the merged callchains that end early.
 share_early() {
 	sed -n 's/^ *merged, end early: *[0-9]* *( *\([0-9]*\)\.[0-9]*%)$/\1/p' "${dir}/report"
 }
@@ -302,8 +302,8 @@ test_ends() {
 	[ "$(uname -m)" = x86_64 ] || { part_ends; return 0; }
 	# push %rbp; mov %rsp, %rbp; pop %rbp
 	make_program "${dir}/with_fp" '\125\110\211\345' '\135'
-	# sub $24, %rsp; add $24, %rsp: a leaf that has the return address at the stack pointer
-	# is left by what its code says.
+	# sub $24, %rsp; add $24, %rsp: the kernel decodes the code of a leaf that has the
+	# return address at the stack pointer, so this one moves the stack pointer.
 	make_program "${dir}/without_fp" '\110\203\354\030' '\110\203\304\030'
 	for program in with_fp without_fp; do
 		record --no-sframe -e cpu-clock:u --call-graph deferred -- "${dir}/${program}"
@@ -375,7 +375,7 @@ test_compressed() {
 	part_ends
 }
 
-# User registers and stack once for each kernel entry, and what is unwound from them.
+# User registers and stack once for each kernel entry, and unwinding from them.
 test_user_state() {
 	echo "Registers and stack"
 
@@ -415,7 +415,7 @@ test_user_state() {
 	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"
 	grep -q "samples merged: *[1-9]" "${dir}/report" || fail "Stacks from a pipe"
 
-	# Page faults come in the walk, in exec and in exit, too. There is room for all of them.
+	# Page faults also happen in the walk, in exec and in exit. The buffer fits all of them.
 	perf record -q --no-bpf-event -m 16M -e page-faults -c 1 --call-graph dwarf,8192,defer \
 		-o "${data}" -- sh -c '/bin/true; /bin/true; /bin/true' 2> "${dir}/log"
 	[ "$(stat_of "${data}" "samples merged")" -gt 50 ] || fail "Stacks of page faults"
@@ -423,7 +423,7 @@ test_user_state() {
 	part_ends
 }
 
-# Buffers that are overwritten, a file for each buffer, a tracking event of its own.
+# Overwritten buffers, one file per buffer, and a separate tracking event.
 test_modes() {
 	echo "Modes"
 
@@ -440,7 +440,7 @@ test_modes() {
 	part_ends
 }
 
-# perf record of noploop by an ordinary user, at a level of perf_event_paranoid.
+# Run perf record of noploop as an ordinary user at a level of perf_event_paranoid.
 record_as_nobody() {
 	level=$1
 	shift
@@ -452,7 +452,7 @@ record_as_nobody() {
 		-o "${dir}/${level}/data" -- "${dir}/perf" test -w noploop > "${dir}/log" 2>&1
 }
 
-# Own programs of somebody who may not sample the kernel, or may not sample at all.
+# Own programs of a user who may not sample the kernel, or may not sample at all.
 test_ordinary_user() {
 	echo "Ordinary user"
 
@@ -468,7 +468,7 @@ test_ordinary_user() {
 				cat "${dir}/log"
 				fail "Level ${level}, ${opts}"
 			}
-			# Root reads no files of others.
+			# perf refuses to read other users' files as root.
 			chown root "${dir}/${level}/data"
 			! grep -q "not supported\|cannot be had" "${dir}/log" ||
 				fail "Level ${level}, ${opts}: fp"
@@ -476,14 +476,14 @@ test_ordinary_user() {
 				fail "Level ${level}, ${opts}: no sample merged"
 		done
 	done
-	# Some kernels have a level where nothing is allowed. This is not for lack of support.
+	# Some kernels have a level that forbids everything, which is not a lack of support.
 	! record_as_nobody 3 -e cpu-clock:u || echo "Level 3 is as level 2"
 	! grep -q "not supported\|cannot be had" "${dir}/log" || fail "Level 3: wrong message"
 	restore_paranoid
 	part_ends
 }
 
-# Files of perf trace record are shown with their callchains.
+# perf trace shows files of perf trace record with their callchains.
 test_trace() {
 	echo "Trace"
 
@@ -498,7 +498,7 @@ test_trace() {
 	part_ends
 }
 
-# The PMU for tests, where the kernel has it: its events sample in NMI.
+# The test PMU, if the kernel has it: its events sample in NMI.
 test_nmi() {
 	echo "In NMI"
 

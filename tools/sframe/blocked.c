@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For how long a process has waited that reads files: on a file system whose server is gone
- * a system call may never return, and there may be no end of calls that return late.
+ * Measure how long a process that reads files has waited: on a file system whose server is gone,
+ * a system call may never return, or any number of calls may return late.
  *
- * Time counts in ticks in which the process was seen to wait; and as blocked, if it used no CPU
- * in these. So no time counts in which it could not run: because others did, because it was
- * stopped, or because the machine was; unless nobody can look, for want of descriptors. A tick
- * counts no more than its length, however late it comes.
+ * A tick counts as waited if the process was seen waiting in it, and as blocked if it used no CPU
+ * time either. So time in which it could not run does not count: other tasks ran, it was stopped,
+ * or the machine was. The exception is a shortage of descriptors, when its state cannot be read.
+ * A tick counts only with its nominal length, however late it comes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,14 +20,14 @@
 
 #include "session.h"
 
-/* Children of this process that were killed, and have not ended, and whose files they opened. */
+/* Killed children that have not ended yet, and the users whose files they have opened. */
 static struct {
 	pid_t	pid;
 	uid_t	uid;
 } stuck[STUCK_MAX];
 static unsigned int nr_stuck;
 
-/* In ms, since some time. */
+/* The monotonic time, in ms. */
 long now_ms(void)
 {
 	struct timespec now;
@@ -37,15 +37,15 @@ long now_ms(void)
 }
 
 /**
- * is_scarce - is it an error that goes away when others are done?
- * @error:	of errno.h
+ * is_scarce - does an error go away when others release resources?
+ * @error:	an errno
  */
 bool is_scarce(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == EAGAIN;
 }
 
-/* What it has used so far, in ns; 0 if that is not known. */
+/* CPU time of a process, in ns; 0 if unknown. */
 static u64 cpu_time(pid_t pid)
 {
 	struct timespec used;
@@ -56,10 +56,10 @@ static u64 cpu_time(pid_t pid)
 	return used.tv_sec * 1000000000ULL + used.tv_nsec;
 }
 
-/* So that what waits for it has an end, where there are no descriptors to look at it. */
+/* Counts as waiting, to end the wait for a process whose state cannot be read. */
 #define UNSEEN	'?'
 
-/* As in /proc: R if it runs or could, T if it is stopped; 0 if that is not known. */
+/* The state as in /proc: R if it is runnable, T if it is stopped; 0 if unknown. */
 static char process_state(pid_t pid)
 {
 	char path[32], stat[128], *behind = NULL, state = 0;
@@ -69,7 +69,7 @@ static char process_state(pid_t pid)
 	file = fopen(path, "re");
 	if (!file)
 		return is_scarce(errno) ? UNSEEN : 0;
-	/* The name, which is short, may have anything in it. */
+	/* The name is short, but may contain any character. */
 	if (fgets(stat, sizeof(stat), file))
 		behind = strrchr(stat, ')');
 	if (behind)
@@ -79,10 +79,10 @@ static char process_state(pid_t pid)
 }
 
 /**
- * process_uid - whose is a process?
+ * process_uid - get the user of a process
  * @pid:	the process, or 0 for this one
  *
- * Return: the user; -1 if that is not known.
+ * Return: the user; -1 if unknown.
  */
 uid_t process_uid(pid_t pid)
 {
@@ -105,9 +105,9 @@ uid_t process_uid(pid_t pid)
 }
 
 /**
- * blocked_begin - begin to count
+ * blocked_begin - start counting
  * @blocked:	the count, set
- * @pid:	the process, which nobody else waits for
+ * @pid:	the process, a child that only the caller reaps
  */
 void blocked_begin(struct blocked *blocked, pid_t pid)
 {
@@ -117,10 +117,10 @@ void blocked_begin(struct blocked *blocked, pid_t pid)
 /**
  * blocked_count - count a tick
  * @blocked:	the count
- * @state:	of the process, as /proc has it
- * @cpu:	what it has used so far, in ns
+ * @state:	state of the process, as in /proc
+ * @cpu:	its CPU time, in ns
  *
- * What has ended goes on no more than what waits.
+ * A process that has ended counts as waiting.
  */
 void blocked_count(struct blocked *blocked, char state, u64 cpu)
 {
@@ -138,7 +138,7 @@ void blocked_count(struct blocked *blocked, char state, u64 cpu)
 }
 
 /**
- * blocked_look - bring the count up to date, which is to be done each tick
+ * blocked_look - update the count; call this in each tick
  * @blocked:	the count
  */
 void blocked_look(struct blocked *blocked)
@@ -152,11 +152,11 @@ void blocked_look(struct blocked *blocked)
 }
 
 /**
- * strikes_left - how many of those that hung still count?
+ * strikes_left - get how many earlier hangs still count
  * @strikes:	how many there were
- * @since:	how long ago the last one was, in ms
+ * @since:	time since the last one, in ms
  *
- * One is forgotten in each BLOCKED_MAX that goes by without another.
+ * One hang is forgotten for each BLOCKED_MAX without another.
  */
 unsigned int strikes_left(unsigned int strikes, long since)
 {
@@ -166,10 +166,10 @@ unsigned int strikes_left(unsigned int strikes, long since)
 }
 
 /**
- * blocked_patience - for how long may opening a file hang?
- * @strikes:	how many have hung before
+ * blocked_patience - get how long opening a file may hang
+ * @strikes:	earlier hangs that count
  *
- * One that hangs may be one of many, which are not waited for as long as the first.
+ * If one file hangs, many others may, so each of them gets less time than the one before.
  *
  * Return: the time in ms.
  */
@@ -181,12 +181,13 @@ unsigned int blocked_patience(unsigned int strikes)
 }
 
 /**
- * strikes_more - one more hangs
+ * strikes_more - count one more hang
  * @strikes:	how many there were
  *
- * Those that change nothing any more do not count, but for one: each is to be forgotten.
+ * Stops counting one strike after the patience has reached its minimum: forgetting each strike
+ * takes time.
  *
- * Return: how many there are.
+ * Return: the new number.
  */
 unsigned int strikes_more(unsigned int strikes)
 {
@@ -194,13 +195,13 @@ unsigned int strikes_more(unsigned int strikes)
 }
 
 /**
- * blocked_wait - wait for what a process writes
+ * blocked_wait - wait for output of a process
  * @blocked:	the count of that process
- * @fd:		where that can be read
- * @max:	for how long it may hang, in ms
- * @all:	for how long it may wait in all, in ms
+ * @fd:		descriptor to read the output from
+ * @max:	how long it may hang, in ms
+ * @all:	how long it may wait in total, in ms
  *
- * Return: true if there is something to read, or the end of it.
+ * Return: true if @fd is readable or at its end.
  */
 bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned int all)
 {
@@ -215,9 +216,9 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned in
 }
 
 /**
- * stuck_add - remember a process that was killed
- * @pid:	the process, of STUCK_MAX at most
- * @uid:	whose file it has opened
+ * stuck_add - record a killed process that has not ended
+ * @pid:	the process, ignored if STUCK_MAX are recorded
+ * @uid:	user whose file it has opened
  */
 void stuck_add(pid_t pid, uid_t uid)
 {
@@ -228,12 +229,12 @@ void stuck_add(pid_t pid, uid_t uid)
 }
 
 /**
- * stuck_kill - end a process that hangs
+ * stuck_kill - kill a hung process
  * @pid:	the process
- * @uid:	whose file it has opened
+ * @uid:	user whose file it has opened
  *
- * It mostly can be killed, but not soon if the CPU is busy. What has not ended by then is left
- * to stuck_reap().
+ * Most processes can be killed, but a busy CPU delays their end. Leaves a process that does not
+ * end within 100 ms to stuck_reap().
  */
 void stuck_kill(pid_t pid, uid_t uid)
 {
@@ -247,11 +248,11 @@ void stuck_kill(pid_t pid, uid_t uid)
 }
 
 /**
- * stuck_reap - forget those that have ended
+ * stuck_reap - forget killed processes that have ended
  */
 void stuck_reap(void)
 {
-	/* From behind: who has ended is replaced by the last one. */
+	/* Go backwards: the last process takes the slot of one that has ended. */
 	for (unsigned int i = nr_stuck; i > 0; i--) {
 		if (waitpid(stuck[i - 1].pid, NULL, WNOHANG))
 			stuck[i - 1] = stuck[--nr_stuck];
@@ -259,7 +260,7 @@ void stuck_reap(void)
 }
 
 /**
- * stuck_nr - how many were killed, and have not ended?
+ * stuck_nr - count the killed processes that have not ended
  *
  * Return: their number, STUCK_MAX at most.
  */
@@ -269,12 +270,12 @@ unsigned int stuck_nr(void)
 }
 
 /**
- * stuck_has_room - may there be one more?
- * @uid:	whose file it would open
+ * stuck_has_room - may another process be started?
+ * @uid:	user whose file it would open
  *
- * No other user than this one has more than half of the places: nobody has to start much for that.
+ * Any user can make processes hang, so each user but our own gets at most half of the slots.
  *
- * Return: false if not.
+ * Return: true if so.
  */
 bool stuck_has_room(uid_t uid)
 {

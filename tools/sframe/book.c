@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files that a session has met, and what became of them.
+ * The files that a session has seen, and the result for each.
  *
- * Anybody can map any number of files, under any names, and with the build-ids of others'. So
- * there is a limit to what is known, and those that were refused make room for others. These
- * are known by device, inode and time of the last change. Where there was no way to know that,
- * the place that did not answer is: a name, and whose it is. A build-id is refused to nobody.
+ * Any user can map any number of files, under any name and with any build-id. So the number of
+ * entries is limited, and rejected files make room for others. A rejected file is identified by
+ * device, inode and modification time. If these could not be read, its place is recorded: the
+ * name, with mount namespace and root of the process. No build-id is ever rejected as such.
  */
 #include <errno.h>
 #include <limits.h>
@@ -48,7 +48,7 @@ static void dso_free(void *data)
 }
 
 /**
- * book_init - begin
+ * book_init - initialize a book
  * @book:	the book, all 0
  */
 void book_init(struct book *book)
@@ -57,7 +57,7 @@ void book_init(struct book *book)
 }
 
 /**
- * book_is_full - is there no room for another file, even without those that were refused?
+ * book_is_full - is there no room for another file, even if rejected ones are dropped?
  * @book:	the book
  */
 bool book_is_full(const struct book *book)
@@ -100,7 +100,7 @@ static struct dso *find_key(const struct book *book, char *key)
 	return known ? *known : NULL;
 }
 
-/* The same, of a key that is needed no longer. */
+/* Like find_key(), and frees the key. */
 static struct dso *find_and_free(const struct book *book, char *key)
 {
 	struct dso *known = find_key(book, key);
@@ -120,7 +120,7 @@ static char *file_key(const struct identity *identity)
 	return key;
 }
 
-/* Where a process finds what it names; links of /proc are not looked behind. */
+/* Read where a process resolves names, from a link in /proc that is not followed. */
 static void read_place(pid_t pid, const char *name, char *text, size_t size)
 {
 	char link[32];
@@ -131,7 +131,7 @@ static void read_place(pid_t pid, const char *name, char *text, size_t size)
 	text[got < 0 ? 0 : got] = '\0';
 }
 
-/* The same name is of other files in other mount namespaces, and below other roots. */
+/* A name means different files in other mount namespaces and below other roots. */
 static char *place_key(const struct mapping *mapping)
 {
 	char mounts[64] = "", root[PATH_MAX] = "", *key;
@@ -143,7 +143,7 @@ static char *place_key(const struct mapping *mapping)
 	return asprintf(&key, "p %s %s %s", mounts, root, mapping->path) < 0 ? NULL : key;
 }
 
-/* Of what was gone already. */
+/* Key of a file that was already gone. */
 static char *gone_key(const struct mapping *mapping)
 {
 	char id[2 * UNWIND_SFRAME_BUILD_ID_MAX + 1] = "", *key;
@@ -153,7 +153,7 @@ static char *gone_key(const struct mapping *mapping)
 	return asprintf(&key, "g %s %s", id, mapping->path) < 0 ? NULL : key;
 }
 
-/* All tasks are the same, whatever their group is. */
+/* The group does not matter for ALL_USERS. */
 static struct user known_user(const struct user *user)
 {
 	return user && user->uid != ALL_USERS ? *user : (struct user) { ALL_USERS, 0 };
@@ -163,9 +163,9 @@ static struct user known_user(const struct user *user)
  * book_find - find a file by its build-id
  * @book:	the book
  * @id:		the build-id
- * @user:	for whom, or NULL for all; what is for all is preferred, if that is not tried again
+ * @user:	for whom, or NULL for all; an entry for all is preferred, unless it is to be retried
  *
- * Return: its entry; NULL if it was not met, or has no build-id.
+ * Return: its entry; NULL if it was not seen, or has no build-id.
  */
 struct dso *book_find(const struct book *book, const struct build_id *id,
 		      const struct user *user)
@@ -180,11 +180,11 @@ struct dso *book_find(const struct book *book, const struct build_id *id,
 }
 
 /**
- * book_find_refused - find a file that was refused
+ * book_find_refused - find a rejected file
  * @book:	the book
- * @identity:	which
+ * @identity:	of the file
  *
- * Return: its entry; NULL if it was not refused.
+ * Return: its entry; NULL if it was not rejected.
  */
 struct dso *book_find_refused(const struct book *book, const struct identity *identity)
 {
@@ -192,7 +192,7 @@ struct dso *book_find_refused(const struct book *book, const struct identity *id
 }
 
 /**
- * book_find_place - find where nobody has answered, or looked
+ * book_find_place - find the place of a file that hung or was not examined
  * @book:	the book
  * @mapping:	of the file
  *
@@ -204,7 +204,7 @@ struct dso *book_find_place(const struct book *book, const struct mapping *mappi
 }
 
 /**
- * book_answers - forget that nobody has answered
+ * book_answers - forget that a place hung or was not examined
  * @book:	the book
  * @mapping:	of the file
  */
@@ -232,13 +232,13 @@ static struct dso *dso_new(const struct build_id *id, const char *path)
 }
 
 /**
- * book_add - a new entry
+ * book_add - add an entry
  * @book:	the book
  * @id:		build-id of the file
  * @user:	for whom, or NULL for all
- * @path:	its name; NULL if only the cache has it
+ * @path:	its name; NULL if only the cache knows the file
  *
- * Return: the entry; NULL if there is one, or no room, or no memory.
+ * Return: the entry; NULL if one exists, or without room or memory.
  */
 struct dso *book_add(struct book *book, const struct build_id *id, const struct user *user,
 		     const char *path)
@@ -257,7 +257,7 @@ struct dso *book_add(struct book *book, const struct build_id *id, const struct 
 	return NULL;
 }
 
-/* Into the tree and the list, as the last one. Returns false if there is one, or no memory. */
+/* Add to the tree and the end of the list. Returns false if the key exists, or without memory. */
 static bool add_refused(struct book *book, struct dso *dso)
 {
 	struct dso **place = dso->key ? tsearch(dso, &book->refused, compare_keys) : NULL;
@@ -274,12 +274,12 @@ static bool add_refused(struct book *book, struct dso *dso)
 }
 
 /**
- * book_add_refused - a new entry of a file that cannot have a section
+ * book_add_refused - add an entry for a file that cannot have a section
  * @book:	the book
  * @mapping:	of the file
- * @file:	what is known of it
+ * @file:	result of opening it
  *
- * Return: its entry, a new one or not; NULL if there is no room, or no memory.
+ * Return: its entry, new or old; NULL without room or memory.
  */
 struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 			     const struct mapped_file *file)
@@ -289,7 +289,7 @@ struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 		    gone_key(mapping);
 	struct dso *dso = find_key(book, key);
 
-	/* What nobody has looked at takes no place from what does not answer. */
+	/* A file that was not examined does not displace one that was. */
 	if (!dso && file->error == -EAGAIN && book->nr_dsos == FILES_MAX)
 		book->forgot = true;
 	if (dso || (file->error == -EAGAIN && book->nr_dsos == FILES_MAX) || !make_room(book)) {
@@ -311,11 +311,11 @@ struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 }
 
 /**
- * book_refuse - what was good is not
+ * book_refuse - reject a file that was accepted before
  * @book:	the book
- * @dso:	the file, which may be no more then
+ * @dso:	the file, which may be freed
  *
- * Return: true if others of its build-id were met meanwhile, which may be good.
+ * Return: true if other files with its build-id were seen meanwhile, which may be good.
  */
 bool book_refuse(struct book *book, struct dso *dso)
 {
@@ -344,9 +344,9 @@ void book_found(struct book *book, const struct mapping *mapping)
 }
 
 /**
- * book_accept - forget that a file was refused
+ * book_accept - forget that a file was rejected
  * @book:	the book
- * @identity:	which
+ * @identity:	of the file
  */
 void book_accept(struct book *book, const struct identity *identity)
 {
@@ -356,7 +356,7 @@ void book_accept(struct book *book, const struct identity *identity)
 		forget(book, refused);
 }
 
-/* No other name begins so: in /proc it has a colon there. NULL if it is for all. */
+/* No name from /proc starts like this key: it has a colon there. NULL for ALL_USERS. */
 static char *seen_by(const char *file, const struct user *user)
 {
 	char *key;
@@ -367,7 +367,7 @@ static char *seen_by(const char *file, const struct user *user)
 }
 
 /**
- * book_see - remember that a file was looked at
+ * book_see - remember that a file was examined
  * @book:	the book
  * @file:	its device, inode and name, or its name; or NULL
  * @user:	for whom
@@ -386,10 +386,10 @@ void book_see(struct book *book, const char *file, const struct user *user)
 }
 
 /**
- * book_has_seen - was a file looked at before?
+ * book_has_seen - was a file examined before?
  * @book:	the book
- * @file:	as of book_see()
- * @user:	likewise
+ * @file:	as for book_see()
+ * @user:	as for book_see()
  */
 bool book_has_seen(const struct book *book, const char *file, const struct user *user)
 {
@@ -402,8 +402,8 @@ bool book_has_seen(const struct book *book, const char *file, const struct user 
 }
 
 /**
- * struct missed - who is told what had no section
- * @good:	build-ids of which files have one, for whomever that is
+ * struct missed - where to report files without section
+ * @good:	build-ids of files that have a section, for any user
  * @fn:		called for each file
  * @data:	for @fn
  */
@@ -434,16 +434,16 @@ static void keep_dso(void *dso)
 	(void)dso;
 }
 
-/* What was refused needs none if another file of the same build-id has a section. */
+/* A rejected file needs no section if another file with its build-id has one. */
 static bool is_covered(const struct missed *missed, const struct dso *dso)
 {
 	return dso->key && dso->id.size && tfind(dso, &missed->good, compare_only_ids);
 }
 
-/* The C library has some code that the kernel knows without a section, and that is less. */
+/* The C library has less code than this that the kernel unwinds without a section. */
 #define LOST_MIN	1024
 
-/* Of what was late as well: that was so once. */
+/* Report missing code of late files, too: being late happens only once. */
 static void missed_code(const struct missed *missed, const struct dso *dso)
 {
 	char why[96];
@@ -477,7 +477,7 @@ static void missed_dso(const void *node, VISIT visit, void *data)
 }
 
 /**
- * book_missed - list what had no section, or not from its start on
+ * book_missed - list files that had no section, or had it late
  * @book:	the book
  * @missed:	called for each file
  * @data:	for @missed
@@ -493,7 +493,7 @@ void book_missed(const struct book *book, sframe_missed_fn missed, void *data)
 }
 
 /**
- * book_free - forget all
+ * book_free - free all entries
  * @book:	the book
  */
 void book_free(struct book *book)

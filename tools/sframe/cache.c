@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sections that were made once, by build-id: DIR/.sframe/2/ab/cdef..., where DIR is the
- * cache that perf has for files.
+ * Cache of converted sections by build-id: DIR/.sframe/2/ab/cdef..., where DIR is perf's
+ * build-id cache.
  *
- * The number is raised when sections of files that are the same become better ones, or names
- * mean something else. A file is believed only if nobody else could have written it, and all of it
- * is there. What was made of a file that is not to be believed for others has another name, as this
- * is what no file system and no copy loses, and is used where sections are for the user alone.
- * Nobody else may read it.
+ * Raise the number when the converter makes better sections of the same files, or when names
+ * change their meaning. Cache files are trusted only if no other user could have written them and
+ * they are complete. A section of a file that others must not trust is marked in its name, because
+ * any file system and any copy keeps the name. It is used only where sections are for the user
+ * alone, and no other user may read it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,29 +27,29 @@
 
 #define CACHE_VERSION	"2"
 
-/* What the name ends with of a section that is not to be believed where it is for others. */
+/* Suffix of a section that must not be used for tasks of others. */
 #define ALONE		".alone"
 
-/* Of all segments: real files have some hundred bytes of notes. */
+/* Limit of notes in all segments: real files have some hundred bytes. */
 #define NOTES_MAX	(1 << 16)
 
-/* How old may be what a section says of when it was of use, in s. */
+/* Update the time of a section's last use if it is older than this, in s. */
 #define USED_TOLD	86400
 
-/* Sections of which names are read. */
+/* How many names of sections to read. */
 #define KEPT_MAX	(1 << 16)
 
-/* FDEs of start code, and of PLTs. */
+/* Number of FDEs for start code and PLTs. */
 #define START_FUNCTIONS	3
 
-/* The attribute of a file that has the id of a boot in which all of it was there. */
+/* Attribute with the id of a boot in which the file was complete. */
 #define BOOT		"user.sframe.boot"
 #define BOOT_SIZE	36
 
-/* The attribute that has how many bytes of code a section does not describe. */
+/* Attribute with the number of bytes of code that a section does not describe. */
 #define LOST		"user.sframe.lost"
 
-/* What a file begins with that is not complete, and when it will not be any more, in s. */
+/* Prefix of incomplete files, and the age at which they are left over, in s. */
 #define TEMP		".tmp."
 #define STALE		3600
 
@@ -66,7 +66,7 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Returns false if this is no name of the cache. There may be thousands to look at. */
+/* Returns false if this is no name of the cache. Keep it fast: there may be thousands. */
 static bool cache_parse(const char *dir, const char *file, struct build_id *id, bool *alone)
 {
 	size_t digits = strcspn(file, "."), len = strlen(dir) + digits;
@@ -87,7 +87,7 @@ static bool cache_parse(const char *dir, const char *file, struct build_id *id, 
 	return true;
 }
 
-/* Could nobody else have written this? */
+/* Is it certain that no other user but root could have written this? */
 static bool is_ours(int fd, mode_t type)
 {
 	struct stat st;
@@ -96,7 +96,7 @@ static bool is_ours(int fd, mode_t type)
 	       (st.st_uid == geteuid() || !st.st_uid) && !(st.st_mode & 022);
 }
 
-/* A directory where nobody else can put anything; it is made if it is not there. */
+/* Open a directory that no other user can write to; with @make, create it if it is missing. */
 static int open_dir(int at, const char *name, int flags, bool make)
 {
 	int fd;
@@ -113,10 +113,10 @@ static int open_dir(int at, const char *name, int flags, bool make)
 
 /**
  * cache_open - open the cache
- * @dir:	of perf's cache
- * @make:	make it if it is not there
+ * @dir:	directory of perf's cache
+ * @make:	create it if it is missing
  *
- * Return: a directory; -1 if there can be none, with errno.
+ * Return: a directory; -1 with errno on failure.
  */
 int cache_open(const char *dir, bool make)
 {
@@ -132,11 +132,11 @@ int cache_open(const char *dir, bool make)
 }
 
 /**
- * cache_open_perf - open the cache that perf has, too
- * @dir:	where; NULL for that of perf: PERF_BUILDID_DIR, or ~/.debug
- * @make:	make it if it is not there
+ * cache_open_perf - open the cache below perf's cache
+ * @dir:	perf's cache; NULL for PERF_BUILDID_DIR, or ~/.debug
+ * @make:	create it if it is missing
  *
- * Return: a directory; -1 if there can be none, with errno.
+ * Return: a directory; -1 with errno on failure.
  */
 int cache_open_perf(const char *dir, bool make)
 {
@@ -156,7 +156,7 @@ int cache_open_perf(const char *dir, bool make)
 	return cache_open(dir, make);
 }
 
-/* A section that nobody else has written. */
+/* Open a section that no other user but root could have written. */
 static int cache_open_file(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -169,8 +169,8 @@ static int cache_open_file(int dir, const char *name)
 }
 
 /*
- * All of it, from a file that may be cut off meanwhile: returns 1 then, which is no error that
- * a file system may have.
+ * Read @size bytes. Returns 1 if the file was truncated meanwhile: no file system returns that
+ * as an error.
  */
 static int read_section(int fd, u8 *bytes, size_t size)
 {
@@ -188,7 +188,7 @@ static int read_section(int fd, u8 *bytes, size_t size)
 	return 0;
 }
 
-/* This boot of the system; nothing if it is not known. No clock tells, as all can be set. */
+/* The id of this boot; empty if unknown. Clocks do not help, because they can be set. */
 static const char *this_boot(void)
 {
 	static char id[BOOT_SIZE];
@@ -202,7 +202,7 @@ static const char *this_boot(void)
 	return id;
 }
 
-/* Has the system not gone down since all of it was there? Others cannot write this, either. */
+/* Was the file complete in this boot? No other user can write this attribute, either. */
 static bool is_of_this_boot(int fd)
 {
 	char boot[BOOT_SIZE];
@@ -211,14 +211,14 @@ static bool is_of_this_boot(int fd)
 	       !memcmp(boot, this_boot(), BOOT_SIZE);
 }
 
-/* All of it is there. Where files have no attributes, each is read each time. */
+/* Mark a file as complete. Without attributes, each file is read each time. */
 static void set_boot(int fd)
 {
 	if (*this_boot())
 		fsetxattr(fd, BOOT, this_boot(), BOOT_SIZE, 0);
 }
 
-/* The results are those of check_file(). */
+/* Returns the same as check_file(). */
 static int check_header(int fd, size_t size)
 {
 	u8 header[SFRAME_HEADER_SIZE];
@@ -228,9 +228,9 @@ static int check_header(int fd, size_t size)
 }
 
 /*
- * Returns 0 if all of a section is there; 1 if not; an error, negative, if nobody knows. To
- * read all of it takes long where there are thousands: each is read once after the system
- * came up, and is marked with that boot from then on.
+ * Returns 0 if a section is complete; 1 if not; a negative errno if it cannot be read. Reading
+ * thousands of sections takes long: each is read once per boot, and then marked with the id of
+ * that boot.
  */
 static int check_file(int fd, bool read_only)
 {
@@ -251,13 +251,13 @@ static int check_file(int fd, bool read_only)
 	if (!ret && !section_is_whole(bytes, st.st_size))
 		ret = 1;
 	free(bytes);
-	/* One that is root's is read each time. */
+	/* This fails for a file of root, which is read each time. */
 	if (!ret && !read_only)
 		set_boot(fd);
 	return ret;
 }
 
-/* Unless it has been replaced by now. */
+/* Remove a file, unless it has been replaced by now. */
 static void remove_damaged(int dir, const char *name, int fd)
 {
 	struct stat st, now;
@@ -268,8 +268,8 @@ static void remove_damaged(int dir, const char *name, int fd)
 }
 
 /*
- * All of a section. A file of which the end was not written before the system went down is
- * removed, unless the cache is to stay as it is; one that cannot be read now may be good.
+ * Open a complete section. Remove a file that is incomplete because the system went down, unless
+ * the cache is read-only. Keep one that cannot be read now: it may be good.
  */
 static int cache_open_whole(int dir, const char *name, bool read_only)
 {
@@ -301,12 +301,12 @@ static int cache_find_named(int cache, const struct build_id *id, bool alone, bo
 	return fd;
 }
 
-/* It is of use: so it is one of the first to be handed in for others, see cache_each(). */
+/* Record the use of a section: later sessions register it early, see cache_each(). */
 static void set_used(int fd)
 {
 	struct stat st;
 
-	/* The kernel reads it anew then, so that is not to be often. */
+	/* The kernel then reads the section again, so do this rarely. */
 	if (!fstat(fd, &st) && time(NULL) - st.st_mtime > USED_TOLD)
 		futimens(fd, NULL);
 }
@@ -317,7 +317,7 @@ static void set_used(int fd)
  * @id:		the file's build-id
  * @read_only:	leave the cache as it is
  *
- * Return: the section, a file that is open for reading, and all there; -1 if there is none.
+ * Return: the complete section, open for reading; -1 if there is none.
  */
 int cache_find(int cache, const struct build_id *id, bool read_only)
 {
@@ -331,7 +331,7 @@ int cache_find(int cache, const struct build_id *id, bool read_only)
 }
 
 /**
- * cache_remove - remove a section that is no use
+ * cache_remove - remove a useless section
  * @cache:	the cache
  * @id:		of the file
  */
@@ -347,10 +347,10 @@ void cache_remove(int cache, const struct build_id *id)
 
 /**
  * copy_file - copy a file
- * @to:		file that gets it
- * @from:	file, from its start to its end
+ * @to:		the destination
+ * @from:	the source, copied from start to end
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int copy_file(int to, int from)
 {
@@ -363,7 +363,7 @@ int copy_file(int to, int from)
 	return done < 0 ? -errno : 0;
 }
 
-/* All of a section into a file that is ours, but may not be on the disk. */
+/* Copy a section into a new file, without waiting for the disk. */
 static int fill_entry(struct cache_entry *entry, int from, bool alone)
 {
 	int ret;
@@ -389,14 +389,14 @@ static int fill_entry(struct cache_entry *entry, int from, bool alone)
 }
 
 /**
- * cache_begin - begin to put a section into the cache
- * @entry:	set, to be given to cache_end() if this returns 0
+ * cache_begin - start putting a section into the cache
+ * @entry:	set; pass it to cache_end() if this returns 0
  * @cache:	the cache
  * @id:		the build-id of the file that it is for
- * @from:	a file that holds it, and nothing else
- * @alone:	it is not to be believed where sections are for tasks of others
+ * @from:	a file that holds only the section
+ * @alone:	it must not be used where sections are for tasks of others
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from,
 		bool alone)
@@ -417,11 +417,11 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 }
 
 /**
- * cache_set_lost - remember what a section does not describe
- * @entry:	of cache_begin()
- * @bytes:	of code, which .eh_frame describes
+ * cache_set_lost - remember how much code a section does not describe
+ * @entry:	from cache_begin()
+ * @bytes:	bytes of code that only .eh_frame describes
  *
- * Where files have no attributes, that is forgotten.
+ * The number is lost on file systems without attributes.
  */
 void cache_set_lost(const struct cache_entry *entry, u64 bytes)
 {
@@ -432,10 +432,10 @@ void cache_set_lost(const struct cache_entry *entry, u64 bytes)
 }
 
 /**
- * cache_lost - what does a section not describe?
- * @section:	of cache_find()
+ * cache_lost - get how much code a section does not describe
+ * @section:	from cache_find()
  *
- * Return: the bytes of code; 0 if that is not known.
+ * Return: the bytes of code; 0 if unknown.
  */
 u64 cache_lost(int section)
 {
@@ -445,14 +445,14 @@ u64 cache_lost(int section)
 }
 
 /**
- * cache_end - put a section into the cache
- * @entry:	of cache_begin()
- * @keep:	false if it is no use after all
+ * cache_end - finish putting a section into the cache
+ * @entry:	from cache_begin()
+ * @keep:	false to drop the section
  *
- * This waits for the disk. Who reads the cache meanwhile, or after the system went down, finds
- * all of it, or nothing.
+ * This waits for the disk. Readers, even after a crash of the system, find the complete section
+ * or nothing.
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int cache_end(struct cache_entry *entry, bool keep)
 {
@@ -469,7 +469,7 @@ int cache_end(struct cache_entry *entry, bool keep)
 	return ret;
 }
 
-/* Whoever was killed while it wrote has left this. */
+/* Remove a file that a writer left because it was killed. */
 static void remove_stale(int dir, const char *name)
 {
 	struct stat st;
@@ -480,10 +480,10 @@ static void remove_stale(int dir, const char *name)
 }
 
 /**
- * struct kept - a section that is in the cache
+ * struct kept - a section in the cache
  * @id:		the build-id of the file that it is for
- * @alone:	not where sections are for tasks of others
- * @used:	when it was of use last, if that counts
+ * @alone:	it must not be used where sections are for tasks of others
+ * @used:	time of its last use, if that is needed
  */
 struct kept {
 	struct build_id	id;
@@ -492,13 +492,13 @@ struct kept {
 };
 
 /**
- * struct walk - through the cache
+ * struct walk - a walk through the cache
  * @cache:	the cache
  * @read_only:	leave it as it is
- * @remote:	a server has it
- * @kept:	sections that were found
- * @nr:		how many
- * @room:	how many there is room for
+ * @remote:	the cache is on a server
+ * @kept:	sections found
+ * @nr:		number of @kept
+ * @room:	allocated entries of @kept
  */
 struct walk {
 	int		cache;
@@ -576,7 +576,7 @@ static int compare_kept(const void *a, const void *b)
 	return one->used > two->used ? -1 : one->used < two->used;
 }
 
-/* What was of use last comes first. */
+/* Sort by last use, latest first. */
 static void walk_sort(const struct walk *walk)
 {
 	char name[CACHE_NAME_SIZE];
@@ -592,15 +592,15 @@ static void walk_sort(const struct walk *walk)
 }
 
 /**
- * cache_each - go through sections that nobody has asked for
+ * cache_each - go through the sections of the cache
  * @cache:	the cache
- * @read_only:	leave it as it is; otherwise, what is damaged or left over is removed
- * @max:	if there are more than these, begin with what was of use last, of the first KEPT_MAX
- * @found:	called for each, which is closed then; ends with what is not 0
+ * @read_only:	leave it as it is; otherwise remove damaged sections and left-over files
+ * @max:	with more sections than this, start with the last used, of the first KEPT_MAX names
+ * @found:	called for each section, which is then closed; stops unless it returns 0
  * @data:	for @found
  *
- * None of a cache that a server has: all of them would come by the network, to be copied into
- * memory, and few are needed. Of these there are names only, for what is left over.
+ * Skips sections on a server: they would all be fetched and copied into memory, and few are
+ * needed. There, only the names are read to remove left-over files.
  *
  * Return: what @found returned last.
  */
@@ -631,7 +631,7 @@ int cache_each(int cache, bool read_only, unsigned int max,
 	return ret;
 }
 
-/* A note of a build-id that the kernel knows, too. */
+/* Is this a build-id note that the kernel recognizes, too? */
 static bool is_build_id(const GElf_Nhdr *note, const char *name)
 {
 	return note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(ELF_NOTE_GNU) &&
@@ -639,7 +639,7 @@ static bool is_build_id(const GElf_Nhdr *note, const char *name)
 	       note->n_descsz >= BUILD_ID_MIN && note->n_descsz <= UNWIND_SFRAME_BUILD_ID_MAX;
 }
 
-/* In the first @size bytes of notes, which are in the file. */
+/* Search @size bytes of notes, which lie within the file. */
 static void find_in_notes(const struct image *image, u64 offset, size_t size,
 			  struct build_id *id)
 {
@@ -655,7 +655,7 @@ static void find_in_notes(const struct image *image, u64 offset, size_t size,
 	}
 }
 
-/* As the kernel does it: by program headers, so that both find the same. */
+/* Use program headers like the kernel, to find the same build-id. */
 static void find_build_id(const struct image *image, struct build_id *id)
 {
 	u64 left = NOTES_MAX;
@@ -679,8 +679,8 @@ static void find_build_id(const struct image *image, struct build_id *id)
 }
 
 /*
- * Does the file's own section have few of its functions? The kernel takes no other one then.
- * Start code and PLTs are not the assembler's whose section it is.
+ * Warn if the file's own section covers few of its functions, because the kernel takes no other
+ * section then. Start code and PLTs do not count: the section's assembler did not see them.
  */
 static void find_gaps(const struct image *image, u32 own, char *message)
 {
@@ -692,14 +692,14 @@ static void find_gaps(const struct image *image, u32 own, char *message)
 }
 
 /**
- * file_build_id - what is the build-id of a file?
+ * file_build_id - get the build-id of a file
  * @fd:		the file
- * @id:		set, of size 0 if it has none that the kernel knows
- * @has_sframe:	set: it has a section itself, which the kernel can use
- * @message:	gets why it is no file to convert, of SFRAME_MESSAGE bytes; or what its own section
- *		lacks, or nothing
+ * @id:		set; size 0 if it has none that the kernel recognizes
+ * @has_sframe:	set if it has a section of its own that the kernel can use
+ * @message:	set to why the file cannot be converted, or what its own section lacks, or "";
+ *		SFRAME_MESSAGE bytes
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 {

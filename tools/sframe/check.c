@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does a section say what .eh_frame says? Asked at each address where either changes.
+ * Compare a section with .eh_frame, at each address where either changes.
  *
- * The section is read as any section, and what it says is compared as what it comes to,
- * see evaluate.c. It may say nothing where it cannot, and more of PLTs.
+ * The section is decoded like any other, and the results of its rules are compared, see
+ * evaluate.c. It may lack code that SFrame cannot describe, and may describe more PLTs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,24 +13,24 @@
 
 #include "internal.h"
 
-/* Of the differences, so many are printed. */
+/* Limit of differences to print. */
 #define CHECK_PRINT	20
 #define CHECK_MACHINES	2
 
 /**
- * struct check - what was found out
+ * struct check - results of a check
  * @image:	the file
  * @name:	its name
- * @version:	of the section
- * @table:	what the section says; functions without rows are not in it
- * @functions:	of .eh_frame
- * @covered:	bytes that it describes
- * @same:	of these, bytes of which the section says the same
+ * @version:	version of the section
+ * @table:	functions of the section, without signal frames that have no rows
+ * @functions:	number of functions in .eh_frame
+ * @covered:	bytes that .eh_frame describes
+ * @same:	of @covered, bytes that the section describes in the same way
  * @plt:	other bytes, of PLTs, that the section describes
- * @lost:	bytes of which the section says nothing, as it cannot
- * @missing:	likewise, though it could
- * @bad:	bytes of which it says something else
- * @printed:	differences that were printed
+ * @lost:	bytes that the section lacks because SFrame cannot describe them
+ * @missing:	bytes that the section lacks although SFrame could describe them
+ * @bad:	bytes that the section describes differently
+ * @printed:	number of differences, printed up to CHECK_PRINT
  */
 struct check {
 	struct image	*image;
@@ -60,7 +60,7 @@ static bool is_same(const struct caller *a, const struct caller *b)
 	return a->cfa == b->cfa && a->ra == b->ra && a->fp == b->fp;
 }
 
-/* What is different, or NULL. */
+/* Returns a description of the difference, or NULL. */
 static const char *check_row(const struct check *check, const struct cfi_cursor *cursor,
 			     u64 addr, const struct row *row,
 			     const struct function *function)
@@ -102,7 +102,7 @@ static bool is_plt(const struct check *check, u64 start, u64 end)
 	return false;
 }
 
-/* A row of .eh_frame, or a part of it that one row of the section is about. */
+/* Check a row of .eh_frame, or a part of it that one row of the section covers. */
 static void check_span(struct check *check, const struct cfi_cursor *cursor, u64 addr,
 		       u64 bytes, const struct row *row, const struct function *function)
 {
@@ -110,7 +110,7 @@ static void check_span(struct check *check, const struct cfi_cursor *cursor, u64
 	const char *wrong;
 	struct row unused;
 
-	/* Rows of PLTs are from their code, whatever .eh_frame has. */
+	/* Rows of PLTs were derived from their code: accept them without .eh_frame. */
 	if (row && !cursor->frame && is_plt(check, addr, addr + bytes)) {
 		check->plt += bytes;
 		return;
@@ -159,7 +159,7 @@ static int check_function(struct check *check, struct cfi_cursor *cursor,
 	return 0;
 }
 
-/* What the section says between functions of .eh_frame. */
+/* Check rows of the section between functions of .eh_frame. */
 static void check_hole(struct check *check, u64 start, u64 end)
 {
 	u64 next;
@@ -233,13 +233,13 @@ static void check_report(const struct check *check)
 }
 
 /**
- * check_section - compare a section with .eh_frame, and print what comes of that
+ * check_section - compare a section with .eh_frame, and print the results
  * @image:	the file, with its .eh_frame
  * @from:	the section: its bytes, their size and address
- * @name:	of the file
- * @partial:	the section need not say all that it could
+ * @name:	name of the file
+ * @partial:	missing rows are no difference
  *
- * Return: 0; 1 if they differ; or an error of errno.h, negative.
+ * Return: 0; 1 if they differ; or a negative errno.
  */
 int check_section(struct image *image, const struct section *from, const char *name,
 		  bool partial)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From an ELF file to an SFrame section: row by row what libdw says of each function,
- * then the PLTs, then bytes.
+ * Convert an ELF file to an SFrame section: read the rows of each function with libdw, add
+ * PLTs, and encode the section.
  *
- * A function is split where SFrame cannot say what .eh_frame says, and the rest of it has
- * FDEs of its own. All that is written depends on the file and the options alone.
+ * A function is split where SFrame cannot express a row of .eh_frame; each part gets its own
+ * FDE. The output depends only on the file and the options.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #include "internal.h"
 
-/* May a row be one more of a function, which it is next to? */
+/* May a row be added to the function before it? */
 static bool convert_fits(const struct function *function, const struct cfi_cursor *cursor)
 {
 	return function && function->nr && function->nr < SFRAME_ROWS_MAX &&
@@ -38,7 +38,7 @@ static int convert_row(struct table *table, const struct cfi_cursor *cursor, str
 	return table_row(table, *function, row);
 }
 
-/* A signal frame has an FDE even if its rules cannot be said: it says what it is. */
+/* A signal frame gets an FDE even if SFrame cannot express its rules, to mark it. */
 static int convert_silent(struct table *table, const struct cfi_cursor *cursor)
 {
 	struct function *function = table->nr ? &table->functions[table->nr - 1] : NULL;
@@ -55,7 +55,7 @@ static int convert_silent(struct table *table, const struct cfi_cursor *cursor)
 	return 0;
 }
 
-/* The row of a cursor, or that there is none; @function is what it may be a row of. */
+/* Add the row of a cursor, or record its loss; @function may get the row, or is NULL. */
 static int convert_step(struct table *table, const struct cfi_cursor *cursor,
 			unsigned int version, struct function **function)
 {
@@ -115,7 +115,7 @@ out:
 	return ret;
 }
 
-/* What was lost in PLTs may have been found again. */
+/* Count rows and lost bytes. Rows from plt_add() may cover lost code. */
 static void convert_count(struct sframe_stats *stats, const struct table *table)
 {
 	stats->fdes = table->nr;
@@ -131,12 +131,12 @@ static void convert_count(struct sframe_stats *stats, const struct table *table)
 }
 
 /**
- * convert_image - convert a file that is open
+ * convert_image - convert an open file
  * @image:	the file
  * @options:	how
  * @out:	gets the section
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int convert_image(struct image *image, const struct sframe_options *options,
 		  struct sframe_output *out)
@@ -176,17 +176,17 @@ static int convert_open(struct image *image, int ret, const struct sframe_option
 }
 
 /**
- * sframe_convert_fd - convert a file that is open
- * @fd:		the file, of which the offset may be changed
+ * sframe_convert_fd - convert an open file
+ * @fd:		the file; its offset may change
  * @options:	how
- * @out:	set: the section, to be given to sframe_free(), or an error
+ * @out:	set to the section, to be freed by sframe_free(), or an error
  *
  * Return:
  * * 0		- @out has a section
- * * -ENOEXEC	- this is no ELF file of x86-64 that can be run
+ * * -ENOEXEC	- this is no x86-64 ELF program or library
  * * -EBADMSG	- it is truncated or damaged
  * * -ENODATA	- it has no .eh_frame, or no code
- * * -EFBIG	- it is too large, or makes too much work
+ * * -EFBIG	- it is too large, or takes too much work
  * * others	- the file cannot be read, there is no memory, an option is wrong
  */
 int sframe_convert_fd(int fd, const struct sframe_options *options,
@@ -199,9 +199,9 @@ int sframe_convert_fd(int fd, const struct sframe_options *options,
 }
 
 /**
- * sframe_convert_memory - convert a file that is in memory
+ * sframe_convert_memory - convert a file in memory
  * @bytes:	the file, which is not changed
- * @size:	of it, in bytes
+ * @size:	its size in bytes
  * @options:	how
  * @out:	as for sframe_convert_fd()
  *
@@ -232,7 +232,7 @@ int sframe_convert_path(const char *path, const struct sframe_options *options,
 	int fd, ret;
 
 	*out = (struct sframe_output) {};
-	/* Opening a pipe must not wait for who writes to it. */
+	/* Opening a pipe must not wait for a writer. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return image_error(&image, errno, "cannot be opened: %s", strerror(errno));
@@ -243,7 +243,7 @@ int sframe_convert_path(const char *path, const struct sframe_options *options,
 
 /**
  * sframe_free - free a section
- * @out:	the section, or what is left of an error
+ * @out:	the section, also after an error
  */
 void sframe_free(struct sframe_output *out)
 {

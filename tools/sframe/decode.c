@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an SFrame section of any version says.
+ * Decode SFrame sections of any version.
  *
- * A section is whatever somebody has written. Each function here looks at no byte that is
- * not in it, and has a sentence about what is wrong. What comes of it is complete: all
- * words of a row are used, and no bit has a meaning that is not known.
+ * Sections are not trusted. Each function here reads only bytes within the section, and
+ * returns a message about what is wrong. Decoding is strict: all words of a row must be
+ * used, and unknown bits are errors.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static size_t fde_size(const struct section *section)
 	       section->version == 2 ? SFRAME_FDE_V2_SIZE : SFRAME_FDE_V3_SIZE;
 }
 
-/* Is there a header behind this part? Linkers that do not know the format leave some. */
+/* Find a header after this part: linkers that do not know the format concatenate parts. */
 static size_t section_next(const struct section *section)
 {
 	size_t next = (section->rows_end + 7) & ~(size_t)7;
@@ -71,9 +71,9 @@ static const char *section_header(struct section *section)
 
 /**
  * section_open - read the header of a section, or of a part of it
- * @section:	@section->bytes, @section->size and @section->addr are set; the rest is
- *		set by this
- * @at:		where the header is
+ * @section:	with @section->bytes, @section->size and @section->addr; the other fields
+ *		are set
+ * @at:		offset of the header
  *
  * Return: NULL, or what is wrong.
  */
@@ -107,7 +107,7 @@ const char *section_open(struct section *section, size_t at)
 	return NULL;
 }
 
-/* Before that was said, starts were relative to themselves in what ld has not sorted. */
+/* Without SFRAME_F_PCREL, starts are relative to themselves in sections not sorted by ld. */
 static u64 fde_base(const struct section *section, size_t at)
 {
 	if (section->flags & SFRAME_F_PCREL || !(section->flags & SFRAME_F_SORTED))
@@ -145,8 +145,8 @@ static const char *fde_check(const struct section *section, struct fde *fde)
 
 /**
  * section_fde - read an FDE
- * @section:	what has it
- * @index:	which one, less than @section->nr_fdes
+ * @section:	the section
+ * @index:	its index, less than @section->nr_fdes
  * @fde:	set
  *
  * Return: NULL, or what is wrong.
@@ -184,10 +184,10 @@ const char *section_fde(const struct section *section, u32 index, struct fde *fd
 
 /**
  * struct words - data words of a row
- * @at:		the first one
- * @nr:		number of them
- * @size:	bytes of each
- * @next:	the first one that was not used
+ * @at:		the first word
+ * @nr:		number of words
+ * @size:	size of each word
+ * @next:	index of the first unused word
  */
 struct words {
 	const u8	*at;
@@ -196,7 +196,7 @@ struct words {
 	unsigned int	next;
 };
 
-/* The next rule of a flexible row; leaves @rule alone if there is none. */
+/* Decode the next rule of a flexible row; leaves @rule unchanged if there is none. */
 static bool take_rule(struct words *words, struct rule *rule)
 {
 	const u8 *at = words->at + words->next * words->size;
@@ -246,11 +246,11 @@ static const char *plain_row(const struct words *words, u8 info, struct row *row
 
 /**
  * section_row - read a row
- * @section:	what has it
- * @fde:	whose row it is
- * @at:		where it is; set to where the next one is
+ * @section:	the section
+ * @fde:	FDE of the row
+ * @at:		offset of the row; set to the offset of the next one
  * @row:	set
- * @padded:	set to whether a word says that there is no rule for the return address
+ * @padded:	set to whether a zero word stands for the return address
  *
  * Return: NULL, or what is wrong.
  */
@@ -291,13 +291,13 @@ const char *section_row(const struct section *section, const struct fde *fde, si
 
 /**
  * section_next_row - read the next row of a function
- * @section:	what has it
+ * @section:	the section
  * @fde:	the function
- * @from:	0 for the first row; no row starts before this, which is set
+ * @from:	lowest start of the row, 0 for the first row; set for the next row
  * @at:		as for section_row()
  * @row:	set
  *
- * Rows ascend, and are for code that the function has, or its block.
+ * Rows must ascend, and start within the function or its block.
  *
  * Return: NULL, or what is wrong.
  */
@@ -313,7 +313,7 @@ const char *section_next_row(const struct section *section, const struct fde *fd
 	return wrong;
 }
 
-/* The rows of an FDE begin at @at, which is set to where they end; returns how many. */
+/* Check an FDE with rows from @at on; sets @at to their end. Returns their number, or -1. */
 static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t *at)
 {
 	size_t attr = section->version == 3 ? SFRAME_ATTR_SIZE : 0;
@@ -334,8 +334,8 @@ static s64 whole_rows(const struct section *section, u32 index, u64 *end, size_t
 }
 
 /**
- * section_has_size - is this the size of a section that encode() wrote?
- * @header:	SFRAME_HEADER_SIZE bytes that it begins with
+ * section_has_size - is this the size of a section from encode()?
+ * @header:	its first SFRAME_HEADER_SIZE bytes
  * @size:	the size
  *
  * Return: true if so.
@@ -353,13 +353,13 @@ bool section_has_size(const u8 *header, size_t size)
 }
 
 /**
- * section_is_whole - is this all of a section that encode() wrote?
+ * section_is_whole - is this a complete section from encode()?
  * @bytes:	the section
- * @size:	of it
+ * @size:	its size
  *
- * Not all that is damaged is found, but what lacks its end or has zeroes for blocks that
- * were not written: FDEs ascend, and so do their rows, of which each begins where the one
- * before it ends, up to the last byte.
+ * Does not find all damage, but detects a missing end, and zeroes in place of blocks that
+ * were not written: FDEs must ascend, and so must rows, each of which must start where the
+ * one before it ends, up to the last byte.
  *
  * Return: true if so.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sections for the kernel, by /dev/unwind_sframe.
+ * Register sections with the kernel through /dev/unwind_sframe.
  *
- * Tasks that are walked read the file of a section. Where that would have to ask a server,
- * which may be just such a task, the kernel gets a copy in memory.
+ * A task that is unwound reads the file of a section. If that file is on a server, which may be
+ * such a task itself, the kernel gets a copy in memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #define DEVICE	"/dev/unwind_sframe"
 #endif
 
-/* File systems that headers of the system do not know: some are not part of Linux. */
+/* File systems missing in the system's headers: some are not part of Linux. */
 #define BEEGFS_MAGIC	0x19830326
 #define GFS2_MAGIC	0x01161970
 #define GPFS_MAGIC	0x47504653
@@ -40,9 +40,9 @@
 #define VBOXSF_MAGIC	0x786f4256
 
 /**
- * device_look - is there a device?
+ * device_look - does the device exist?
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int device_look(void)
 {
@@ -52,7 +52,7 @@ int device_look(void)
 /**
  * device_open - open the device
  *
- * Return: the device; -1 if there is none, with errno.
+ * Return: the device; -1 with errno on failure.
  */
 int device_open(void)
 {
@@ -60,7 +60,7 @@ int device_open(void)
 }
 
 /**
- * device_is_off - is the kernel told to use no section?
+ * device_is_off - is the use of sections turned off in the kernel?
  */
 bool device_is_off(void)
 {
@@ -75,9 +75,9 @@ bool device_is_off(void)
 }
 
 /**
- * device_is_for_all - are sections of ours used for tasks of others?
+ * device_is_for_all - are our sections used for tasks of others?
  *
- * Return: true if so, or if that is not known.
+ * Return: true if so, or if unknown.
  */
 bool device_is_for_all(void)
 {
@@ -91,8 +91,8 @@ bool device_is_for_all(void)
 }
 
 /*
- * Have no privileges that the kernel asks for, and others' ids if it is another user. Of our own
- * tasks some may do what we may, so that is not given up, and only not used.
+ * Become a user without effective capabilities, with the user's ids if it is another user. Keep
+ * permitted ones for our own user, because some of our own tasks may have the same.
  */
 static bool become(const struct user *user)
 {
@@ -115,8 +115,8 @@ static bool become(const struct user *user)
 }
 
 /*
- * Whoever may debug it can send any file to us, to be closed by us, which can hang. A change of ids
- * lets its new user do that where fs.suid_dumpable is 1. Returns an error, negative, or 0.
+ * A user that may debug the opener can make it send us any file, and closing that can hang. With
+ * fs.suid_dumpable 1 a change of ids lets the new user do that. Returns 0 or a negative errno.
  */
 static int may_become(const struct user *user)
 {
@@ -135,8 +135,8 @@ static int may_become(const struct user *user)
 }
 
 /*
- * That user may stop it from then on, but not debug it. It has nothing open but the socket; and
- * it ends with its parent, which a change of ids has made the kernel forget.
+ * The user may stop the opener after its change of ids, but not debug it. It has only the socket
+ * open. Set the parent death signal after the change of ids, which resets it.
  */
 static void __attribute__((noreturn))
 opener_main(const struct user *user, int socket, pid_t parent)
@@ -154,7 +154,7 @@ opener_main(const struct user *user, int socket, pid_t parent)
 	_exit(0);
 }
 
-/* Does somebody keep it from going on? */
+/* Has somebody stopped the opener? */
 static bool opener_is_stopped(pid_t pid)
 {
 	siginfo_t info = {};
@@ -162,7 +162,7 @@ static bool opener_is_stopped(pid_t pid)
 	return !waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) && info.si_pid;
 }
 
-/* Is it what it has to be? */
+/* Is this really the device? */
 static bool is_device(int fd)
 {
 	struct stat device, st;
@@ -171,7 +171,7 @@ static bool is_device(int fd)
 	       st.st_rdev == device.st_rdev;
 }
 
-/* There was no descriptor here for the device; or a security module keeps it. */
+/* We had no free descriptor for the device, or a security module has withheld it. */
 static int opener_withheld(int socket)
 {
 	int other = fcntl(socket, F_DUPFD_CLOEXEC, 0);
@@ -182,7 +182,7 @@ static int opener_withheld(int socket)
 	return -EACCES;
 }
 
-/* What it has opened, or an error, negative. It takes a moment, unless its user does not want. */
+/* Returns the opened device or a negative errno. This is quick unless the user obstructs it. */
 static int opener_wait(int socket, pid_t pid)
 {
 	struct pollfd ready = { .fd = socket, .events = POLLIN };
@@ -209,11 +209,11 @@ static int opener_wait(int socket, pid_t pid)
  * device_open_as - open the device for the tasks of one user
  * @user:	whose
  *
- * A process of its own does that.
+ * A separate process opens it.
  *
- * Return: the device, or an error of errno.h, negative: -EOPNOTSUPP if fs.suid_dumpable is 1; of
- * that process, -EBUSY if it is stopped, -ETIMEDOUT if it does not go on, -ECHILD if it has ended,
- * -EBADMSG if it has sent something else.
+ * Return: the device, or a negative errno: -EOPNOTSUPP if fs.suid_dumpable is 1; for the process,
+ * -EBUSY if it was stopped, -ETIMEDOUT if it hangs, -ECHILD if it has ended, -EBADMSG if it has
+ * sent something else.
  */
 int device_open_as(const struct user *user)
 {
@@ -233,7 +233,7 @@ int device_open_as(const struct user *user)
 	close(sockets[1]);
 	if (pid > 0) {
 		device = opener_wait(sockets[0], pid);
-		/* Even its end may be kept back. */
+		/* The user may even delay its end. */
 		stuck_kill(pid, user->uid);
 	}
 	close(sockets[0]);
@@ -241,7 +241,7 @@ int device_open_as(const struct user *user)
 }
 
 /**
- * device_needs_copy - is a file where a server has to be asked for it?
+ * device_needs_copy - does reading a file involve a server?
  * @fd:		the file, or a directory of such files
  *
  * Return: true if so.
@@ -288,12 +288,12 @@ static int copy_to_memory(int from)
 }
 
 /**
- * device_add - hand in a section
+ * device_add - register a section with the kernel
  * @device:	the device
- * @id:		of the files that it is for
- * @section:	a file that holds it, and nothing else
+ * @id:		build-id of the files that it is for
+ * @section:	a file that holds only the section
  *
- * Return: 0, or an error of errno.h, negative. That there is one already is none.
+ * Return: 0, also if one is registered already, or a negative errno.
  */
 int device_add(int device, const struct build_id *id, int section)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A section as text, as readelf --sframe prints it.
+ * Print a section in the format of readelf --sframe.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const char *rule_base(u8 base)
 	return base & BASE_CFA ? "c" : names[base & (REG_NR - 1)];
 }
 
-/* As a column. In rows of the plain kind all that is said is in memory. */
+/* Format a rule as a column. Plain rows print offsets without brackets, as in readelf. */
 static const char *rule_text(const struct rule *rule, bool flex, char *text, size_t size)
 {
 	bool load = flex && rule->base & BASE_LOAD;
@@ -53,7 +53,7 @@ static const char *rule_text(const struct rule *rule, bool flex, char *text, siz
 	return text;
 }
 
-/* Nothing is said of the return address: f if it is at its place, which version 1 lacks. */
+/* Format the return address: f if it is at its fixed offset, u in version 1, U if padded. */
 static const char *ra_text(const struct section *section, const struct row *row, bool padded,
 			   char *text, size_t size)
 {
@@ -110,7 +110,7 @@ static const char *dump_fde(const struct section *section, u32 index)
 /**
  * dump_section - print a section
  * @from:	its bytes, their size and address
- * @name:	of the file, for messages
+ * @name:	name of the file, for messages
  *
  * Return: 0, or 1 if something is wrong with it.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The bytes of an SFrame section: header, FDEs in the order of addresses, rows in the
- * order of FDEs, each number in the least number of bytes that it fits in.
+ * Encode an SFrame section: header, FDEs in order of addresses, rows in order of FDEs, with
+ * each number in as few bytes as possible.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 
 #include "internal.h"
 
-/* At most: start, info, and a word of 4 bytes six times. */
+/* Start, info, and six words of 4 bytes. */
 #define ROW_SIZE_MAX	(4 + 1 + 6 * 4)
 
 /**
  * struct words - data words of a row
- * @val:	each with its sign, or not, as the format has it
- * @nr:		number of them
- * @size:	bytes that each of them needs: 1, 2 or 4
+ * @val:	the words, signed or unsigned as in the format
+ * @nr:		number of words
+ * @size:	size of each word: 1, 2 or 4
  */
 struct words {
 	s64		val[6];
@@ -31,7 +31,7 @@ static u8 *put(u8 *to, u64 val, unsigned int size)
 	return to;
 }
 
-/* Bytes that the start of a row needs; as a code, log2 of that. */
+/* The size of a row's start, as log2 of its bytes. */
 static unsigned int width_of(u32 start)
 {
 	return start <= UINT8_MAX ? 0 : start <= UINT16_MAX ? 1 : 2;
@@ -46,7 +46,7 @@ static void add_offset(struct words *words, s32 off)
 		words->size = size;
 }
 
-/* Numbers of registers are small: a control word always fits in a byte. */
+/* Register numbers are small, so a control word always fits in a byte. */
 static void add_rule(struct words *words, const struct rule *rule)
 {
 	unsigned int control = rule->base & BASE_LOAD ? SFRAME_CTRL_LOAD : 0;
@@ -62,7 +62,7 @@ static bool is_fixed_ra(const struct rule *rule)
 	return rule->base == (BASE_CFA | BASE_LOAD) && rule->off == SFRAME_RA_OFF;
 }
 
-/* The CFA, the return address, the frame pointer; 0 is none, and not needed at the end. */
+/* Add CFA, return address and frame pointer; 0 means no rule, and is omitted at the end. */
 static void flex_words(struct words *words, const struct row *row)
 {
 	bool fp = row->fp.base != BASE_SAME;
@@ -118,7 +118,7 @@ static u8 fde_info(const struct table *table, const struct function *function)
 	return info;
 }
 
-/* Attribute, if the version has these, and rows. */
+/* Write the attribute, if the version has one, and the rows. */
 static u8 *put_rows(u8 *to, const struct table *table,
 		    const struct function *function, unsigned int version)
 {
@@ -136,7 +136,7 @@ static u8 *put_rows(u8 *to, const struct table *table,
 	return to;
 }
 
-/* Without its rows, which are at @rows. */
+/* Write an FDE without its rows, which are at @rows. */
 static u8 *put_fde(u8 *to, const struct table *table,
 		   const struct function *function, unsigned int version, s64 start,
 		   size_t rows)
@@ -171,8 +171,8 @@ static void put_header(u8 *to, const struct table *table,
 }
 
 /*
- * All of it, but for the header. Returns where it ends, or where it is
- * too large; NULL if it is too far from code.
+ * Write all but the header. Returns the end, or a position beyond the maximum
+ * size; NULL if the section is too far from code.
  */
 static u8 *put_functions(u8 *bytes, const struct table *table, unsigned int version,
 			 size_t fdes_size, u64 addr)
@@ -194,12 +194,12 @@ static u8 *put_functions(u8 *bytes, const struct table *table, unsigned int vers
 
 /**
  * encode - write a section
- * @image:	gets a sentence about an error
- * @table:	what is to be written, sorted
+ * @image:	gets an error message
+ * @table:	functions to write, sorted
  * @options:	version and address
- * @out:	gets the section; @out->stats says how many rows there are
+ * @out:	gets the section; @out->stats contains the number of rows
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int encode(struct image *image, const struct table *table,
 	   const struct sframe_options *options, struct sframe_output *out)
@@ -212,7 +212,7 @@ int encode(struct image *image, const struct table *table,
 
 	if (SFRAME_HEADER_SIZE + fdes_size > SFRAME_SECTION_MAX)
 		goto too_large;
-	/* One function may be what is too much. */
+	/* put_functions() may exceed the maximum size by one function. */
 	if (space > SFRAME_SECTION_MAX + SFRAME_ROWS_MAX * ROW_SIZE_MAX + SFRAME_ATTR_SIZE)
 		space = SFRAME_SECTION_MAX + SFRAME_ROWS_MAX * ROW_SIZE_MAX + SFRAME_ATTR_SIZE;
 	bytes = malloc(space);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What rules come to, on a machine whose registers and memory are made up.
+ * Evaluate rules on a machine with made-up registers and memory.
  *
- * Rules of .eh_frame, as expressions of DWARF, and rows of SFrame say the same if they
- * come to the same callers: this is how one is checked against the other without anything
- * in common with what made one of the other.
+ * Rules of .eh_frame, as DWARF expressions, and rows of SFrame are equivalent if they
+ * result in the same callers. This check shares no code with the conversion from one to
+ * the other.
  */
 #include <dwarf.h>
 
@@ -13,11 +13,11 @@
 #define STACK_SIZE	32
 
 /**
- * struct stack - of an expression
- * @val:	what is on it
- * @nr:		how many
- * @bad:	there was less than was needed, or more than is here, or it is not known
- * @value:	the result is no address, but what is wanted itself
+ * struct stack - stack of an expression
+ * @val:	the values
+ * @nr:		number of @val
+ * @bad:	underflow, overflow or an unknown operation
+ * @value:	the result is the value itself, not its address
  */
 struct stack {
 	u64	val[STACK_SIZE];
@@ -41,7 +41,7 @@ static u64 load(const struct machine *machine, u64 addr)
 /**
  * machine_init - make up a machine
  * @machine:	set
- * @seed:	another one makes another machine
+ * @seed:	different seeds make different machines
  * @addr:	address of the code that it runs
  */
 void machine_init(struct machine *machine, u64 seed, u64 addr)
@@ -90,7 +90,7 @@ static void run_shift(struct stack *stack, unsigned int atom, u64 a, u64 b)
 		push(stack, atom == DW_OP_shl ? a << b : a >> b);
 }
 
-/* Two values, of which the second one was on top. */
+/* Apply an operation to the two topmost values; the second operand is on top. */
 static void run_binary(struct stack *stack, unsigned int atom)
 {
 	u64 b = pop(stack), a = pop(stack);
@@ -166,14 +166,14 @@ static void run_op(const struct machine *machine, struct stack *stack, const Dwa
 	}
 }
 
-/* What an expression comes to; false if that is not known. */
+/* Evaluate an expression; false if that is not possible. */
 static bool run(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
 		const u64 *cfa, bool *value, u64 *result)
 {
 	struct stack stack = {};
 
 	for (size_t i = 0; i < nr && !stack.bad; i++) {
-		/* What is done behind a result is done with what it is not. */
+		/* An operation after a final value would take it for an address. */
 		if (stack.value)
 			return false;
 		run_op(machine, &stack, &ops[i], cfa);
@@ -183,7 +183,7 @@ static bool run(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
 	return !stack.bad;
 }
 
-/* What a register of the caller is; @lost if nobody knows. */
+/* Get a register of the caller; sets @lost if its value is lost. */
 static bool run_register(const struct machine *machine, Dwarf_Frame *frame, int reg,
 			 u64 cfa, u64 *result, bool *lost)
 {
@@ -207,13 +207,13 @@ static bool run_register(const struct machine *machine, Dwarf_Frame *frame, int 
 }
 
 /**
- * machine_run_cfi - find the caller by what libdw says
+ * machine_run_cfi - find the caller with a frame of libdw
  * @machine:	the machine
- * @frame:	what libdw says
+ * @frame:	the frame
  * @caller:	set
  *
- * Return: false if this is more than is known here, or more than SFrame has: another
- * stack pointer than the CFA.
+ * Return: false if the rules cannot be evaluated, the frame pointer is lost, or the stack
+ * pointer is not the CFA, which SFrame cannot express.
  */
 bool machine_run_cfi(const struct machine *machine, Dwarf_Frame *frame, struct caller *caller)
 {
@@ -247,7 +247,7 @@ static u64 run_rule(const struct machine *machine, const struct rule *rule, u64 
 }
 
 /**
- * machine_run_row - find the caller by a row
+ * machine_run_row - find the caller with a row
  * @machine:	the machine
  * @row:	the row
  * @caller:	set
@@ -265,9 +265,9 @@ void machine_run_row(const struct machine *machine, const struct row *row,
 
 /**
  * cfi_needs_addr - does the CFA depend on the address of the code?
- * @frame:	what libdw says
+ * @frame:	frame of libdw
  *
- * Return: true if so, which it does in PLTs.
+ * Return: true if so, as in PLTs.
  */
 bool cfi_needs_addr(Dwarf_Frame *frame)
 {

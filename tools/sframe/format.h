@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The SFrame format, versions 1 to 3, of x86-64: what is in a section, byte by byte.
+ * The SFrame format for x86-64, versions 1 to 3: the layout of a section.
  */
 #ifndef _SFRAME_FORMAT_H
 #define _SFRAME_FORMAT_H
@@ -18,8 +18,8 @@
 
 /*
  * The header: u16 magic, u8 version, u8 flags, u8 ABI, s8 fixed FP offset, s8 fixed RA
- * offset, u8 length of what follows the header, u32 number of FDEs, u32 of rows, u32
- * bytes of rows, u32 offset of FDEs, u32 of rows.
+ * offset, u8 length of the auxiliary header, u32 number of FDEs, u32 number of rows, u32
+ * bytes of rows, u32 offset of FDEs, u32 offset of rows.
  */
 #define SFRAME_HEADER_SIZE	28
 
@@ -28,19 +28,18 @@
 #define SFRAME_F_PCREL		0x4	/* not in version 1 */
 
 /*
- * FDE: start, of 8 bytes in version 3 and else of 4, u32 size, u32 offset of rows. In
- * versions 1 and 2, then: u32 number of rows, u8 info; in version 2, u8 block size, u16
- * of zeros.
+ * FDE: start, 8 bytes in version 3 and otherwise 4, u32 size, u32 offset of rows. Versions
+ * 1 and 2 add: u32 number of rows, u8 info. Version 2 also adds: u8 block size, u16 zero.
  */
 #define SFRAME_FDE_V1_SIZE	17
 #define SFRAME_FDE_V2_SIZE	20
 #define SFRAME_FDE_V3_SIZE	16
-/* In front of the rows in version 3: u16 number of these, u8 info, u8 type, u8 block size. */
+/* Precedes the rows in version 3: u16 number of rows, u8 info, u8 type, u8 block size. */
 #define SFRAME_ATTR_SIZE	5
 
 #define SFRAME_FDE_WIDTH(info)	((info) & 0xf)
 #define SFRAME_FDE_PCMASK	0x10
-#define SFRAME_FDE_UNUSED	0x60	/* the first is of another architecture */
+#define SFRAME_FDE_UNUSED	0x60	/* the first is for another architecture */
 #define SFRAME_FDE_SIGNAL	0x80	/* version 3 */
 #define SFRAME_FDE_FLEX		1
 
@@ -56,9 +55,9 @@
 #define SFRAME_CTRL_UNUSED	0x4
 #define SFRAME_CTRL_SHIFT	3
 
-/* What version 1 does not say: the size of blocks. */
+/* The block size of version 1, which has no field for it. */
 #define SFRAME_V1_BLOCK		16
-/* So many rows a function can have in version 3. */
+/* Maximum number of rows of a function in version 3. */
 #define SFRAME_ROWS_MAX		0xffff
 
 #endif /* _SFRAME_FORMAT_H */

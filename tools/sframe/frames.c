@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What .eh_frame says, by libdw: for which code there is an FDE, and row by row, what the
- * rules are.
+ * Read .eh_frame with libdw: list the code that has FDEs, and iterate over the rows.
  *
- * libdw answers for an address, and knows up to where that is the answer, but does not
- * list FDEs. For that, the one thing is decoded here that dwarf_next_cfi() leaves to its
- * caller: the range of code, which is two numbers of the kind that the CIE says.
+ * libdw returns the row of an address and the range of that row, but does not list FDEs.
+ * To list them, decode the one part that dwarf_next_cfi() leaves to its caller: the code
+ * range, which is two numbers in the encoding of the CIE.
  *
- * Where FDEs overlap, the one that starts first has its code, and of two that start at
- * the same address, the first one of .eh_frame. Whose rows libdw knows is its own choice,
- * but it is the same one each time that it is asked in this order.
+ * Where FDEs overlap, the code belongs to the FDE that starts first; if two start at the
+ * same address, to the first one in .eh_frame. libdw may choose the rows of another FDE,
+ * but it always makes the same choice when it is asked in this order.
  */
 #include <dwarf.h>
 #include <errno.h>
@@ -18,7 +17,7 @@
 
 #include "internal.h"
 
-/* How addresses are written; what is not here is of no use in .eh_frame of x86-64. */
+/* Encodings of addresses that are useful in .eh_frame of x86-64. */
 #define PE_ABSPTR	0x00
 #define PE_UDATA2	0x02
 #define PE_UDATA4	0x03
@@ -32,9 +31,9 @@
 #define PE_OMIT		0xff
 
 /**
- * struct cie - a CIE, as far as its FDEs need it
- * @offset:	where it is
- * @encoding:	how addresses are written, PE_OMIT if that is not known
+ * struct cie - the fields of a CIE that its FDEs need
+ * @offset:	its offset
+ * @encoding:	encoding of addresses, PE_OMIT if unknown
  */
 struct cie {
 	u64	offset;
@@ -59,7 +58,7 @@ static unsigned int pe_size(u8 encoding)
 	}
 }
 
-/* A number of that kind, which is @at bytes. */
+/* Decode the number at @at. */
 static u64 pe_number(u8 encoding, const u8 *at)
 {
 	unsigned int size = pe_size(encoding);
@@ -72,7 +71,7 @@ static u64 pe_number(u8 encoding, const u8 *at)
 	return val;
 }
 
-/* How a CIE has addresses written: behind the R of its augmentation. */
+/* The address encoding of a CIE: the augmentation data for R. */
 static u8 cie_encoding(const Dwarf_CIE *cie)
 {
 	const u8 *data = cie->augmentation_data;
@@ -120,7 +119,7 @@ static u8 cfi_encoding(const struct image *image, u64 offset, struct cie *cie)
 	return cie->encoding;
 }
 
-/* The code that an FDE is about; false if that is no code of this file. */
+/* Get the code of an FDE; false if this is no code of the file. */
 static bool cfi_range(const struct image *image, const Dwarf_FDE *fde, u8 encoding,
 		      struct cfi_function *function)
 {
@@ -173,7 +172,7 @@ static int cfi_compare(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* The first one has what two are about. */
+/* Remove overlaps: code of two functions belongs to the first one. */
 static void cfi_part(struct cfi_list *list)
 {
 	u64 end = 0;
@@ -195,11 +194,11 @@ static void cfi_part(struct cfi_list *list)
 }
 
 /**
- * cfi_list - list the functions that .eh_frame has FDEs for
+ * cfi_list - list the functions with FDEs in .eh_frame
  * @image:	the file
- * @list:	set, in the order of addresses, without overlaps; for cfi_list_free()
+ * @list:	set, in order of addresses and without overlaps; pass it to cfi_list_free()
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int cfi_list(struct image *image, struct cfi_list *list)
 {
@@ -242,11 +241,11 @@ void cfi_list_free(struct cfi_list *list)
 }
 
 /**
- * cfi_open - be ready for asking for rows
+ * cfi_open - prepare for reading rows
  * @image:	the file, with its .eh_frame
- * @cursor:	set, to be given to cfi_close()
+ * @cursor:	set; pass it to cfi_close()
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int cfi_open(struct image *image, struct cfi_cursor *cursor)
 {
@@ -258,7 +257,7 @@ int cfi_open(struct image *image, struct cfi_cursor *cursor)
 }
 
 /**
- * cfi_close - forget rows
+ * cfi_close - free a cursor
  * @cursor:	the cursor
  */
 void cfi_close(struct cfi_cursor *cursor)
@@ -268,16 +267,16 @@ void cfi_close(struct cfi_cursor *cursor)
 }
 
 /**
- * cfi_row - ask for a row
- * @cursor:	set to the row that is the answer for @addr, up to its end; without one, to
- *		the rest of the function
+ * cfi_row - get the row of an address
+ * @cursor:	set to the row of @addr, from @addr to its end; without a row, to the rest of
+ *		the function
  * @function:	a function
  * @addr:	an address in it
  *
- * Each time libdw begins at the start of the function, which takes a while where that has
- * thousands of rows. No real file needs a hundredth of what there is a limit for.
+ * Each time, libdw starts at the beginning of the function, which is slow for a function with
+ * thousands of rows. No real file needs a hundredth of CFI_WORK_MAX.
  *
- * Return: true; false if all of the work that a file may make was done.
+ * Return: true; false if the file exceeds CFI_WORK_MAX.
  */
 bool cfi_row(struct cfi_cursor *cursor, const struct cfi_function *function, u64 addr)
 {

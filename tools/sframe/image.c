@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ELF file whose frames are wanted: is it of the kind that the kernel looks at, where
- * is its code, and where its .eh_frame.
+ * Open an ELF file: check that the kernel supports it, and find its code and its .eh_frame.
  *
- * Files are whatever somebody has written. libelf reads them, if there is not too much of
- * anything, and answers only for what is inside of the file; what is not becomes one of the
- * errors here.
+ * Files are not trusted. libelf reads a file only after checks of its counts and sizes, and
+ * everything outside the file is an error here.
  */
 #include <endian.h>
 #include <errno.h>
@@ -18,22 +16,22 @@
 
 #include "internal.h"
 
-/* The kernel looks at no more section headers, of which it reads so many at once. */
+/* How many section headers the kernel reads, in total and at once. */
 #define KERNEL_SHDRS	1024
 #define KERNEL_BATCH	8U
-/* Nor at more of their names. */
+/* How many of their names the kernel reads. */
 #define KERNEL_NAMES	64
 #define KERNEL_PAGE	4096
 
-/* How the index of .eh_frame begins: version 1, a relative address and a number of 4 bytes each. */
+/* Start of .eh_frame_hdr: version 1, a relative address and a count of 4 bytes each. */
 #define EH_INDEX	"\x01\x1b\x03"
 #define EH_INDEX_SIZE	12
 
 /**
- * image_error - say what is wrong
- * @image:	gets the sentence
- * @error:	a number of errno.h
- * @format:	of the sentence
+ * image_error - set an error message
+ * @image:	gets the message
+ * @error:	an errno
+ * @format:	of the message
  *
  * Return: -@error.
  */
@@ -48,16 +46,16 @@ int image_error(struct image *image, int error, const char *format, ...)
 }
 
 /**
- * struct bytes - a file before libelf has it
+ * struct bytes - a file before libelf opens it
  * @fd:		the file, -1 if it is in memory
- * @at:		where, then
+ * @at:		its address in memory
  */
 struct bytes {
 	int		fd;
 	const void	*at;
 };
 
-/* Returns how many bytes there are, of those that are wanted; or an error, negative. */
+/* Returns the number of bytes read, which may be less than @size, or a negative errno. */
 static ssize_t image_peek(const struct image *image, const struct bytes *bytes, void *to,
 			  size_t size, u64 offset)
 {
@@ -82,7 +80,7 @@ static int image_unreadable(struct image *image, int error)
 	return image_error(image, error, "cannot be read: %s", strerror(error));
 }
 
-/* Is it one that the kernel can run, or map? */
+/* Can the kernel run or map this file? */
 static int image_check_kind(struct image *image, const Elf64_Ehdr *ehdr, size_t got)
 {
 	if (got < SELFMAG || memcmp(ehdr->e_ident, ELFMAG, SELFMAG))
@@ -105,7 +103,7 @@ static int image_check_phdrs(struct image *image, const Elf64_Ehdr *ehdr)
 
 	if (!nr || nr == PN_XNUM)
 		return image_error(image, ENOEXEC, "has no program headers");
-	/* libelf does not count those that are not there. */
+	/* libelf does not count missing program headers. */
 	if (le16toh(ehdr->e_phentsize) != sizeof(Elf64_Phdr) || offset > image->size ||
 	    nr * sizeof(Elf64_Phdr) > image->size - offset)
 		return image_error(image, EBADMSG, "is truncated: it lacks program headers");
@@ -115,8 +113,8 @@ static int image_check_phdrs(struct image *image, const Elf64_Ehdr *ehdr)
 }
 
 /*
- * What libelf allocates depends on how many sections there are. Where the ELF header cannot
- * say that, as there are 65280 or more, the first section does, with 64 bits.
+ * libelf allocates memory per section. With 65280 or more sections, the first section header
+ * holds their number, in 64 bits, because it does not fit into the ELF header.
  */
 static int image_check_shdrs(struct image *image, const struct bytes *bytes,
 			     const Elf64_Ehdr *ehdr)
@@ -134,7 +132,7 @@ static int image_check_shdrs(struct image *image, const struct bytes *bytes,
 	return 0;
 }
 
-/* libelf believes what headers say, so they are looked at before. */
+/* Check the headers first, because libelf trusts them. */
 static int image_check(struct image *image, const struct bytes *bytes, Elf64_Ehdr *ehdr)
 {
 	ssize_t got = image_peek(image, bytes, ehdr, sizeof(*ehdr), 0);
@@ -148,7 +146,7 @@ static int image_check(struct image *image, const struct bytes *bytes, Elf64_Ehd
 	return ret ?: image_check_shdrs(image, bytes, ehdr);
 }
 
-/* libelf reads headers again, and others may have been written meanwhile. */
+/* libelf reads the headers again: check that they have not changed meanwhile. */
 static bool image_is_as_checked(const struct image *image, const Elf64_Ehdr *checked)
 {
 	Elf64_Ehdr ehdr;
@@ -164,14 +162,14 @@ static bool image_is_as_checked(const struct image *image, const Elf64_Ehdr *che
 	       !elf_getshdrnum(image->elf, &nr) && nr < SHN_LORESERVE;
 }
 
-/* Can it be mapped as its header says? Else the kernel has no code there. */
+/* Can this segment be mapped? Otherwise the kernel has no code there. */
 static bool image_is_mappable(const GElf_Phdr *phdr)
 {
 	return phdr->p_offset % KERNEL_PAGE == phdr->p_vaddr % KERNEL_PAGE &&
 	       phdr->p_offset <= INT64_MAX && phdr->p_filesz <= INT64_MAX - phdr->p_offset;
 }
 
-/* Functions are where the kernel looks for them: in what is mapped of the file. */
+/* Record the mapped executable segments: the kernel looks up functions only there. */
 static int image_segments(struct image *image)
 {
 	GElf_Phdr phdr;
@@ -218,11 +216,11 @@ static int image_open(struct image *image, const Elf64_Ehdr *checked)
 
 /**
  * image_open_fd - open a file
- * @image:	set, to be given to image_close() if this returns 0
+ * @image:	set; pass it to image_close() if this returns 0
  * @fd:		the file, which has to stay open
- * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
+ * @message:	set to an error message, SFRAME_MESSAGE bytes
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int image_open_fd(struct image *image, int fd, char *message)
 {
@@ -240,19 +238,19 @@ int image_open_fd(struct image *image, int fd, char *message)
 	if (ret)
 		return ret;
 	elf_version(EV_CURRENT);
-	/* Not mapped: who truncates the file would end this program. */
+	/* Do not map the file: truncating it would then kill this program. */
 	image->elf = elf_begin(fd, ELF_C_READ, NULL);
 	return image_open(image, &ehdr);
 }
 
 /**
- * image_open_memory - open a file that is in memory
+ * image_open_memory - open a file in memory
  * @image:	as for image_open_fd()
  * @bytes:	the file, which has to stay there
- * @size:	of the file
+ * @size:	its size
  * @message:	as for image_open_fd()
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int image_open_memory(struct image *image, const void *bytes, size_t size, char *message)
 {
@@ -264,7 +262,7 @@ int image_open_memory(struct image *image, const void *bytes, size_t size, char 
 	if (ret)
 		return ret;
 	elf_version(EV_CURRENT);
-	/* It is only read, but libelf says that to nobody. */
+	/* libelf only reads it, but its parameter is not const. */
 	image->elf = elf_memory((char *)bytes, size);
 	return image_open(image, &ehdr);
 }
@@ -280,12 +278,11 @@ void image_close(struct image *image)
 }
 
 /**
- * image_limit_memory - have an end of the memory that a file takes
- * @size:	of the file
+ * image_limit_memory - limit the memory of this process
+ * @size:	size of the file to read
  *
- * What libdw allocates for registers depends on numbers in the file, and what libelf does
- * on those of a file that has holes. With a limit, there is an error where these make no
- * sense.
+ * libdw allocates memory for registers by numbers in the file, and libelf by sizes in it,
+ * which may be sparse. With a limit, absurd numbers lead to an error.
  */
 void image_limit_memory(u64 size)
 {
@@ -293,7 +290,7 @@ void image_limit_memory(u64 size)
 	struct rlimit limit;
 	rlim_t enough;
 
-	/* Who has headers read, and then a process for each file, comes here twice. */
+	/* A conversion of a session inherits the limit for headers: keep the former one. */
 	if (!former.rlim_cur && getrlimit(RLIMIT_DATA, &former))
 		return;
 	enough = (1ULL << 30) + 8 * (size < FILE_SIZE_MAX ? size : FILE_SIZE_MAX);
@@ -320,8 +317,8 @@ const struct range *image_text(const struct image *image, u64 addr)
 }
 
 /*
- * Names of sections, NULL if there are none. As they stand: elf_strptr() would look for the
- * end of each name, and there may be none, and unpack them.
+ * Get the raw names of sections, NULL if there are none. elf_strptr() would decompress them and
+ * look for the end of each name, which may be missing.
  */
 static const Elf_Data *image_names(const struct image *image)
 {
@@ -333,7 +330,7 @@ static const Elf_Data *image_names(const struct image *image)
 	if (elf_getshdrstrndx(image->elf, &index))
 		return NULL;
 	scn = elf_getscn(image->elf, index);
-	/* They are read as a whole, of whatever size the file says. */
+	/* libelf reads all names at once, whatever size the file claims. */
 	if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_STRTAB ||
 	    shdr.sh_size > IMAGE_NAMES)
 		return NULL;
@@ -344,8 +341,8 @@ static const Elf_Data *image_names(const struct image *image)
 /**
  * image_section - find a section
  * @image:	the file
- * @name:	of the section
- * @shdr:	gets its header
+ * @name:	name of the section
+ * @shdr:	set to its header
  *
  * Return: the section, or NULL.
  */
@@ -364,7 +361,7 @@ Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *s
 	return NULL;
 }
 
-/* A part of the file, NULL if not all of it is there. */
+/* Get a part of the file, NULL if it is not completely in the file. */
 static const void *image_part(const struct image *image, u64 offset, size_t size, Elf_Type type)
 {
 	Elf_Data *data;
@@ -375,7 +372,7 @@ static const void *image_part(const struct image *image, u64 offset, size_t size
 	return data ? data->d_buf : NULL;
 }
 
-/* The first program header of a type that has something. */
+/* Find the first program header of a type that is not empty. */
 static bool find_phdr(const struct image *image, u32 type, GElf_Phdr *phdr)
 {
 	size_t nr = 0;
@@ -389,12 +386,12 @@ static bool find_phdr(const struct image *image, u32 type, GElf_Phdr *phdr)
 }
 
 /**
- * image_eh_functions - for how many functions does .eh_frame have FDEs?
+ * image_eh_functions - get the number of FDEs in .eh_frame
  * @image:	the file
  *
- * As its index says, in the form that all linkers write: the FDEs are not counted.
+ * Uses .eh_frame_hdr in the form that all linkers write, without counting the FDEs.
  *
- * Return: the number, 0 if it is not known.
+ * Return: the number, 0 if unknown.
  */
 u32 image_eh_functions(const struct image *image)
 {
@@ -409,7 +406,7 @@ u32 image_eh_functions(const struct image *image)
 	return index[8] | index[9] << 8 | index[10] << 16 | (u32)index[11] << 24;
 }
 
-/* Is it a section, by type, or by name, of which @names are looked at? */
+/* Is this an SFrame section, by type or by name? Checks up to @names names. */
 static bool is_sframe(const struct image *image, const Elf64_Shdr *shdr, u64 strings,
 		      unsigned int *names)
 {
@@ -427,8 +424,8 @@ static bool is_sframe(const struct image *image, const Elf64_Shdr *shdr, u64 str
 }
 
 /*
- * The first section header of one, or NULL. As they stand in the file: libelf has none if
- * the last ones are missing.
+ * Find the section header of the first SFrame section, or NULL. Read the headers from the file:
+ * libelf returns none if the last ones are missing.
  */
 static const Elf64_Shdr *sframe_shdr(const struct image *image)
 {
@@ -454,17 +451,17 @@ static const Elf64_Shdr *sframe_shdr(const struct image *image)
 }
 
 /**
- * image_sframe - find the SFrame section that a file has
+ * image_sframe - find the SFrame section of a file
  * @image:	the file
  * @addr:	set to its address
- * @offset:	set to where it is in the file
- * @size:	set to its size at most, all of which is in the file: what some linkers write
- *		is more than there is
+ * @offset:	set to its offset in the file
+ * @size:	set to its size, cut off at the end of the file: some linkers write a size
+ *		that is too large
  *
- * As the kernel finds it, in kernel/unwind/elf.c: a program header counts, and only
- * without one a section header.
+ * Like kernel/unwind/elf.c: use the program header, or the section header if there is no
+ * program header.
  *
- * Return: 0; -ENODATA if there is none; -EBADMSG if it is not in the file.
+ * Return: 0; -ENODATA if there is none; -EBADMSG if it is outside the file.
  */
 int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size)
 {
@@ -494,7 +491,7 @@ int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size)
  * image_open_cfi - find .eh_frame
  * @image:	the file; @image->eh_frame and @image->eh_addr are set
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int image_open_cfi(struct image *image)
 {
@@ -506,7 +503,7 @@ int image_open_cfi(struct image *image)
 		return image_error(image, ENODATA, "has no .eh_frame");
 	if (shdr.sh_offset > image->size || shdr.sh_size > image->size - shdr.sh_offset)
 		return image_error(image, EBADMSG, "is truncated: it lacks .eh_frame");
-	/* As it stands: relocations are for other types of files. */
+	/* Get the raw data: files of these types have no relocations for it. */
 	image->eh_frame = elf_getdata_rawchunk(image->elf, shdr.sh_offset, shdr.sh_size,
 					       ELF_T_BYTE);
 	if (!image->eh_frame || !image->eh_frame->d_buf)

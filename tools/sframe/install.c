@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A section into a copy of a program or a library, as a segment of its own. layout.c says
- * where all parts are. Those that grow, and can be anywhere, are written anew behind the
- * segment: section headers and names of sections. Nobody looks at the former ones.
+ * Add a section to a copy of a program or a library, in a separate segment. layout.c places
+ * all parts. Section headers and section names grow and can be anywhere, so they are
+ * written again after the segment. The old ones are not used any more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 /**
  * struct copy - the new file
- * @image:	the former file
+ * @image:	the old file
  * @old:	its bytes
- * @old_size:	of these
- * @layout:	where what is
- * @file:	bytes of the new one
+ * @old_size:	size of @old
+ * @layout:	layout of the new file
+ * @file:	bytes of the new file
  */
 struct copy {
 	struct image		*image;
@@ -26,7 +26,7 @@ struct copy {
 	u8			*file;
 };
 
-/* As it is in files, which is not as it is in memory everywhere. */
+/* Write data in file byte order, which may differ from that of the host. */
 static void put(u8 *to, const void *from, size_t size, Elf_Type type)
 {
 	Elf_Data src = {
@@ -38,7 +38,7 @@ static void put(u8 *to, const void *from, size_t size, Elf_Type type)
 	elf64_xlatetof(&dst, &src, ELFDATA2LSB);
 }
 
-/* A program header about what is between two places. */
+/* Make a program header for the range between two offsets. */
 static Elf64_Phdr make_phdr(const struct layout *layout, u32 type, u64 start,
 			    u64 end, u64 align)
 {
@@ -56,7 +56,7 @@ static Elf64_Phdr make_phdr(const struct layout *layout, u32 type, u64 start,
 	};
 }
 
-/* What there was stays what it was, but for where it is. */
+/* Adjust an old program header to the new layout. */
 static void shift_phdr(const struct layout *layout, Elf64_Phdr *phdr)
 {
 	u64 start, size = phdr->p_filesz;
@@ -99,7 +99,7 @@ static void write_phdrs(const struct copy *copy)
 		to += sizeof(phdr);
 		if (i != last)
 			continue;
-		/* Segments ascend, and those that are to be loaded are next to each other. */
+		/* Segments ascend, and loaded ones are adjacent. */
 		phdr = make_phdr(layout, PT_LOAD, layout->segment, layout->end, SEGMENT_ALIGN);
 		put(to, &phdr, sizeof(phdr), ELF_T_PHDR);
 		to += sizeof(phdr);
@@ -108,7 +108,7 @@ static void write_phdrs(const struct copy *copy)
 	put(to, &phdr, sizeof(phdr), ELF_T_PHDR);
 }
 
-/* How far a section has moved in memory; its header is changed accordingly. */
+/* Adjust a section header. Returns how far the section has moved in memory. */
 static u64 shift_shdr(const struct layout *layout, size_t index, Elf64_Shdr *shdr)
 {
 	u64 addr = shdr->sh_addr;
@@ -141,7 +141,7 @@ static void write_names(const struct copy *copy, Elf64_Shdr *shdr)
 	shdr->sh_size = layout->old_names + sizeof(SECTION_NAME);
 }
 
-/* The new one is the last, so that none of the others changes its number. */
+/* The new section is the last one, to keep the indexes of the others. */
 static void write_shdrs(const struct copy *copy)
 {
 	const struct layout *layout = copy->layout;
@@ -172,7 +172,7 @@ static void write_shdrs(const struct copy *copy)
 	put(to, &shdr, sizeof(shdr), ELF_T_SHDR);
 }
 
-/* Symbols of sections that have moved: their own, and those of objects in notes. */
+/* Adjust symbols in moved sections: section symbols, and those of objects in notes. */
 static void write_symbols(const struct copy *copy)
 {
 	Elf *elf = copy->image->elf;
@@ -204,7 +204,7 @@ static void write_symbols(const struct copy *copy)
 	}
 }
 
-/* What .dynamic says of sections that have moved. */
+/* Adjust the addresses of moved sections in .dynamic. */
 static int write_dynamic(const struct copy *copy)
 {
 	const struct layout *layout = copy->layout;
@@ -245,7 +245,7 @@ static void write_moved(const struct copy *copy)
 		memcpy(copy->file + moved->to, copy->old + moved->offset, moved->size);
 		memset(copy->file + moved->offset, 0, moved->size);
 	}
-	/* Where a page is new in front, those who have its address find the former block. */
+	/* With a new page in front, keep the old block for users of its address. */
 	if (!layout->shift)
 		memset(copy->file + layout->block, 0, size);
 	memcpy(copy->file + layout->block_to, copy->old + layout->block, size);
@@ -261,7 +261,7 @@ static void write_ehdr(const struct copy *copy)
 	put(copy->file, &ehdr, sizeof(ehdr), ELF_T_EHDR);
 }
 
-/* The new file, with the section that @out has, in the place of that. */
+/* Replace the section in @out with the new file that contains it. */
 static int write_image(struct copy *copy, struct sframe_output *out)
 {
 	const struct layout *layout = copy->layout;
@@ -291,12 +291,12 @@ static int write_image(struct copy *copy, struct sframe_output *out)
 /**
  * install_image - add a section to a file
  * @image:	the file, open
- * @file:	likewise, its bytes
- * @size:	of these
- * @version:	of the section, 0 for the default
+ * @file:	its bytes
+ * @size:	size of @file
+ * @version:	version of the section, 0 for the default
  * @out:	gets the new file
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int install_image(struct image *image, const u8 *file, size_t size,
 		  unsigned int version, struct sframe_output *out)

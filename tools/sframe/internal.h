@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of this directory have in common, from the file that is read to the
- * section that is written.
+ * Declarations shared in this directory, from the file that is read to the section that is
+ * written.
  */
 #ifndef _SFRAME_INTERNAL_H
 #define _SFRAME_INTERNAL_H
@@ -17,41 +17,41 @@
 #include "format.h"
 #include "sframe.h"
 
-/* Registers by their numbers in DWARF. */
+/* DWARF register numbers. */
 #define REG_FP		6
 #define REG_SP		7
 #define REG_RA		16
 #define REG_NR		16
 
-/* Bases of rules that are no registers. */
+/* Bases of rules other than registers. */
 #define BASE_CFA	0x20
 #define BASE_SAME	0x40
 #define BASE_LOAD	0x80
 
 /* image.c: the file */
 
-/* The kernel looks at no more executable segments. */
+/* The kernel uses no more executable segments. */
 #define IMAGE_SEGMENTS	8
 
-/* Nor at more program headers. */
+/* The kernel reads no more program headers. */
 #define IMAGE_PHDRS	256
 
-/* Real programs have some hundred bytes of names of sections. */
+/* Limit of section names: real programs have some hundred bytes. */
 #define IMAGE_NAMES	(16 << 20)
 
-/* No file that the kernel can map is larger than what a few seconds are enough to read. */
+/* Limit of the size of a file, which can be read in a few seconds. */
 #define FILE_SIZE_MAX	(4ULL << 30)
 
 /**
- * struct image - an ELF file of x86-64
- * @elf:	libelf's
- * @ident:	its first bytes
- * @size:	of the file
+ * struct image - an x86-64 ELF file
+ * @elf:	libelf handle
+ * @ident:	first bytes of the file
+ * @size:	size of the file
  * @text:	its executable segments
  * @nr_text:	entries in @text
- * @eh_frame:	what .eh_frame has
- * @eh_addr:	address of that
- * @message:	for a sentence when something fails, of SFRAME_MESSAGE bytes
+ * @eh_frame:	contents of .eh_frame
+ * @eh_addr:	address of .eh_frame
+ * @message:	buffer for an error message, SFRAME_MESSAGE bytes
  */
 struct image {
 	Elf		*elf;
@@ -79,13 +79,13 @@ Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *s
 u32 image_eh_functions(const struct image *image);
 int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size);
 
-/* frames.c: what .eh_frame says */
+/* frames.c: reading .eh_frame */
 
 /**
- * struct cfi_function - a part of code that an FDE of .eh_frame is about
+ * struct cfi_function - code described by an FDE of .eh_frame
  * @start:	its first address
- * @end:	behind it
- * @order:	its place in .eh_frame
+ * @end:	first address after it
+ * @order:	index of the FDE in .eh_frame
  * @insns:	bytes of instructions
  */
 struct cfi_function {
@@ -103,17 +103,17 @@ struct cfi_list {
 int cfi_list(struct image *image, struct cfi_list *list);
 void cfi_list_free(struct cfi_list *list);
 
-/* How much work a file may make: bytes of instructions that libdw goes through. */
+/* Limit of work per file: bytes of instructions that libdw processes. */
 #define CFI_WORK_MAX	(1ULL << 34)
 
 /**
- * struct cfi_cursor - rows of libdw, one after the other
- * @cfi:	libdw's
- * @frame:	libdw's answer for the row, NULL if there is none
- * @start:	first address that it is for
- * @end:	behind the last one, of the same function
+ * struct cfi_cursor - iterator over the rows of libdw
+ * @cfi:	libdw handle
+ * @frame:	libdw's frame of the row, NULL if there is none
+ * @start:	first address of the row
+ * @end:	first address after the row, in the same function
  * @signal:	it is a signal frame
- * @work:	so far, of CFI_WORK_MAX
+ * @work:	work so far, up to CFI_WORK_MAX
  */
 struct cfi_cursor {
 	Dwarf_CFI	*cfi;
@@ -128,12 +128,12 @@ int cfi_open(struct image *image, struct cfi_cursor *cursor);
 void cfi_close(struct cfi_cursor *cursor);
 bool cfi_row(struct cfi_cursor *cursor, const struct cfi_function *function, u64 addr);
 
-/* rules.c: which of that can be said */
+/* rules.c: converting rules of .eh_frame to SFrame */
 
 /**
- * struct rule - where a value is
- * @base:	a register, or BASE_*; with BASE_LOAD it is in memory there
- * @off:	from the base
+ * struct rule - location of a value
+ * @base:	a register, or BASE_*; with BASE_LOAD the value is in memory there
+ * @off:	offset from the base
  */
 struct rule {
 	u8		base;
@@ -141,9 +141,9 @@ struct rule {
 };
 
 /**
- * struct row - how the frame of some code is found
- * @start:	first address of that, from the start of the function
- * @outermost:	there is no caller, and nothing of the rest counts
+ * struct row - how to find the caller's frame from some code
+ * @start:	first address of the code, relative to the start of the function
+ * @outermost:	there is no caller; ignore the other fields
  * @cfa:	the CFA
  * @ra:		the return address
  * @fp:		the caller's frame pointer
@@ -161,17 +161,17 @@ enum sframe_loss row_from_cursor(const struct cfi_cursor *cursor, unsigned int v
 bool row_is_flex(const struct row *row);
 bool row_equal(const struct row *a, const struct row *b);
 
-/* table.c: functions, to be written or after they were read */
+/* table.c: functions that were read or are to be written */
 
 /**
- * struct function - an FDE, and where its rows are
+ * struct function - an FDE and its rows
  * @start:	address of its code
- * @end:	behind that
- * @first:	its first row, of those of the table
+ * @end:	first address after its code
+ * @first:	index of its first row in the table
  * @nr:		number of its rows
- * @block:	rows are for the addresses in each block of this size; 0 if they are not
+ * @block:	rows apply to each block of this size; 0 if they apply to the function
  * @signal:	it is a signal frame
- * @flex:	some row is of the flexible kind
+ * @flex:	it has a flexible row
  */
 struct function {
 	u64		start;
@@ -184,16 +184,16 @@ struct function {
 };
 
 /**
- * struct table - functions, and what is not in them
- * @functions:	by their addresses, if they are sorted
- * @nr:		number of these
- * @space:	how many there is room for
- * @rows:	theirs, in the order that they were added in
- * @nr_rows:	number of these
- * @rows_space:	how many there is room for
- * @lost:	code that is described in .eh_frame, but cannot be
- * @nr_lost:	number of these
- * @lost_space:	how many there is room for
+ * struct table - functions, their rows and lost code
+ * @functions:	functions, in order of addresses after table_sort()
+ * @nr:		number of @functions
+ * @space:	allocated entries of @functions
+ * @rows:	rows of the functions, in the order in which they were added
+ * @nr_rows:	number of @rows
+ * @rows_space:	allocated entries of @rows
+ * @lost:	code that .eh_frame describes but SFrame cannot
+ * @nr_lost:	number of @lost
+ * @lost_space:	allocated entries of @lost
  */
 struct table {
 	struct function	*functions;
@@ -233,23 +233,23 @@ int encode(struct image *image, const struct table *table,
 int convert_image(struct image *image, const struct sframe_options *options,
 		  struct sframe_output *out);
 
-/* decode.c: what a section says */
+/* decode.c: reading sections */
 
 /**
- * struct section - the section that is read, or a part of it that has its own header
- * @bytes:	all of it
- * @size:	bytes of it
+ * struct section - the section to read, or a part of it with its own header
+ * @bytes:	the whole section
+ * @size:	size of @bytes
  * @addr:	address of @bytes
- * @at:		where the header is
- * @next:	where the next header is, 0 if there is none
- * @version:	of the format
+ * @at:		offset of the header
+ * @next:	offset of the next header, 0 if there is none
+ * @version:	version of the format
  * @flags:	SFRAME_F_*
  * @ra_off:	fixed offset of the return address
  * @nr_fdes:	number of FDEs
- * @nr_rows:	number of rows, as the header says
- * @fdes:	where FDEs are
- * @rows:	where rows are
- * @rows_end:	behind them
+ * @nr_rows:	number of rows according to the header
+ * @fdes:	offset of the FDEs
+ * @rows:	offset of the rows
+ * @rows_end:	end of the rows
  */
 struct section {
 	const u8	*bytes;
@@ -270,12 +270,12 @@ struct section {
 /**
  * struct fde - an FDE of a section
  * @start:	address of its code
- * @size:	bytes of that
- * @rows:	where its rows are in the section
- * @nr:		number of them
- * @info:	as in the section
- * @type:	likewise
- * @block:	likewise; 0 if rows are for addresses
+ * @size:	size of its code
+ * @rows:	offset of its rows in the section
+ * @nr:		number of its rows
+ * @info:	info byte of the section
+ * @type:	type byte of the section
+ * @block:	block size of the section; 0 if rows apply to the function
  */
 struct fde {
 	u64		start;
@@ -302,12 +302,12 @@ int dump_section(const struct section *from, const char *name);
 int check_section(struct image *image, const struct section *from, const char *name,
 		  bool partial);
 
-/* evaluate.c: what rules come to */
+/* evaluate.c: evaluating rules */
 
 /**
- * struct machine - registers and memory that exist only here
- * @reg:	registers, and the address of the code as that of the return address
- * @seed:	what memory has depends on it
+ * struct machine - made-up registers and memory
+ * @reg:	registers, with the address of the code in REG_RA
+ * @seed:	determines the contents of memory
  */
 struct machine {
 	u64		reg[REG_NR + 1];
@@ -315,10 +315,10 @@ struct machine {
 };
 
 /**
- * struct caller - what the caller has
- * @outermost:	there is none
+ * struct caller - state of the caller
+ * @outermost:	there is no caller
  * @cfa:	its stack pointer
- * @ra:		its address
+ * @ra:		its code address
  * @fp:		its frame pointer
  */
 struct caller {
@@ -336,15 +336,15 @@ bool cfi_needs_addr(Dwarf_Frame *frame);
 int install_image(struct image *image, const u8 *file, size_t size,
 		  unsigned int version, struct sframe_output *out);
 
-/* write.c: files that are written */
+/* write.c: writing files */
 
 /**
- * struct new_file - a file that is to be written
- * @bytes:	what it has
- * @size:	of that
- * @mode:	who may do what with it, if there is none of its name
- * @former:	the file that it was made of, open, if it is to replace that; or -1
- * @read:	what that was when it was read
+ * struct new_file - a file to write
+ * @bytes:	its contents
+ * @size:	size of @bytes
+ * @mode:	its mode, if no file has its name
+ * @former:	the open file that it was made of, if it is to replace that; or -1
+ * @read:	status of @former when it was read
  */
 struct new_file {
 	const u8	*bytes;

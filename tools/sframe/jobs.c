@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Conversions, each by a process of its own: files are whatever somebody has written, and
- * one that libdw fails on, or needs all memory and time for, is one file less.
+ * Conversions, each in a separate process: files are not trusted. If libdw crashes on a file, or
+ * needs too much memory or time, only that file is lost.
  *
- * As many go on at once as there are CPUs, and the rest waits for its turn. What cannot begin for
- * want of descriptors, memory or processes keeps its turn until it can; what cannot open its file
- * for that may have other turns, but not without end: a server may give any error. One that hangs
- * and cannot be killed has its place until it ends, but nobody waits for it.
+ * One conversion runs per CPU, and the others are queued. A conversion that cannot start for lack
+ * of descriptors, memory or processes keeps its turn. One that cannot open its file for such a
+ * lack gets more turns, but a limited number, because a server may return any error. One that
+ * hangs and cannot be killed keeps its slot until it ends, but nothing waits for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,22 +27,22 @@
 #include "internal.h"
 #include "session.h"
 
-/* Some hundred times what the largest programs take. */
+/* CPU time of a conversion: some hundred times what the largest programs take. */
 #define JOB_SECONDS	100
 
-/* How often to try to open the file, in ticks, and the exit status if there was no way. */
+/* Attempts to open the file, one per tick, and the exit status if all have failed. */
 #define OPEN_TRIES	10
 #define STATUS_SCARCE	2
 
 /*
- * How many turns a file has that cannot be opened: so many that all of them take as long as one
- * that hangs may, which is longer than the kernel waits for a lease to be given up.
+ * Turns of a file that cannot be opened. Together they take as long as a file may hang, which is
+ * longer than the kernel waits for the holder of a lease.
  */
 #define TURNS_MAX	(BLOCKED_MAX / (OPEN_TRIES * TICK))
 
 /**
- * job_limit_cpu - limit the CPU that this process uses from now on
- * @seconds:	how much; it is killed by SIGXCPU then, and leaves no core
+ * job_limit_cpu - limit the CPU time that this process uses from now on
+ * @seconds:	the limit; SIGXCPU then kills the process, without a core dump
  */
 void job_limit_cpu(unsigned int seconds)
 {
@@ -53,14 +53,14 @@ void job_limit_cpu(unsigned int seconds)
 	setrlimit(RLIMIT_CORE, &limit);
 	if (getrlimit(RLIMIT_CPU, &limit) || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used))
 		return;
-	/* What was used is more than whole seconds. */
+	/* Round up the time used so far. */
 	limit.rlim_cur = used.tv_sec + 1 + seconds;
 	if (limit.rlim_cur > limit.rlim_max)
 		limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_CPU, &limit);
 }
 
-/* What else the session has open is not needed, and may be all that can be. */
+/* Close all other files of the session, which may use up the descriptors. */
 static void close_others(int one, int other)
 {
 	const int kept[] = { one < other ? one : other, one < other ? other : one };
@@ -75,7 +75,7 @@ static void close_others(int one, int other)
 	syscall(SYS_close_range, from, ~0U, 0);
 }
 
-/* The file, to be read. All may have too many open, or somebody a lease of this one. */
+/* Open the file for reading. Retry if descriptors are short, or another task holds a lease. */
 static int job_open(const struct job *job, int file)
 {
 	int fd = file_reopen(file, O_RDONLY), error;
@@ -138,11 +138,11 @@ static void job_free(struct job *job)
 }
 
 /**
- * job_start - begin to convert a file
- * @job:	set, to be given to job_end() if this returns 0
- * @file:	the file, or its place, which may be closed then
+ * job_start - start converting a file
+ * @job:	set; pass it to job_end() if this returns 0
+ * @file:	the file, or its O_PATH descriptor; the caller may close it afterwards
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int job_start(struct job *job, int file)
 {
@@ -174,8 +174,8 @@ int job_start(struct job *job, int file)
 
 /**
  * job_end - end a conversion
- * @job:	which is waited for; @again and @lost are set
- * @message:	gets what was wrong, of SFRAME_MESSAGE bytes
+ * @job:	the conversion to wait for; @again and @lost are set
+ * @message:	set to the error message, SFRAME_MESSAGE bytes
  *
  * Return: the section, a file; -1 if there is none.
  */
@@ -190,7 +190,7 @@ int job_end(struct job *job, char *message)
 			 strsignal(WTERMSIG(status)));
 	} else if (WEXITSTATUS(status)) {
 		job->again = WEXITSTATUS(status) == STATUS_SCARCE;
-		/* Who wrote it may have been mistaken about its end. */
+		/* The process may not have terminated the message. */
 		snprintf(message, SFRAME_MESSAGE, "%.*s", SFRAME_MESSAGE - 1, job->message);
 	} else {
 		snprintf(message, SFRAME_MESSAGE, "%.*s", SFRAME_MESSAGE - 1, job->message);
@@ -203,7 +203,7 @@ int job_end(struct job *job, char *message)
 }
 
 /**
- * jobs_init - begin
+ * jobs_init - initialize the conversions
  * @jobs:	conversions, all 0
  */
 void jobs_init(struct jobs *jobs)
@@ -215,7 +215,7 @@ void jobs_init(struct jobs *jobs)
 }
 
 /**
- * jobs_queue - have a file converted
+ * jobs_queue - queue a file for conversion
  * @jobs:	conversions
  * @dso:	the file, which is open
  */
@@ -228,14 +228,14 @@ void jobs_queue(struct jobs *jobs, struct dso *dso)
 	jobs->waiting++;
 }
 
-/* It has no use for its place any more. */
+/* Close the O_PATH descriptor of a file. */
 static void dso_close(struct dso *dso)
 {
 	close(dso->file);
 	dso->file = -1;
 }
 
-/* Out of the queue, be it that it has begun or that it cannot. */
+/* Remove the first dso from the queue, because it has started or cannot start. */
 static struct dso *jobs_take(struct jobs *jobs)
 {
 	struct dso *dso = jobs->queue;
@@ -248,13 +248,14 @@ static struct dso *jobs_take(struct jobs *jobs)
 }
 
 /**
- * jobs_start - begin as many as there may be
+ * jobs_start - start as many conversions as allowed
  * @jobs:	conversions
- * @error:	set to why one cannot be begun, an error of errno.h
+ * @error:	set to why one cannot start, an errno
  *
- * What is missing for the time being is in jobs->held, and the first one waits for that.
+ * Sets jobs->held to an error that may go away: the first dso of the queue waits for that.
  *
- * Return: one that cannot be begun, and others may; NULL if all have begun that may.
+ * Return: a dso that cannot be converted, call again for the others; NULL if all possible ones
+ * have started.
  */
 struct dso *jobs_start(struct jobs *jobs, int *error)
 {
@@ -279,7 +280,7 @@ struct dso *jobs_start(struct jobs *jobs, int *error)
 	return NULL;
 }
 
-/* It is killed, and not waited for. Returns what was converted. */
+/* Kill a conversion without waiting for it. Returns its dso. */
 static struct dso *running_kill(struct jobs *jobs, struct running *running)
 {
 	kill(running->job.pid, SIGKILL);
@@ -290,13 +291,13 @@ static struct dso *running_kill(struct jobs *jobs, struct running *running)
 }
 
 /**
- * jobs_kill_blocked - kill what waits for a file system that does not answer, or not soon
+ * jobs_kill_blocked - kill a conversion whose file system hangs or is too slow
  * @jobs:	conversions
- * @hangs:	set to which of these it is
+ * @hangs:	set to true if it hangs, false if it is slow
  *
- * It may be that it cannot be killed: nobody waits for it, and it keeps its place.
+ * A process that cannot be killed keeps its slot, but nothing waits for it.
  *
- * Return: what was converted, and there may be more; NULL if there is none.
+ * Return: its dso, call again for more; NULL if there is none.
  */
 struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs)
 {
@@ -315,14 +316,14 @@ struct dso *jobs_kill_blocked(struct jobs *jobs, bool *hangs)
 }
 
 /**
- * jobs_end - end one that is over
+ * jobs_end - finish a conversion whose process has ended
  * @jobs:	conversions
- * @nr:		which of them; the last one gets its number
- * @section:	set to the section, a file; to -1 if there is none
- * @again:	may it have another turn? Set to whether it has one
- * @message:	gets what was wrong, of SFRAME_MESSAGE bytes
+ * @nr:		its index; the last conversion takes this index
+ * @section:	set to the section, a file; -1 if there is none
+ * @again:	in: may it get another turn? out: has it got one?
+ * @message:	set to the error message, SFRAME_MESSAGE bytes
  *
- * Return: what was converted; NULL if nobody has waited for that.
+ * Return: its dso; NULL if it was killed before.
  */
 struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *again,
 		     char *message)
@@ -348,7 +349,7 @@ struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *aga
 }
 
 /**
- * jobs_going - how many conversions are waited for?
+ * jobs_going - count running conversions that were not killed
  * @jobs:	conversions
  */
 unsigned int jobs_going(const struct jobs *jobs)
@@ -357,10 +358,10 @@ unsigned int jobs_going(const struct jobs *jobs)
 }
 
 /**
- * jobs_are_done - is there nothing to wait for any more?
+ * jobs_are_done - are all conversions up to a turn done?
  * @jobs:	conversions
  * @last:	the last turn that counts
- * @row:	what has not gone on for so long does not count, in ms
+ * @row:	ignore conversions that were blocked for this long, in ms
  */
 bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row)
 {
@@ -377,9 +378,9 @@ bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row
 }
 
 /**
- * jobs_each - do something for all that is not converted yet
+ * jobs_each - call a function for each file not converted yet
  * @jobs:	conversions
- * @fn:		what to do
+ * @fn:		the function
  */
 void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso))
 {
@@ -392,9 +393,9 @@ void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso))
 }
 
 /**
- * jobs_drop - convert some files no more
+ * jobs_drop - cancel the conversion of some files
  * @jobs:	conversions
- * @drops:	called for each that is not converted yet, and may hang: is it one of them?
+ * @drops:	called for each file not converted yet; returns true to cancel it
  * @data:	for @drops
  */
 void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, bool hangs),
@@ -422,7 +423,7 @@ void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, boo
 }
 
 /**
- * jobs_free - kill all that go on
+ * jobs_free - kill all running conversions
  * @jobs:	conversions
  */
 void jobs_free(struct jobs *jobs)

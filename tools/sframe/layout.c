@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a new segment has its place, and program headers for it.
+ * Find a place for a new segment and its program headers.
  *
- * Code, data and debuginfo have each other's addresses, so none of them moves. The new
- * segment is behind all others. Its program headers have to be where all are, behind the
- * ELF header, in the first segment: tools that copy files put them there, as strip does.
+ * Code, data and debuginfo refer to each other by address, so they do not move. The new
+ * segment follows all others. Its program headers must be with the others, after the ELF
+ * header in the first segment, because tools that copy files, like strip, put them there.
  *
- * What is behind them are small sections that only program headers know of: the name of
- * the dynamic linker, and notes. These move up. They stay in the first page, where those
- * look who have a core file and want the build-id. What is there moves to the new
- * segment: tables that only .dynamic has the address of, such as .gnu.hash.
+ * Small sections that only program headers refer to follow them: the name of the dynamic
+ * linker, and notes. These move up, but stay in the first page, where tools look for the
+ * build-id in core files. The tables there, which only .dynamic refers to, such as
+ * .gnu.hash, move to the new segment.
  *
- * Where there is none, in static programs at fixed addresses, another page is put in
- * front of the first segment.
+ * Static programs at fixed addresses have no such tables: insert another page in front of
+ * the first segment.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,20 +20,20 @@
 
 #include "layout.h"
 
-/* User addresses end here. */
+/* End of user addresses. */
 #define ADDR_MAX	(1ULL << 47)
-/* Below this nothing can be mapped. */
+/* Lowest address that can be mapped. */
 #define ADDR_MIN	0x10000ULL
-/* Of segments; larger ones would make larger files. */
+/* Maximum alignment of segments; more would make larger files. */
 #define ALIGN_MAX	(2ULL << 20)
-/* What notes may need. */
+/* Maximum alignment of notes. */
 #define BLOCK_ALIGN	16ULL
 
 /**
- * struct place - a section that is loaded
- * @index:	its number
+ * struct place - a loaded section
+ * @index:	its index
  * @shdr:	its header
- * @small:	it may be anywhere in the first segment
+ * @small:	it may move within the first segment
  */
 struct place {
 	size_t		index;
@@ -60,7 +60,7 @@ static int place_compare(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Is it what the program header says that names the dynamic linker? */
+/* Is this the section of PT_INTERP? */
 static bool is_interp(struct image *image, const GElf_Shdr *shdr)
 {
 	GElf_Phdr phdr;
@@ -74,7 +74,7 @@ static bool is_interp(struct image *image, const GElf_Shdr *shdr)
 	return false;
 }
 
-/* All sections that are in memory, and in the file, in the order of the file. */
+/* List all loaded sections with contents in the file, in file order. */
 static int list_places(struct image *image, struct places *places)
 {
 	Elf_Scn *scn = NULL;
@@ -100,7 +100,7 @@ static int list_places(struct image *image, struct places *places)
 	return 0;
 }
 
-/* The entry of .dynamic that has the address of a section, 0 if none has. */
+/* The tag of the .dynamic entry with the address of a section, 0 if there is none. */
 static s64 place_tag(const struct place *place)
 {
 	switch (place->shdr.sh_type) {
@@ -145,7 +145,7 @@ static bool is_movable(struct image *image, const struct place *place)
 	return false;
 }
 
-/* The small sections that come first behind program headers, which are behind @end. */
+/* Find the small sections after the program headers, which end at @end. */
 static void find_block(const struct places *places, u64 end, struct layout *layout)
 {
 	layout->block = end;
@@ -168,7 +168,7 @@ static u64 phdrs_end(size_t nr)
 	return sizeof(Elf64_Ehdr) + nr * sizeof(Elf64_Phdr);
 }
 
-/* Make room by moving sections, of a first segment that ends at @limit, if that can be. */
+/* Try to make room by moving sections of the first segment, which ends at @limit. */
 static bool make_room(struct image *image, const struct places *places, u64 limit,
 		      struct layout *layout)
 {
@@ -201,7 +201,7 @@ static bool make_room(struct image *image, const struct places *places, u64 limi
 	return true;
 }
 
-/* Make room in front of all, where addresses are fixed and there are lower ones. */
+/* Make room in front of the first segment, if addresses are fixed and lower ones are free. */
 static int add_front(struct image *image, u64 align, struct layout *layout)
 {
 	u64 size = layout->block_end - layout->block;
@@ -217,11 +217,11 @@ static int add_front(struct image *image, u64 align, struct layout *layout)
 }
 
 /**
- * struct extent - what segments there are
- * @first:	the first one, which has all headers
- * @align:	what all of them are aligned to
- * @addr:	behind the last address
- * @end:	behind the last byte of the file
+ * struct extent - the extent of all segments
+ * @first:	the first segment, which contains all headers
+ * @align:	the largest alignment of a segment
+ * @addr:	end of the last segment in memory
+ * @end:	end of the segments in the file
  */
 struct extent {
 	GElf_Phdr	first;
@@ -277,7 +277,7 @@ static int find_extent(struct image *image, u64 size, struct extent *extent)
 	return 0;
 }
 
-/* What is behind all that headers know of would not be found any more. */
+/* Reject data after all segments, sections and headers: it would not be found any more. */
 static int check_end(struct image *image, u64 end, u64 size)
 {
 	Elf64_Ehdr *ehdr = elf64_getehdr(image->elf);
@@ -303,7 +303,7 @@ static int check_end(struct image *image, u64 end, u64 size)
 	return 0;
 }
 
-/* The new segment, but for its end: sections that move come first. */
+/* Place the new segment, except its end: moved sections come first. */
 static void place_segment(const struct extent *extent, u64 size, struct layout *layout)
 {
 	layout->segment = align_up(size + layout->shift, SEGMENT_ALIGN);
@@ -312,7 +312,7 @@ static void place_segment(const struct extent *extent, u64 size, struct layout *
 	for (unsigned int i = 0; i < layout->nr_moved; i++) {
 		struct moved *moved = &layout->moved[i];
 
-		/* What it was aligned to it is again. */
+		/* Keep the alignment of the section. */
 		moved->to = align_up(layout->sframe, 64) + moved->offset % 64;
 		layout->sframe = moved->to + moved->size;
 	}
@@ -322,10 +322,10 @@ static void place_segment(const struct extent *extent, u64 size, struct layout *
 /**
  * layout_segment - find a place for a segment
  * @image:	the file
- * @size:	of the file
- * @layout:	set, up to where the new section is
+ * @size:	size of the file
+ * @layout:	set, up to the start of the new section
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int layout_segment(struct image *image, u64 size, struct layout *layout)
 {
@@ -363,12 +363,12 @@ int layout_segment(struct image *image, u64 size, struct layout *layout)
 }
 
 /**
- * layout_end - find a place for what is behind the segment
+ * layout_end - place the names and headers of sections after the segment
  * @image:	the file
- * @sframe_size: of the new section
+ * @sframe_size: size of the new section
  * @layout:	set
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int layout_end(struct image *image, u64 sframe_size, struct layout *layout)
 {

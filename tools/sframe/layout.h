@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the parts of a file are in a copy that has a section more.
+ * Layout of a copy of a file with one more section.
  */
 #ifndef _SFRAME_LAYOUT_H
 #define _SFRAME_LAYOUT_H
@@ -9,17 +9,17 @@
 
 #define SECTION_NAME	".sframe"
 #define SEGMENT_ALIGN	4096ULL
-/* Of these, as many as can make room. */
+/* Limit of sections that move to make room. */
 #define LAYOUT_MOVED	8
 
 /**
  * struct moved - a section that makes room for program headers
- * @index:	number of the section
- * @tag:	of the entry of .dynamic that names its address
- * @offset:	where it was
- * @size:	of it
- * @addr:	what address it had
- * @to:		where it is from now on
+ * @index:	index of the section
+ * @tag:	tag of the .dynamic entry with its address
+ * @offset:	its old offset
+ * @size:	its size
+ * @addr:	its old address
+ * @to:		its new offset
  */
 struct moved {
 	size_t		index;
@@ -31,26 +31,26 @@ struct moved {
 };
 
 /**
- * struct layout - where the parts of the new file are
- * @base:	address of what the file had at its start
- * @shift:	bytes that are new in front of that
+ * struct layout - layout of the new file
+ * @base:	address of the start of the old file
+ * @shift:	bytes inserted in front of it
  * @nr_phdrs:	number of program headers
- * @block:	where the small sections behind them were
- * @block_end:	behind these
- * @block_to:	where they are from now on
- * @moved:	sections that are in the new segment from now on
- * @nr_moved:	number of these
+ * @block:	old start of the small sections after the program headers
+ * @block_end:	old end of these sections
+ * @block_to:	new start of these sections
+ * @moved:	sections moved to the new segment
+ * @nr_moved:	number of @moved
  * @addr:	address of the new segment
- * @segment:	where it is
- * @sframe:	where the new section is
- * @end:	behind the segment
- * @names:	where names of sections are
- * @old_names:	bytes of these that there were
- * @shdrs:	where section headers are
- * @nr_shdrs:	number of these
- * @size:	of the file
+ * @segment:	start of the new segment
+ * @sframe:	start of the new section
+ * @end:	end of the new segment
+ * @names:	start of the section names
+ * @old_names:	size of the old section names
+ * @shdrs:	start of the section headers
+ * @nr_shdrs:	number of section headers
+ * @size:	size of the file
  *
- * Places are offsets in the file, the former ones in the former file.
+ * All positions are offsets in the new file, and old ones in the old file.
  */
 struct layout {
 	u64	base;
@@ -75,7 +75,7 @@ struct layout {
 int layout_segment(struct image *image, u64 size, struct layout *layout);
 int layout_end(struct image *image, u64 sframe_size, struct layout *layout);
 
-/* The address of what is in the new segment, or in front of all others. */
+/* The address of an offset in the new segment, or in the first one. */
 static inline u64 layout_addr(const struct layout *layout, u64 offset)
 {
 	return offset < layout->segment ? layout->base - layout->shift + offset :

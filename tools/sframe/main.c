@@ -2,8 +2,8 @@
 /*
  * sframe: make, print, check and install SFrame sections of programs and libraries.
  *
- * Each error is one sentence. Exit status: 0, 1 if something failed or differs, 2 if the
- * command line is wrong.
+ * Each error message is one sentence. Exit status: 0, 1 if something failed or differs, 2 if
+ * the command line is wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,14 +43,14 @@ static const char usage[] =
 
 /**
  * struct command - the command line
- * @file:	to work on
- * @section:	another one, or NULL
+ * @file:	file to work on
+ * @section:	file with a section, or NULL
  * @output:	file to write, or NULL
- * @options:	of the conversion
- * @addr:	address was given
- * @format:	likewise, the version
+ * @options:	options of the conversion
+ * @addr:	--address was given
+ * @format:	--format was given
  * @partial:	option of check
- * @verbose:	say more
+ * @verbose:	print more
  */
 struct command {
 	const char		*file;
@@ -64,9 +64,9 @@ struct command {
 };
 
 /**
- * fail - say what is wrong
- * @status:	the exit status that follows
- * @format:	of a sentence
+ * fail - print an error message
+ * @status:	exit status to return
+ * @format:	format of the message
  *
  * Return: @status.
  */
@@ -83,14 +83,14 @@ int fail(int status, const char *format, ...)
 }
 
 /**
- * help - print what this program can do
+ * help - print the usage
  */
 void help(void)
 {
 	fputs(usage, stdout);
 }
 
-/* All of a file that is open, and what the file was before that. */
+/* Read an open file, and get its status from before that. */
 static int read_fd(int fd, u8 **bytes, size_t *size, struct stat *st)
 {
 	ssize_t got;
@@ -117,7 +117,7 @@ static int read_fd(int fd, u8 **bytes, size_t *size, struct stat *st)
 	return 0;
 }
 
-/* Returns 0, with a file to be closed, or 1 after a message. */
+/* Open and read a file. Returns 0, and the caller closes @fd; or 1 after a message. */
 static int read_open(const char *name, int *fd, u8 **bytes, size_t *size, struct stat *st)
 {
 	int ret;
@@ -190,7 +190,7 @@ static int do_convert(const struct command *command)
 	return ret;
 }
 
-/* The section of an ELF file; -ENODATA if it has none, or another error and its sentence. */
+/* Find the section of an ELF file. Returns -ENODATA if it has none, or another error. */
 static int section_of(struct image *image, const u8 *bytes, struct section *section)
 {
 	u64 offset, size;
@@ -239,7 +239,7 @@ static int do_dump(const struct command *command)
 	return ret;
 }
 
-/* The section that is to be checked, in @out if it was read or made for this. */
+/* Get the section to check, in @out if it was read or converted for this. */
 static int section_to_check(const struct command *command, struct image *image,
 			    const u8 *bytes, struct section *section,
 			    struct sframe_output *out)
@@ -306,7 +306,7 @@ static int do_check(const struct command *command)
 	return ret;
 }
 
-/* The file is open until it is replaced: another one of that name is not. */
+/* Keep the file open until it is replaced: another file with its name is not replaced. */
 static int install_file(const struct command *command, struct new_file *file,
 			const u8 *bytes, size_t size)
 {
@@ -331,7 +331,7 @@ static int install_file(const struct command *command, struct new_file *file,
 	return ret;
 }
 
-/* A copy may be one in name only, as with another name of the file. */
+/* The output may be another name of the file itself. */
 static bool is_in_place(const struct command *command, const struct stat *read)
 {
 	struct stat st;
@@ -367,7 +367,7 @@ static bool parse_number(const char *text, u64 *number)
 	return !errno && *text >= '0' && *text <= '9' && !*end;
 }
 
-/* Returns 0, -1 if there was all that is to be done, or the status of an error. */
+/* Returns 0, -1 if nothing is left to do, or the status of an error. */
 static int parse(int argc, char **argv, struct command *command)
 {
 	static const struct option options[] = {
@@ -460,7 +460,7 @@ int main(int argc, char **argv)
 		ret = parse(argc, argv, &command);
 		return ret < 0 ? 0 : ret ?: fail(2, "options come behind a verb");
 	}
-	/* Its options are its own: they end where a command begins. */
+	/* run parses its own options, which end at the command. */
 	if (!strcmp(argv[1], "run"))
 		return run_main(argc - 1, argv + 1);
 	for (unsigned int i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {

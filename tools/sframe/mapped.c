@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files that tasks have mapped: open them, and look what they are.
+ * Open and examine the files that tasks have mapped.
  *
- * A process of its own does this, one file after the other, and says which file it is before
- * it reads it. Files are whatever somebody has written, on whatever file system: one that
- * libelf fails on, or that does not answer, costs that process, and a new one goes on with the
- * next file. To close a file may wait for an answer, too, and nothing ends that: so sessions have
- * no file that can be read, but its place, which is opened anew for that.
+ * A separate process does this, one file after the other, and reports the identity of a file
+ * before it reads the file. Files and file systems are not trusted: if libelf crashes on a file,
+ * or the file system hangs, only that process is lost, and a new one goes on with the next file.
+ * Closing a file may hang as well, and cannot be interrupted. So sessions hold only O_PATH
+ * descriptors, and other processes reopen them for reading.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,18 +28,18 @@
 #include "internal.h"
 #include "session.h"
 
-/* Of the process, for one file: which it is, by up to two names and without one, and what it is. */
+/* Messages for one file: its identity by up to two names and with none, and the result. */
 #define ANSWERS_MAX	4
 
-/* Times of 10 ms to wait for the end of the process, whatever that does. */
+/* How many times 10 ms to wait for the end of the process in any case. */
 #define END_TRIES	(OPEN_BLOCKED_MAX / 10)
 
 /**
- * struct request - a mapping
- * @pid:	as of it
- * @id:		likewise
- * @believe:	which files are good
- * @path:	as of it
+ * struct request - a mapping to examine
+ * @pid:	as in struct mapping
+ * @id:		as in struct mapping
+ * @believe:	which files to trust
+ * @path:	as in struct mapping
  */
 struct request {
 	pid_t		pid;
@@ -49,9 +49,9 @@ struct request {
 };
 
 /**
- * file_reopen - open a file once more
- * @fd:		the file, or its place
- * @flags:	as of open()
+ * file_reopen - reopen a file
+ * @fd:		the file, or an O_PATH descriptor of it
+ * @flags:	as for open()
  *
  * Return: the same file; -1 if it cannot be opened, with errno.
  */
@@ -60,16 +60,16 @@ int file_reopen(int fd, int flags)
 	char name[32];
 
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	/* Who has a lease of it would keep us waiting. */
+	/* Do not wait for the holder of a lease. */
 	return open(name, flags | O_CLOEXEC | O_NONBLOCK);
 }
 
 /**
- * sframe_open_in - open what users name, if it is an ordinary file
- * @root:	where absolute names begin, as those of a container do
+ * sframe_open_in - open a regular file by a name from a user
+ * @root:	root directory for the name, such as that of a container
  * @path:	the name
  *
- * Return: the file, to be read; -1 if there is none, with errno.
+ * Return: the file, open for reading; -1 with errno on failure.
  */
 int sframe_open_in(const char *root, const char *path)
 {
@@ -93,7 +93,7 @@ int sframe_open_in(const char *root, const char *path)
 	return fd;
 }
 
-/* Is it what we have by that name, and not what a container has? */
+/* Do we have the same file by that name? A container may have another one. */
 static bool is_here(int fd, const char *path)
 {
 	int here = sframe_open_in("/", path);
@@ -108,7 +108,7 @@ static bool is_here(int fd, const char *path)
 	return same;
 }
 
-/* It was opened, but there is no descriptor here for it. */
+/* The file was opened, but we have no descriptor for it. */
 static void is_one_too_many(struct mapped_file *file)
 {
 	snprintf(file->message, SFRAME_MESSAGE,
@@ -117,7 +117,7 @@ static void is_one_too_many(struct mapped_file *file)
 	file->again = true;
 }
 
-/* Likewise, and there may be one later, if there is none for others either. */
+/* No descriptor arrived: retry later if we have none left, otherwise it was withheld. */
 static void lack_file(int socket, struct mapped_file *file)
 {
 	int other = fcntl(socket, F_DUPFD_CLOEXEC, 0);
@@ -145,8 +145,8 @@ static int receive_file(int socket, struct mapped_file *file)
 }
 
 /*
- * For how long this process has waited, in us, since some time. What it has used does not count,
- * nor does what it could have used but did not get, where the kernel keeps book of that.
+ * How long this process has waited, in us, since an arbitrary start. CPU time does not count, nor
+ * does time on the run queue, if the kernel accounts for that.
  */
 static s64 waited_us(void)
 {
@@ -166,8 +166,8 @@ static s64 waited_us(void)
 }
 
 /*
- * Say which file is looked at, or with -1 that it is not known yet. Returns false if there is
- * nothing to look for.
+ * Report the identity of the file, or with -1 that it is not known yet. Returns false if the file
+ * need not be examined.
  */
 static bool request_goes_on(int socket, int fd, struct mapped_file *file)
 {
@@ -182,13 +182,13 @@ static bool request_goes_on(int socket, int fd, struct mapped_file *file)
 	if (pass_send(socket, &ask, sizeof(ask), -1) ||
 	    recv(socket, &go, sizeof(go), 0) != sizeof(go))
 		_exit(1);
-	/* That was for nobody's file. */
+	/* This wait was not caused by the file. */
 	file->waited -= waited_us() - begin;
 	file->identity = ask.identity;
 	return go;
 }
 
-/* Who has mapped what is not for all? Another process may tell, or the same one later. */
+/* Find the user of a file that is not for all. Another process, or a retry, may find one. */
 static bool request_finds_user(const struct request *request, int fd, struct mapped_file *file)
 {
 	if (request->believe == BELIEVE_OWN)
@@ -201,10 +201,10 @@ static bool request_finds_user(const struct request *request, int fd, struct map
 }
 
 /*
- * Is it one that can have a section?
+ * Can this file have a section?
  *
- * The build-id of somebody else's file may be that of any other. So what is made of it is
- * not kept; and where sections are for all tasks, it is for those of who has mapped it.
+ * A file of another user may carry the build-id of any file. So its section is not cached; and
+ * where sections are for all tasks, it is only for tasks of the user that has mapped it.
  */
 static bool request_takes(const struct request *request, int fd, struct mapped_file *file)
 {
@@ -218,7 +218,7 @@ static bool request_takes(const struct request *request, int fd, struct mapped_f
 		return false;
 	}
 	if (file_build_id(fd, &file->id, &file->has_sframe, file->message)) {
-		/* What has a build-id was a program to the kernel, if not to us. */
+		/* Keep the message if the kernel has reported a build-id for the file. */
 		if (!request->id.size)
 			file->message[0] = '\0';
 		return false;
@@ -231,7 +231,7 @@ static bool request_takes(const struct request *request, int fd, struct mapped_f
 	return true;
 }
 
-/* It could not be opened, for want of what others may give back. Nobody has looked at it. */
+/* The file was not opened for lack of a resource that others may release. */
 static void is_for_later(struct mapped_file *file, int error)
 {
 	is_one_too_many(file);
@@ -240,7 +240,7 @@ static void is_for_later(struct mapped_file *file, int error)
 	file->error = -EAGAIN;
 }
 
-/* There is no file by one of its names: another one may tell why, and that counts. */
+/* Opening one of the names has failed: the errno of another name may say more. */
 static void say_missing(struct mapped_file *file, int error)
 {
 	if (is_scarce(error))
@@ -249,7 +249,7 @@ static void say_missing(struct mapped_file *file, int error)
 		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(error));
 }
 
-/* The place of a file, which is closed: whoever waits for that waits for the answer about it. */
+/* Get an O_PATH descriptor and close the file: if that hangs, the session waits for the answer. */
 static int take_place(int fd, struct mapped_file *file)
 {
 	int place = file_reopen(fd, O_PATH);
@@ -265,8 +265,8 @@ static int take_place(int fd, struct mapped_file *file)
 }
 
 /*
- * The place of the file of a mapping, by the name that it has for its task; which may be gone
- * with its file system, while we have it by the same name.
+ * Get an O_PATH descriptor of a mapped file by its name in the task. The task may be gone with its
+ * mounts, so try the same name in our own file system as well.
  */
 static int request_open(int socket, const struct request *request, struct mapped_file *file)
 {
@@ -350,9 +350,9 @@ static int mapped_start(struct mapped *mapped)
 }
 
 /**
- * mapped_spend - there is less time for others
- * @mapped:	what opens files
- * @ms:		for how long one has waited
+ * mapped_spend - charge waiting time to the budget
+ * @mapped:	the process that opens files
+ * @ms:		how long a file has waited
  */
 void mapped_spend(struct mapped *mapped, unsigned int ms)
 {
@@ -360,8 +360,8 @@ void mapped_spend(struct mapped *mapped, unsigned int ms)
 }
 
 /*
- * Returns how it has ended; -1 if it has not, as it may hang where it closes files, or as whoever
- * debugs it keeps it. What it has waited is not there for others.
+ * Returns the exit status; -1 if the process does not end, because closing a file hangs or a
+ * debugger holds it. Charges the waiting time to the budget.
  */
 static int mapped_wait(struct mapped *mapped)
 {
@@ -384,13 +384,12 @@ static int mapped_wait(struct mapped *mapped)
 
 /**
  * mapped_end - end the process that opens files
- * @mapped:	which; a new one starts when it is needed
+ * @mapped:	the process; a new one starts when needed
  *
- * Whatever it waits for, this does not: where it cannot be killed it is left alone,
- * and waited for when it has ended, see stuck_reap().
+ * Never hangs itself: a process that cannot be killed is left to stuck_reap().
  *
- * Return: how it has ended, as of waitpid(), or 0 if it hangs; -1 if it is not known to hang, and
- *	   does not end.
+ * Return: its status from waitpid(), or 0 if it was known to hang; -1 if it was not, and does not
+ *	   end.
  */
 int mapped_end(struct mapped *mapped)
 {
@@ -408,7 +407,7 @@ int mapped_end(struct mapped *mapped)
 	return status;
 }
 
-/* Why there is no answer from a process that has ended so. */
+/* Why a process with this exit status has not answered. */
 static const char *mapped_why(const struct mapped *mapped, int status)
 {
 	if (mapped->slow)
@@ -435,7 +434,7 @@ static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 							    now - mapped->struck));
 		mapped->struck = now;
 		file->patience = mapped->max;
-		/* With more time it may answer. */
+		/* It may answer when it gets more time. */
 		file->again = mapped->max < OPEN_BLOCKED_MAX;
 	}
 	mapped->hangs = false;
@@ -447,12 +446,12 @@ static int mapped_fail(struct mapped *mapped, const struct mapping *mapping,
 }
 
 /**
- * mapped_patience - for how long may opening the next file hang?
- * @mapped:	what opens files
+ * mapped_patience - get how long opening the next file may hang
+ * @mapped:	the process that opens files
  *
- * Half of the time that there is, so that one file leaves some to others.
+ * At most half of the budget, to leave some time to other files.
  *
- * Return: the time in ms; 0 if nothing is to be opened.
+ * Return: the time in ms; 0 if no file may be opened.
  */
 unsigned int mapped_patience(const struct mapped *mapped)
 {
@@ -465,7 +464,7 @@ unsigned int mapped_patience(const struct mapped *mapped)
 	return max < share ? max : share;
 }
 
-/* Returns false if there is no time for a file of this user, or no process. */
+/* Returns false if no time is left, or the user has too many hung processes. */
 static bool mapped_may(const struct mapped *mapped, uid_t uid, struct mapped_file *file)
 {
 	file->stuck = !stuck_has_room(uid);
@@ -480,14 +479,14 @@ static bool mapped_may(const struct mapped *mapped, uid_t uid, struct mapped_fil
 	return false;
 }
 
-/* What it says of a file, when it knows which that is, and then what it is. */
+/* Receive the messages about a file: first its identity, then the result. */
 static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 			struct mapped_file *file)
 {
 	unsigned int all = WAITED_TIMES * mapped->max;
 	bool go;
 
-	/* One file does not wait for longer than all may. */
+	/* One file may not wait for longer than the whole budget. */
 	if (all > mapped->budget)
 		all = mapped->budget;
 	do {
@@ -502,9 +501,9 @@ static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 }
 
 /*
- * What is over sooner than in a tick is known to who has waited. If that is mistaken, or was
- * stopped, it may be wrong by a few ticks, as there are a few answers. It may be less than nothing,
- * as clocks are not read at the same time.
+ * Charge waits shorter than a tick as the process has measured them. Its result may be wrong, for
+ * instance because it was stopped: accept a few ticks more than were seen here, as there are a few
+ * messages. It may be negative, because the clocks are not read at the same time.
  */
 static void mapped_spend_on(struct mapped *mapped, const struct blocked *blocked, s64 us)
 {
@@ -535,13 +534,13 @@ static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
 
 /**
  * mapped_open - open the file of a mapping
- * @mapped:	the process that does it, which starts if there is none
- * @mapping:	what is mapped
- * @believe:	which files are good
- * @file:	set: the file, and what it is; or -ENOENT if it is gone, -EEXIST if it is known,
- *		or another error, and the reason, which is nothing if it is no file to convert
+ * @mapped:	the process that opens it; started if needed
+ * @mapping:	the mapping
+ * @believe:	which files to trust
+ * @file:	set to the file and its properties; or -ENOENT if it is gone, -EEXIST if known, or
+ *		another error, and a message, which is empty if it is no file to convert
  *
- * With -EAGAIN nobody has looked, as others have used up the time, the processes or the files.
+ * With -EAGAIN it was not examined, because time, processes or descriptors were used up.
  *
  * Return: 0, or -1 if there is no file.
  */
@@ -563,7 +562,7 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum belie
 	}
 	if (!mapped_may(mapped, uid, file))
 		return -1;
-	/* It may have ended since the last file, and have no time left for this one. */
+	/* The process may have ended since the last file, and waiting may use up the budget. */
 	if (mapped->pid && send(mapped->socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
 		mapped_end(mapped);
 		if (!mapped_may(mapped, uid, file))

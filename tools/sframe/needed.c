@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a program needs before it runs: its interpreter, and the libraries that it and
- * these name, where the dynamic linker most often finds them.
+ * Find the files that a program needs before it runs: its interpreter, and the libraries that
+ * the program and its libraries name, in the usual places.
  *
- * It is a guess, for a head start: what is missed is seen when it is mapped. Files are
- * whatever somebody has written, so all that is read and tried has a limit.
+ * This is a guess for a head start: other files are seen when they are mapped. Files are not
+ * trusted, so the number of reads and lookups is limited.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,20 +20,20 @@
 #include "internal.h"
 #include "session.h"
 
-/* Files at most; cc1 needs 10, and programs with windows 100. */
+/* Limit of files; cc1 needs 10, and graphical programs 100. */
 #define NEEDED_MAX	512
 
-/* Entries of .dynamic that are looked at, and names that are tried, for all files. */
+/* Limit of .dynamic entries read and names tried, for all files together. */
 #define LOOKS_MAX	(1 << 16)
 
-/* Directories that one file names are at most so long, all together. */
+/* Limit of the length of a file's list of directories. */
 #define DIRS_SIZE	(1 << 16)
 
 /**
- * struct needed - what is known to be needed
- * @paths:	files, real names
+ * struct needed - needed files found so far
+ * @paths:	their real names
  * @nr:		number of @paths
- * @looks:	how many there were, of LOOKS_MAX
+ * @looks:	entries and names looked up, up to LOOKS_MAX
  */
 struct needed {
 	char		*paths[NEEDED_MAX];
@@ -41,7 +41,7 @@ struct needed {
 	unsigned int	looks;
 };
 
-/* May something more be looked at? */
+/* Count one more lookup. Returns false at the limit. */
 static bool look(struct needed *needed)
 {
 	if (needed->looks == LOOKS_MAX)
@@ -55,7 +55,7 @@ static const char *const standard_dirs[] = {
 	"/lib", "/usr/lib", "/usr/local/lib",
 };
 
-/* Returns false if it is not there. */
+/* Returns false if the file does not exist. */
 static bool add_path(struct needed *needed, const char *path)
 {
 	char *real = look(needed) && !access(path, R_OK) ? realpath(path, NULL) : NULL;
@@ -75,7 +75,7 @@ static bool add_path(struct needed *needed, const char *path)
 	return true;
 }
 
-/* A name in directories that are separated by colons, of which some are relative to @of. */
+/* Add a name from a list of directories separated by colons; $ORIGIN is the directory of @of. */
 static bool add_from(struct needed *needed, const char *dirs, const char *of, const char *name)
 {
 	char path[PATH_MAX], dir[PATH_MAX], origin[PATH_MAX];
@@ -119,7 +119,7 @@ static void add_library(struct needed *needed, const char *runpath, const char *
 	}
 }
 
-/* Names, as they stand; NULL if there are none, or more than anybody has. */
+/* Get the raw string table; NULL if there is none, or it is too large. */
 static const Elf_Data *find_strings(Elf *elf, u32 index)
 {
 	Elf_Scn *scn = elf_getscn(elf, index);
@@ -132,7 +132,7 @@ static const Elf_Data *find_strings(Elf *elf, u32 index)
 	return data && data->d_buf ? data : NULL;
 }
 
-/* NULL if it has no end within @max bytes. */
+/* Returns NULL if the string does not end within @max bytes. */
 static const char *string_at(const Elf_Data *strings, u64 at, size_t max)
 {
 	const char *string;
@@ -144,7 +144,7 @@ static const char *string_at(const Elf_Data *strings, u64 at, size_t max)
 		string : NULL;
 }
 
-/* What .dynamic says: first where to look, then what for. */
+/* Read .dynamic: first the directories, then the libraries. */
 static void read_dynamic(struct needed *needed, Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr,
 			 const char *path)
 {
@@ -168,7 +168,7 @@ static void read_dynamic(struct needed *needed, Elf *elf, Elf_Scn *scn, const GE
 	}
 }
 
-/* The first one, as of the kernel, which takes no longer name. */
+/* Use the first PT_INTERP and the same limit for its name as the kernel. */
 static void read_interpreter(struct needed *needed, Elf *elf)
 {
 	char name[PATH_MAX + 1];
@@ -205,7 +205,7 @@ static void read_elf(struct needed *needed, Elf *elf, const char *path)
 	}
 }
 
-/* "#!/usr/bin/env python3" is about two programs. */
+/* "#!/usr/bin/env python3" names two programs. */
 static void read_script(struct needed *needed, char *line)
 {
 	char *save, *program = strtok_r(line, " \t\n", &save), *word;
@@ -236,7 +236,7 @@ static void read_file(struct needed *needed, const char *path)
 	close(fd);
 }
 
-/* Write their names, each with its 0. */
+/* Write the names of the needed files, NUL-terminated. */
 static void __attribute__((noreturn)) needed_main(const char *program, int out, pid_t parent)
 {
 	struct needed needed = {};
@@ -252,14 +252,14 @@ static void __attribute__((noreturn)) needed_main(const char *program, int out, 
 		add_from(&needed, getenv("PATH"), "", program);
 	for (unsigned int i = 0; i < needed.nr; i++) {
 		fwrite(needed.paths[i], 1, strlen(needed.paths[i]) + 1, names);
-		/* What it needs itself may hang. */
+		/* Reading the file may hang. */
 		fflush(names);
 		read_file(&needed, needed.paths[i]);
 	}
 	_exit(0);
 }
 
-/* What it has written, until it ends or hangs. Returns false if it does. */
+/* Read the names until the process ends or hangs. Returns false if it hangs. */
 static bool needed_read(pid_t pid, int in, watch_fn found, void *data)
 {
 	static char names[NEEDED_MAX * PATH_MAX];
@@ -284,14 +284,14 @@ static bool needed_read(pid_t pid, int in, watch_fn found, void *data)
 }
 
 /**
- * needed_files - find what a program needs
- * @program:	its name, as of a command
+ * needed_files - find the files that a program needs
+ * @program:	its name, as in a command
  * @found:	called for each file
  * @data:	for @found
  *
- * A process of its own looks, as files may be on a file system that does not answer.
+ * Uses a separate process, because a file system may hang.
  *
- * Return: false if one is.
+ * Return: false if one hangs.
  */
 bool needed_files(const char *program, watch_fn found, void *data)
 {
@@ -307,7 +307,7 @@ bool needed_files(const char *program, watch_fn found, void *data)
 	close(names[1]);
 	all = pid < 0 || needed_read(pid, names[0], found, data);
 	close(names[0]);
-	/* Whoever ends closes files, and that may hang as well. */
+	/* The process closes files when it ends, which may hang as well. */
 	if (pid > 0)
 		stuck_kill(pid, getuid());
 	return all;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whose files are: of ours and root's, what is made of them may be believed later.
+ * Owners of files: sections made of our own and root's files can be trusted later.
  *
- * The owner is what the file system says. Who has a server of FUSE, or the disk or the remote
- * directory that somebody mounted for him, says what he likes. Such mounts are nosuid, as this
- * is what makes root's files dangerous: so the same sign is used here.
+ * The file system reports the owner. A user who runs a FUSE server, or who provides a disk or a
+ * remote directory that somebody mounts, can make up owners. Such mounts are nosuid, because
+ * set-user-ID files of root would be dangerous: so check for nosuid here as well.
  *
- * Anybody may mount in a user namespace, and not nosuid. What is mounted so has no owners but
- * those of that namespace, and these are no other users' here. Only overlayfs shows owners that
- * another file system has made up. So it is believed where we have the same mount, or another
- * one of the same file system, as with root's containers: nobody mounts for us but root.
+ * In a user namespace, any user may mount without nosuid. Such file systems can only have owners
+ * of that namespace, which are no other users here. Only overlayfs passes on owners that another
+ * file system has made up. So overlayfs is trusted only if we have the same mount, or another one
+ * of the same file system, as with root's containers: only root mounts for us.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,10 +26,10 @@
 
 #include "session.h"
 
-/* The attribute that has an access control list of POSIX. */
+/* The attribute with a POSIX access control list. */
 #define ACL	"system.posix_acl_access"
 
-/* The number of the mount that a file was opened by, or -1: what else has it is not known. */
+/* The id of the mount through which a file was opened, or -1 if unknown. */
 static int mount_of(int fd)
 {
 	struct statx stx;
@@ -41,10 +41,10 @@ static int mount_of(int fd)
 }
 
 /**
- * struct mount - what a line of mountinfo says
- * @id:		its number
- * @dev:	of the file system
- * @nosuid:	is it mounted so?
+ * struct mount - a line of mountinfo
+ * @id:		mount id
+ * @dev:	device of the file system
+ * @nosuid:	is it mounted nosuid?
  */
 struct mount {
 	int	id;
@@ -57,7 +57,7 @@ static bool mount_parse(struct mount *mount, const char *line)
 	unsigned int major, minor;
 	int options = 0;
 
-	/* Names may have any white space but that between them. */
+	/* Names never contain the white space that separates them. */
 	if (sscanf(line, "%d %*d %u:%u %*[^ ] %*[^ ] %n", &mount->id, &major, &minor,
 		   &options) != 3 || !options)
 		return false;
@@ -66,7 +66,7 @@ static bool mount_parse(struct mount *mount, const char *line)
 	return true;
 }
 
-/* The next one that we have, or false. */
+/* Read the next mount. Returns false at the end. */
 static bool mount_next(FILE *mounts, struct mount *mount)
 {
 	bool found = false;
@@ -80,10 +80,10 @@ static bool mount_next(FILE *mounts, struct mount *mount)
 }
 
 /*
- * Is it mounted for us, and not nosuid? A sandbox may have it nosuid, as all else that it has.
+ * Do we have a mount of this file system without nosuid? In a sandbox, all mounts may be nosuid.
  *
- * Files of btrfs and overlayfs may have other devices than the mount has. Of a mount that we
- * have, its own device counts.
+ * Files of btrfs and overlayfs may report another device than their mount. For a mount that we
+ * have, use the device of the mount.
  */
 static bool is_honoured(int fd, dev_t dev)
 {
@@ -106,8 +106,8 @@ static bool is_honoured(int fd, dev_t dev)
 }
 
 /*
- * Memory has the owners that the kernel knows. What else there is depends on the file system
- * of the root directory: it is believed, be it of FUSE, as in some virtual machines.
+ * Owners on tmpfs come from the kernel. The root file system is trusted, because everything
+ * depends on it, even if it is FUSE, as in some virtual machines.
  */
 static bool is_believed(int fd, const struct stat *st, bool *alone)
 {
@@ -124,20 +124,20 @@ static bool is_believed(int fd, const struct stat *st, bool *alone)
 		return true;
 	if (is_honoured(fd, st->st_dev))
 		return true;
-	/* Programs of a user need no set-user-ID bit, and sections of theirs are for that user. */
+	/* A user's own programs need no set-user-ID bit, and their sections are for that user. */
 	*alone = st->st_uid && !device_is_for_all();
 	return *alone;
 }
 
-/* Is there an access control list, by which the mode of the group is that of others as well? */
+/* Does an access control list make the group bits of the mode apply to others as well? */
 static bool has_acl(int fd)
 {
 	return fgetxattr(fd, ACL, NULL, 0) >= 0 || (errno != ENODATA && errno != EOPNOTSUPP);
 }
 
 /*
- * May others write to it? Root's own group is root alone, as that of a user mostly is this user
- * alone. Another group to which root gives a file is not.
+ * May others write to it? Root's own group contains only root, and a user's group mostly only that
+ * user. Another group that root has given a file to has other members.
  */
 static bool is_shared(int fd, const struct stat *st)
 {
@@ -147,13 +147,13 @@ static bool is_shared(int fd, const struct stat *st)
 }
 
 /**
- * owner_doubt - is a file not ours, or root's?
+ * owner_doubt - check that a file is ours or root's
  * @fd:		the file
- * @alone:	set: it is ours as long as nobody else has to believe that
+ * @alone:	set if it may be trusted for our own tasks only
  *
- * Root of a container is root.
+ * Root of a container counts as root.
  *
- * Return: NULL, or why what is made of it is not to be believed.
+ * Return: NULL, or why a section made of the file cannot be trusted.
  */
 const char *owner_doubt(int fd, bool *alone)
 {

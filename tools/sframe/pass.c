@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages of one process to another, each with a descriptor or none.
+ * Messages from one process to another, each with at most one descriptor.
  *
- * Their size is known to both, and whoever writes another one is not heard.
+ * Both sides know the size of a message; messages of another size are rejected.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -18,12 +18,12 @@ union control {
 
 /**
  * pass_send - send a message
- * @socket:	of packets, or of streams where the other side waits for each
+ * @socket:	a packet socket, or a stream socket if the peer waits for each message
  * @bytes:	the message
- * @size:	of @bytes
- * @fd:		a descriptor that goes with it, or -1
+ * @size:	size of @bytes
+ * @fd:		a descriptor to send with it, or -1
  *
- * Return: 0, or -1 if it cannot be sent.
+ * Return: 0, or -1 if the message cannot be sent.
  */
 int pass_send(int socket, void *bytes, size_t size, int fd)
 {
@@ -44,19 +44,19 @@ int pass_send(int socket, void *bytes, size_t size, int fd)
 
 /**
  * pass_receive - receive a message
- * @socket:	as of pass_send()
- * @bytes:	gets the message
- * @size:	of @bytes
+ * @socket:	as for pass_send()
+ * @bytes:	receives the message
+ * @size:	size of @bytes
  * @fd:		set to the descriptor that came with it, or -1
- * @cut:	set: there was one, which cannot be had
+ * @cut:	set if a descriptor was sent but could not be received
  *
- * Return: 0, or -1 if there is none of this size.
+ * Return: 0, or -1 if there is no message of this size.
  */
 int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut)
 {
 	struct iovec vec = { .iov_base = bytes, .iov_len = size };
 	union control control = {};
-	/* For one: the end of the space might be another one. */
+	/* Room for one descriptor: the padding at the end of the space might take another. */
 	struct msghdr message = {
 		.msg_iov = &vec, .msg_iovlen = 1,
 		.msg_control = control.space, .msg_controllen = CMSG_LEN(sizeof(int)),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rows of PLTs, by their code.
+ * Derive rows of PLTs from their code.
  *
- * What linkers write to .eh_frame for entries of a lazy PLT is an expression that looks
- * at the address, which SFrame has its own form for: rows for each block of 16 bytes.
- * Some linkers write nothing, so code that nothing was said of gets rows here, too.
+ * For entries of a lazy PLT, linkers write an expression to .eh_frame that depends on the
+ * address. SFrame has its own form for this: rows for each block of 16 bytes. Some linkers
+ * write nothing, so PLT code without .eh_frame gets rows here, too.
  *
- * An entry is known by its first instructions, and nothing is said of what is not known.
+ * An entry is recognized by its first instructions. Unknown entries get no rows.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 #include "internal.h"
 
 /**
- * struct plt_entry - what entries of a kind look like
- * @nr:		bytes that it is known by
- * @push:	where the instruction is that comes after the push, 0 if there is none
- * @first:	it is the first entry: something was pushed by who jumped there
- * @bytes:	the code; 0xcc is any byte
+ * struct plt_entry - pattern of a kind of entries
+ * @nr:		number of bytes to compare
+ * @push:	offset of the instruction after the push, 0 if there is no push
+ * @first:	it is the first entry: the entry that jumped there has pushed a number
+ * @bytes:	the code; 0xcc matches any byte
  */
 struct plt_entry {
 	u8		nr;
@@ -50,11 +50,11 @@ static const struct plt_entry plt_entries[] = {
 };
 
 /**
- * struct plt - a section of entries
+ * struct plt - a PLT section
  * @code:	its bytes
  * @addr:	its address
- * @size:	of it
- * @block:	bytes of an entry
+ * @size:	its size
+ * @block:	size of an entry
  */
 struct plt {
 	const u8	*code;
@@ -100,13 +100,13 @@ static int plt_function(struct table *table, u64 start, u64 end,
 }
 
 /**
- * plt_fill - add rows for entries of which nothing was said
+ * plt_fill - add rows for entries without rows
  * @table:	gets functions
  * @plt:	the section
- * @start:	offset in it
- * @end:	likewise: nothing was said of what is between them
+ * @start:	offset in it of a hole without rows
+ * @end:	end of the hole
  *
- * Return: bytes that something was said of, or -ENOMEM.
+ * Return: number of bytes that have got rows, or -ENOMEM.
  */
 static s64 plt_fill(struct table *table, const struct plt *plt, u64 start,
 		    u64 end)
@@ -129,7 +129,7 @@ static s64 plt_fill(struct table *table, const struct plt *plt, u64 start,
 	return bytes;
 }
 
-/* Is it such a section, all of it in code of the file? */
+/* Open a PLT section. Returns false unless all of it is code of the file. */
 static bool plt_open(struct image *image, const char *name, struct plt *plt)
 {
 	const struct range *text;
@@ -150,13 +150,13 @@ static bool plt_open(struct image *image, const char *name, struct plt *plt)
 		.code  = data->d_buf,
 		.addr  = shdr.sh_addr,
 		.size  = shdr.sh_size,
-		/* Only those of .plt.got may be shorter. */
+		/* Only entries of .plt.got may be shorter. */
 		.block = shdr.sh_entsize == 8 && !strcmp(name, ".plt.got") ? 8 : 16,
 	};
 	return true;
 }
 
-/* Fill the holes that @nr functions, which are sorted, leave in a section. */
+/* Fill the holes between @nr sorted functions in a section. */
 static int plt_holes(struct table *table, size_t nr, const struct plt *plt,
 		     struct sframe_stats *stats)
 {
@@ -183,12 +183,12 @@ static int plt_holes(struct table *table, size_t nr, const struct plt *plt,
 }
 
 /**
- * plt_add - add what is not said of PLTs
+ * plt_add - add missing rows of PLTs
  * @image:	the file
- * @table:	its functions, sorted, and sorted after that
+ * @table:	its functions, sorted; stays sorted
  * @stats:	@stats->plt is set
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int plt_add(struct image *image, struct table *table, struct sframe_stats *stats)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which rules of .eh_frame can be rules of SFrame.
+ * Convert rules of .eh_frame to rules of SFrame.
  *
- * libdw has all of them as expressions of DWARF. Some forms of these are what compilers,
- * and people, write; and what SFrame can say. What has another form is lost: to be wrong
- * would be worse than to know nothing.
+ * libdw returns all rules as DWARF expressions. Accept the forms that compilers and people
+ * write and that SFrame can express. Rules of other forms are lost: a wrong rule would be
+ * worse than none.
  */
 #include <dwarf.h>
 #include <limits.h>
@@ -13,13 +13,13 @@
 
 #define OP_NONE	0xff
 
-/* The operation at @index, or one that does not exist. */
+/* The operation at @index, or OP_NONE. */
 static unsigned int op_at(const Dwarf_Op *ops, size_t nr, size_t index)
 {
 	return index < nr ? ops[index].atom : OP_NONE;
 }
 
-/* Does it push a register, and something on top? Sets @base and @off. */
+/* Does it push a register plus an offset? Sets @base and @off. */
 static bool op_is_reg(const Dwarf_Op *op, u8 *base, s64 *off)
 {
 	u64 reg;
@@ -42,7 +42,7 @@ static bool fits(s64 off)
 	return off >= INT32_MIN && off <= INT32_MAX;
 }
 
-/* An address of the form base + offset, of which @index is behind the end. */
+/* Parse an address of the form base + offset; sets @index to the operation after it. */
 static bool ops_address(const Dwarf_Op *ops, size_t nr, size_t *index, struct rule *rule)
 {
 	s64 off = 0;
@@ -52,7 +52,7 @@ static bool ops_address(const Dwarf_Op *ops, size_t nr, size_t *index, struct ru
 	else if (*index >= nr || !op_is_reg(&ops[*index], &rule->base, &off))
 		return false;
 	++*index;
-	/* Offsets of registers are among these numbers, and negative all the same. */
+	/* The number is unsigned, but some offsets of registers in it are negative. */
 	if (op_at(ops, nr, *index) == DW_OP_plus_uconst) {
 		if (__builtin_add_overflow(off, (s64)ops[*index].number, &off))
 			return false;
@@ -62,7 +62,7 @@ static bool ops_address(const Dwarf_Op *ops, size_t nr, size_t *index, struct ru
 	return fits(off);
 }
 
-/* The CFA, which is a value: an address, or what is in memory there. */
+/* The CFA, which is a value: an address, or the value in memory there. */
 static bool rule_cfa(Dwarf_Frame *frame, struct rule *rule)
 {
 	size_t nr, index = 0;
@@ -78,13 +78,13 @@ static bool rule_cfa(Dwarf_Frame *frame, struct rule *rule)
 }
 
 /**
- * rule_register - where the caller's register is
+ * rule_register - find the caller's value of a register
  * @frame:	the row
  * @reg:	the register
  * @rule:	set
- * @undefined:	set to whether it is lost
+ * @undefined:	set to whether the value is lost
  *
- * Return: false if the rule cannot be said.
+ * Return: false if SFrame cannot express the rule.
  */
 static bool rule_register(Dwarf_Frame *frame, int reg, struct rule *rule, bool *undefined)
 {
@@ -108,7 +108,7 @@ static bool rule_register(Dwarf_Frame *frame, int reg, struct rule *rule, bool *
 		return true;
 	}
 
-	/* Expressions have the CFA on their stack, if they do not begin with it. */
+	/* Expressions start with the CFA on their stack, unless they push it themselves. */
 	if (op_at(ops, nr, 0) == DW_OP_call_frame_cfa && nr > 1 &&
 	    ((ops[1].atom >= DW_OP_breg0 && ops[1].atom <= DW_OP_breg31) ||
 	     ops[1].atom == DW_OP_bregx))
@@ -121,7 +121,7 @@ static bool rule_register(Dwarf_Frame *frame, int reg, struct rule *rule, bool *
 	return index == nr;
 }
 
-/* The CFA itself cannot be another value: that is what no rule looks like. */
+/* SFrame cannot express a value that is the CFA plus an offset: it would read as no rule. */
 static bool is_value_of_cfa(const struct rule *rule)
 {
 	return rule->base == BASE_CFA;
@@ -143,7 +143,7 @@ static bool is_usual_cfa(const struct rule *rule)
 }
 
 /**
- * row_is_flex - is it a row of the flexible kind, which version 3 has?
+ * row_is_flex - is this a flexible row of version 3?
  * @row:	the row
  *
  * Return: true if so.
@@ -160,7 +160,7 @@ static bool rule_equal(const struct rule *a, const struct rule *b)
 }
 
 /**
- * row_equal - do two rows say the same?
+ * row_equal - are two rows equal, except for their start?
  * @a:		a row
  * @b:		another row
  *
@@ -174,7 +174,7 @@ bool row_equal(const struct row *a, const struct row *b)
 	       rule_equal(&a->fp, &b->fp);
 }
 
-/* All callers have the CFA as their stack pointer, says SFrame. */
+/* SFrame requires that the caller's stack pointer is the CFA. */
 static bool is_sp_cfa(Dwarf_Frame *frame)
 {
 	struct rule rule;
@@ -210,12 +210,12 @@ static enum sframe_loss row_from_frame(Dwarf_Frame *frame, unsigned int version,
 }
 
 /**
- * row_from_cursor - make a row of what libdw says
- * @cursor:	that
- * @version:	of the format
- * @row:	set, but for its start
+ * row_from_cursor - convert a row of libdw
+ * @cursor:	the cursor at the row
+ * @version:	version of the format
+ * @row:	set, except its start
  *
- * Return: SFRAME_LOSS_NONE, or why it cannot be said.
+ * Return: SFRAME_LOSS_NONE, or why SFrame cannot express the row.
  */
 enum sframe_loss row_from_cursor(const struct cfi_cursor *cursor, unsigned int version,
 				 struct row *row)
@@ -223,17 +223,17 @@ enum sframe_loss row_from_cursor(const struct cfi_cursor *cursor, unsigned int v
 	*row = (struct row) {};
 	if (!cursor->frame)
 		return SFRAME_LOSS_BAD;
-	/* Who walks would take the address for one behind a call. */
+	/* An unwinder would take the address for a return address, after a call. */
 	if (cursor->signal && version < 3)
 		return SFRAME_LOSS_SIGNAL;
 	return row_from_frame(cursor->frame, version, row);
 }
 
 /**
- * sframe_loss_name - what a reason is called
+ * sframe_loss_name - get the name of a reason
  * @loss:	the reason
  *
- * Return: some words about it.
+ * Return: a short description.
  */
 const char *sframe_loss_name(enum sframe_loss loss)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sframe run: a command for the time of which the kernel has sections, for profilers that
- * do not see to that themselves.
+ * sframe run: run a command while the kernel has sections, for profilers that do not
+ * provide sections themselves.
  *
- * One process has the sections, see server.c, and one is the command. This one starts and
- * waits: it opens no file that users name, so nothing keeps the command from starting.
+ * One process provides the sections, see server.c, and another one is the command. This
+ * process starts both and waits. It opens no file named by users, because that could hang
+ * and keep the command from starting.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +27,15 @@
 #include "internal.h"
 #include "session.h"
 
-/* As shells have it. */
+/* Exit statuses as in shells. */
 #define STATUS_FAILED	125
 #define STATUS_NO_EXEC	126
 #define STATUS_NOT_FOUND 127
 
-/* Times of 10 ms to wait for the end of a witness that is killed. */
+/* How many times 10 ms to wait for the end of a killed witness. */
 #define KILL_TRIES	1000
 
-/* Wait until there is something to read, or that is closed, and be the command then. */
+/* Wait for a byte on @go and execute the command, or exit if @go is closed. */
 static void __attribute__((noreturn)) command_main(char **argv, const int go[2])
 {
 	char start;
@@ -48,8 +49,8 @@ static void __attribute__((noreturn)) command_main(char **argv, const int go[2])
 }
 
 /*
- * Of these the command hears, too, if they were for this process alone, and whoever called
- * it does not want that they are ignored.
+ * Forward these signals to the command if they were sent to this process only, unless the caller
+ * of this program ignores them.
  */
 static const int forwarded[] = {
 	SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
@@ -67,9 +68,9 @@ static void forwarded_set(sigset_t *set)
 }
 
 /**
- * struct seen - signals that the witness had
- * @set:	a bit for each
- * @from:	the process that sent it, or 0 for the kernel
+ * struct seen - signals that the witness has received
+ * @set:	a bit for each signal
+ * @from:	its sender, or 0 for the kernel
  */
 struct seen {
 	u64	set;
@@ -77,10 +78,10 @@ struct seen {
 };
 
 /**
- * struct witness - a process that tells signals for the group from those for one process
- * @pid:	the process, which takes no signal but when it is asked
- * @socket:	to ask it
- * @seen:	what it has said, and nobody has used
+ * struct witness - a process that tells signals to the group from those to one process
+ * @pid:	the process, which takes signals only when it is asked
+ * @socket:	connection to it
+ * @seen:	signals that it has reported and that were not used yet
  */
 struct witness {
 	pid_t		pid;
@@ -88,7 +89,7 @@ struct witness {
 	struct seen	seen;
 };
 
-/* What looks for this program by its name or arguments means run, and not its witness. */
+/* Tools that look for this program by name or arguments must not find the witness. */
 static void witness_hide(void)
 {
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -130,7 +131,7 @@ static void __attribute__((noreturn)) witness_main(int socket, pid_t parent)
 	_exit(0);
 }
 
-/* Without a witness, signals for the group come twice. */
+/* Without a witness, the command gets signals to the group twice. */
 static void witness_start(struct witness *witness)
 {
 	pid_t parent = getpid();
@@ -146,7 +147,7 @@ static void witness_start(struct witness *witness)
 	witness->socket = sockets[0];
 }
 
-/* Have no witness any more. It is not waited for, as whoever debugs it may keep its end back. */
+/* Kill the witness. Do not wait for it, because a debugger may delay its end. */
 static void witness_dismiss(struct witness *witness)
 {
 	if (witness->socket >= 0)
@@ -156,7 +157,7 @@ static void witness_dismiss(struct witness *witness)
 	*witness = (struct witness) { .socket = -1 };
 }
 
-/* Until it answers: not if it hangs, nor if somebody stops it again and again. */
+/* Wait for an answer. Give up if the witness hangs, or is stopped again and again. */
 static bool witness_answers(const struct witness *witness)
 {
 	struct pollfd ready = { .fd = witness->socket, .events = POLLIN };
@@ -173,10 +174,11 @@ static bool witness_answers(const struct witness *witness)
 }
 
 /*
- * Add what it has seen. What is for run as well, and was not taken yet, is for the group.
+ * Add the signals that the witness has seen. Keep only those that are pending here as well, as
+ * these were sent to the group.
  *
- * Whoever has not answered once is not asked again: an answer that comes too late would be taken
- * for that to the next question.
+ * Dismiss a witness that has not answered once: a late answer would be taken for the answer to
+ * the next question.
  */
 static void witness_ask(struct witness *witness, int sig)
 {
@@ -202,7 +204,7 @@ static void witness_ask(struct witness *witness, int sig)
 	}
 }
 
-/* Was this signal for all of the group? Then it has come to the witness from the same one. */
+/* Was this signal sent to the group? Then the witness has it from the same sender. */
 static bool witness_has(struct witness *witness, int sig, pid_t from)
 {
 	u64 bit = 1ULL << sig;
@@ -211,8 +213,8 @@ static bool witness_has(struct witness *witness, int sig, pid_t from)
 	if (witness->pid <= 0)
 		return false;
 	/*
-	 * The kernel changes no group while a signal is on its way to one: when this returns
-	 * all have it. It does nothing else.
+	 * The kernel changes no group while it sends a signal to one: after this call, all
+	 * members have the signal. The call has no other effect.
 	 */
 	setpgid(witness->pid, getpgrp());
 	witness_ask(witness, sig);
@@ -222,10 +224,10 @@ static bool witness_has(struct witness *witness, int sig, pid_t from)
 }
 
 /**
- * struct command - what runs
- * @pid:	its process, which is there until it is waited for
- * @pidfd:	the same
- * @go:		to be written to for its start
+ * struct command - the command to run
+ * @pid:	its process, which exists until it is waited for
+ * @pidfd:	pidfd of @pid
+ * @go:		pipe to write to for its start
  */
 struct command {
 	pid_t	pid;
@@ -233,7 +235,7 @@ struct command {
 	int	go;
 };
 
-/* A terminal that hangs up tells the session's leader, and that may be us alone. */
+/* A hangup of the terminal signals the session leader, which may be only this process. */
 static void forward_signals(const struct command *command, struct witness *witness, int signals)
 {
 	struct signalfd_siginfo info;
@@ -241,14 +243,14 @@ static void forward_signals(const struct command *command, struct witness *witne
 	while (read(signals, &info, sizeof(info)) == sizeof(info)) {
 		pid_t from = info.ssi_code == SI_KERNEL ? 0 : info.ssi_pid;
 
-		/* A command that has left the group has heard of nothing. */
+		/* A command that has left the group did not get the signal. */
 		if (!witness_has(witness, info.ssi_signo, from) ||
 		    getpgid(command->pid) != getpgrp())
 			syscall(SYS_pidfd_send_signal, command->pidfd, info.ssi_signo, NULL, 0);
 	}
 }
 
-/* Where the server lists what it had no section for, and the signal that has ended that. */
+/* The socket for the server's list of files, and the signal that has ended reading it. */
 static volatile sig_atomic_t closing = -1, impatient;
 
 static void end_closing(int sig)
@@ -260,7 +262,7 @@ static void end_closing(int sig)
 	errno = error;
 }
 
-/* From here on the status of the command is known, and no signal takes its place. */
+/* The status of the command is known now: signals must not replace it. */
 static void handle_signals(void)
 {
 	const struct sigaction action = { .sa_handler = end_closing };
@@ -274,8 +276,8 @@ static void handle_signals(void)
 }
 
 /*
- * Here it mostly has ended soon, and is waited for: not that anything depends on it. So a signal
- * ends that, too.
+ * Wait for the end of the witness, which mostly is short. Nothing depends on it, so a signal ends
+ * the wait.
  */
 static void witness_end(struct witness *witness)
 {
@@ -289,7 +291,7 @@ static void witness_end(struct witness *witness)
 	}
 }
 
-/* Let it run until it ends. Nobody has waited for it before, so signals are for it alone. */
+/* Run the command until it ends. It is not reaped before, so its pid cannot be reused. */
 static int command_run(const struct command *command)
 {
 	struct pollfd fds[] = { { .events = POLLIN }, { .events = POLLIN } };
@@ -303,11 +305,11 @@ static int command_run(const struct command *command)
 	if (fds[1].fd < 0)
 		sigemptyset(&set);
 	sigprocmask(SIG_BLOCK, &set, &former);
-	/* It begins with all of these blocked. */
+	/* Start the witness with these signals blocked. */
 	witness_start(&witness);
 	if (write(command->go, "", 1) != 1)
 		kill(command->pid, SIGKILL);
-	/* What has ended it was for this process as well, and is not to come later. */
+	/* A signal that has ended the command may be pending here as well: take it. */
 	do {
 		poll(fds, 2, -1);
 		forward_signals(command, &witness, fds[1].fd);
@@ -343,13 +345,13 @@ static void run_missed(void *data, const char *path, bool late, const char *why)
 		run_say("no stacks through %s: it %s", path, why);
 }
 
-/* The server has all that is known to be needed, or hangs. */
+/* Run the command. The server has all sections known to be needed, or hangs. */
 static int run_served(struct sframe_server *server, const struct command *command)
 {
 	unsigned int next_time = 0;
 	int status, ret;
 
-	/* Its own, as that of the server is closed meanwhile. */
+	/* Duplicate the socket, because sframe_server_end() closes it. */
 	closing = fcntl(server->socket, F_DUPFD_CLOEXEC, 0);
 	status = command_run(command);
 	ret = sframe_server_end(server, run_missed, &next_time);
@@ -363,7 +365,7 @@ static int run_served(struct sframe_server *server, const struct command *comman
 	return status;
 }
 
-/* The command is there, and waits. */
+/* Start the server. The command's process exists, and waits. */
 static int run_started(struct sframe_session_options *options, char **argv,
 		       const struct command *command)
 {
@@ -405,23 +407,23 @@ static int run_command(struct sframe_session_options *options, char **argv)
 	close(go[0]);
 	command.go = go[1];
 	command.pidfd = command.pid < 0 ? -1 : syscall(SYS_pidfd_open, command.pid, 0);
-	/* Who called may not have wanted to hear of ends. */
+	/* The caller may have ignored SIGCHLD. */
 	signal(SIGCHLD, SIG_DFL);
 	if (command.pidfd < 0)
 		status = fail(STATUS_FAILED, "there can be no process: %s", strerror(errno));
 	else
 		status = run_started(options, argv, &command);
-	/* What has not been started ends by that. */
+	/* A command that was not started exits now. */
 	close(go[1]);
 	if (command.pidfd >= 0) {
-		/* By this, another process of the same number cannot be meant. */
+		/* Wait by pidfd, because the pid may be reused. */
 		waitid(P_PIDFD, command.pidfd, NULL, WEXITED);
 		close(command.pidfd);
 	}
 	return status;
 }
 
-/* Returns 0, -1 if there was all that is to be done, or the status of an error. */
+/* Returns 0, -1 if nothing is left to do, or the status of an error. */
 static int run_parse(int argc, char **argv, struct sframe_session_options *options, pid_t *pid)
 {
 	static const struct option longs[] = {
@@ -475,11 +477,11 @@ static int run_parse(int argc, char **argv, struct sframe_session_options *optio
 
 /**
  * run_main - the verb run
- * @argc:	of its words, the verb is the first
- * @argv:	these
+ * @argc:	number of arguments, of which the verb is the first
+ * @argv:	the arguments
  *
- * Return: the exit status of the command, as shells have it; 125 after a sentence if it
- * did not run.
+ * Return: the exit status of the command, as in shells; 125 after an error message if it did
+ * not run.
  */
 int run_main(int argc, char **argv)
 {
@@ -487,7 +489,7 @@ int run_main(int argc, char **argv)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), ret;
 	pid_t pid;
 
-	/* What is closed stays so for the command, and is not what is opened next. */
+	/* Open closed standard streams with O_CLOEXEC: no other file takes their place. */
 	while (null >= 0 && null <= STDERR_FILENO)
 		null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null >= 0)

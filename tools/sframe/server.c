@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A session beside a program that has more to do, as perf record has: a process of its
- * own, which ends with the program at the latest.
+ * Run a session for a program that has other work, such as perf record: in a separate
+ * process, which ends with the program at the latest.
  *
- * The program, which is not to have threads yet, hears nothing of it by SIGCHLD or by
- * wait(), which are about other processes. They talk by a socket: the server says when all
- * is there that is known to be needed, and lists what had no section once the program has
- * closed its half.
+ * The program must not have threads yet. It sees no SIGCHLD of the server, and wait() does
+ * not return it. They talk through a socket: the server reports when all sections known to
+ * be needed are there. When the program has shut down its half, the server lists the files
+ * that had no section.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -25,26 +25,26 @@
 
 #include "session.h"
 
-/* Where the server has its end of the socket. */
+/* Descriptor of the server's end of the socket. */
 #define SOCKET	3
 
-/* The first byte that a server sends: all is there, or a sentence follows. */
+/* First byte from a server: all sections are there, or an error message follows. */
 #define READY	'r'
 #define FAILED	'f'
 
-/* Of a file in the list: before its path and a reason, which both end with a 0. */
+/* Precedes the path and the reason of a file in the list, both NUL-terminated. */
 #define MISSED	'm'
 #define LATE	'l'
 
-/* Behind the list. */
+/* End of the list. */
 #define END	'e'
 
-/* Times of 10 ms to wait for the end of a server that is killed. */
+/* How many times 10 ms to wait for the end of a killed server. */
 #define KILL_TRIES	1000
 
 /**
- * sframe_printable - make a name of a file, or what is said of it, fit for a terminal
- * @text:	the text, of which all that controls a terminal is replaced
+ * sframe_printable - make a file name or a message safe for a terminal
+ * @text:	the text, in which control characters are replaced
  */
 void sframe_printable(char *text)
 {
@@ -57,9 +57,9 @@ void sframe_printable(char *text)
 }
 
 /**
- * say_line - a line on stderr
- * @format:	as of printf()
- * @args:	for @format, names of files among them
+ * say_line - print a line on stderr
+ * @format:	as for printf()
+ * @args:	for @format, may contain file names
  */
 void say_line(const char *format, va_list args)
 {
@@ -73,8 +73,8 @@ void say_line(const char *format, va_list args)
 }
 
 /*
- * What the program has open is its own business, but for stderr; and what is closed there is
- * not to become what the server opens next.
+ * Close the files of the program, except stderr. Open closed standard streams, so that no file
+ * that the server opens takes their place.
  */
 static int server_files(int socket)
 {
@@ -89,7 +89,7 @@ static int server_files(int socket)
 	return fcntl(SOCKET, F_SETFD, FD_CLOEXEC);
 }
 
-/* So is what it handles. */
+/* Detach from the program: reset its signal handlers and close its files. */
 static int server_alone(int socket, pid_t parent)
 {
 	static const int ignored[] = {
@@ -105,15 +105,15 @@ static int server_alone(int socket, pid_t parent)
 			signal(sig, SIG_DFL);
 	}
 	/*
-	 * Terminals and timeout(1) ask the program to stop, not what it needs for that; and
-	 * it would hear by SIGCHLD of who stands still.
+	 * Terminals and timeout(1) signal the program, and the server must survive to finish.
+	 * If it stopped, the program would get a SIGCHLD.
 	 */
 	for (unsigned int i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
 		signal(ignored[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 
-	/* It may be waiting for a file system then. */
+	/* SIGKILL, because the server may be waiting for a file system. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		return -1;
@@ -149,16 +149,16 @@ server_main(const struct sframe_session_options *options, int socket, pid_t pare
 	if (options->verbose)
 		session_summary(session);
 	session_missed(session, server_missed, out);
-	/* A list that lacks something has no end: who reads it knows by that. */
+	/* Send END only after a complete list, so that the reader can tell. */
 	if (!ferror(out) && !fflush(out))
 		send(SOCKET, &end, 1, 0);
-	/* A conversion that cannot be killed has it open, too. */
+	/* A conversion that cannot be killed has the socket open, too. */
 	shutdown(SOCKET, SHUT_RDWR);
 	session_free(session);
 	_exit(0);
 }
 
-/* None of them is what standard streams are for, if these are closed. */
+/* Do not use the descriptors of standard streams, even if these are closed. */
 static int open_sockets(int sockets[2])
 {
 	int pair[2];
@@ -180,13 +180,13 @@ static int open_sockets(int sockets[2])
 }
 
 /**
- * sframe_server_start - begin to have sections for what tasks map
+ * sframe_server_start - start a server that provides sections
  * @server:	set
- * @options:	which tasks
+ * @options:	which tasks it covers
  *
- * It ends with the calling thread, if not before.
+ * The server ends with the calling thread at the latest.
  *
- * Return: 0, or an error of errno.h, negative: -ENOENT if this kernel takes no sections.
+ * Return: 0, or a negative errno: -ENOENT if this kernel takes no sections.
  */
 int sframe_server_start(struct sframe_server *server,
 			const struct sframe_session_options *options)
@@ -198,7 +198,7 @@ int sframe_server_start(struct sframe_server *server,
 		return ret;
 	if (open_sockets(sockets))
 		return -errno;
-	/* As fork(), but for the signal of its end, of which there is none. */
+	/* Like fork(), but without a signal when the child ends. */
 	server->pid = syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
 	if (!server->pid)
 		server_main(options, sockets[1], parent);
@@ -214,8 +214,8 @@ int sframe_server_start(struct sframe_server *server,
 }
 
 /*
- * Until there is something to read, or the server hangs, which is said in @hangs. A handler
- * between @stop and ppoll() is seen.
+ * Wait until there is something to read or the server hangs, which sets @hangs. A signal between
+ * @stop and ppoll() is not missed.
  */
 static bool wait_until(const struct sframe_server *server, sframe_stop_fn stop, bool *hangs)
 {
@@ -241,15 +241,15 @@ static bool wait_until(const struct sframe_server *server, sframe_stop_fn stop, 
 }
 
 /**
- * sframe_server_wait - wait until all sections are there that are known to be needed
- * @server:	what was started
- * @stop:	does the caller want to wait no more, as a signal handler has said? or NULL
- * @message:	gets a sentence, of SFRAME_MESSAGE bytes, which is empty if all is well
+ * sframe_server_wait - wait for the sections that are known to be needed
+ * @server:	the server
+ * @stop:	returns true to stop waiting, e.g. after a signal; or NULL
+ * @message:	set to a message, SFRAME_MESSAGE bytes, which is empty on success
  *
- * Nobody waits for a server that hangs in a system call: there may be sections later.
+ * Does not wait for a server that hangs in a system call: it may provide sections later.
  *
- * Return: 0; 1 if @stop said so, and there is no sentence; -1 after an error, when there is
- * nothing but to end the server.
+ * Return: 0; 1 without a message if @stop returned true; -1 after an error, when the caller can
+ * only end the server.
  */
 int sframe_server_wait(struct sframe_server *server, sframe_stop_fn stop, char *message)
 {
@@ -277,10 +277,10 @@ int sframe_server_wait(struct sframe_server *server, sframe_stop_fn stop, char *
 }
 
 /**
- * sframe_server_stop - say that no more is needed
- * @server:	what was started
+ * sframe_server_stop - request no more sections
+ * @server:	the server
  *
- * What is there stays until sframe_server_end().
+ * Existing sections stay until sframe_server_end().
  */
 void sframe_server_stop(struct sframe_server *server)
 {
@@ -288,8 +288,8 @@ void sframe_server_stop(struct sframe_server *server)
 }
 
 /*
- * Returns 0 at its end, or if the server hangs; 1 if a handler of a signal was called: nobody
- * has the patience. Signals come in ppoll() only, or behind that: none is missed between two.
+ * Returns 0 at the end of the list, or if the server hangs; 1 if a signal has interrupted it, or
+ * without memory. Only ppoll() unblocks signals, so no signal is missed between two calls.
  */
 static int read_list(const struct sframe_server *server, const sigset_t *signals, char **list,
 		     size_t *size)
@@ -324,12 +324,12 @@ static int read_list(const struct sframe_server *server, const sigset_t *signals
 	return 0;
 }
 
-/* Returns 0, or -1 if it lacks its end. */
+/* Returns 0, or -1 if the list is incomplete. */
 static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void *data)
 {
 	const char *end = at + size, *why;
 
-	/* It may not have said that it is ready before it was told to stop. */
+	/* READY is still unread if the caller has stopped waiting early. */
 	if (size && *at == READY)
 		at++;
 	while (at < end && (*at == MISSED || *at == LATE)) {
@@ -344,17 +344,17 @@ static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void
 }
 
 /**
- * sframe_server_end - have these sections no longer
- * @server:	what was started
- * @missed:	called for each file that had no section, or not from its start on; NULL for
- *		not to wait
+ * sframe_server_end - end a server and drop its sections
+ * @server:	the server
+ * @missed:	called for each file that had no section, or had it late; NULL to end without
+ *		waiting
  * @data:	for @missed
  *
- * Waits until what was met is converted, for the next time, unless a signal handler
+ * Waits until all files seen are converted for later sessions, unless a signal handler
  * interrupts this.
  *
- * Return: 0 if @missed has seen all; 1 if that was not waited for; -1 if the server has
- * ended before, or hangs, so that sections were missed and nobody knows since when.
+ * Return: 0 if @missed has seen all files; 1 if this did not wait; -1 if the server had
+ * ended before, or hangs: sections were missed for an unknown time.
  */
 int sframe_server_end(struct sframe_server *server, sframe_missed_fn missed, void *data)
 {
@@ -370,9 +370,9 @@ int sframe_server_end(struct sframe_server *server, sframe_missed_fn missed, voi
 		ret = read_list(server, &former, &list, &size);
 	sigprocmask(SIG_SETMASK, &former, NULL);
 	close(server->socket);
-	/* It may be waiting for a file system, and has nothing left to do. */
+	/* The server may be waiting for a file system, and has nothing left to do. */
 	kill(server->pid, SIGKILL);
-	/* What cannot be killed is not waited for either. */
+	/* Do not wait for a server that cannot be killed. */
 	for (int tries = 0; tries < KILL_TRIES && !waitpid(server->pid, NULL, __WCLONE | WNOHANG);
 	     tries++)
 		poll(NULL, 0, 10);

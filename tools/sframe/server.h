@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * For profilers: have sections for all that they meet, with nothing to wait for but a
- * file descriptor. See server.c.
+ * For profilers: sections for all files that they see, provided by a separate process.
+ * See server.c.
  */
 #ifndef _SFRAME_SERVER_H
 #define _SFRAME_SERVER_H
@@ -12,15 +12,15 @@
 #include "sframe.h"
 
 /**
- * struct sframe_session_options - what a session is for
+ * struct sframe_session_options - what a session covers
  * @cache:	directory of the cache; NULL for that of perf
- * @read_only:	nothing is put into the cache, nor removed from it
+ * @read_only:	leave the cache as it is
  * @program:	a program that is about to run, or NULL
- * @pids:	processes that are watched, and all that they start
- * @nr_pids:	of these; 0 to watch all there are
- * @running:	what is watched runs already
- * @verbose:	say what is done
- * @quiet:	say nothing
+ * @pids:	processes to watch, with all that they start
+ * @nr_pids:	number of @pids; 0 to watch all processes
+ * @running:	the watched processes are already running
+ * @verbose:	print what is done
+ * @quiet:	print nothing
  */
 struct sframe_session_options {
 	const char	*cache;
@@ -34,22 +34,22 @@ struct sframe_session_options {
 };
 
 /**
- * struct sframe_server - sections for a profiler
- * @pid:	the process that has them
- * @socket:	to talk to it
+ * struct sframe_server - a process that provides sections for a profiler
+ * @pid:	the process
+ * @socket:	connection to it
  */
 struct sframe_server {
 	pid_t	pid;
 	int	socket;
 };
 
-/* Of a file that had no section from its start on. */
+/* Called for a file that had no section, or had it late. */
 typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const char *why);
 
-/* Why a file is late that was never in time. */
+/* Reason for a file whose section was never in time. */
 #define SFRAME_NEXT_TIME "has a section for the next time only"
 
-/* What is said of a file of which some code is not in its section, which it had in time. */
+/* Reason for a file whose section lacks some of its code. */
 #define SFRAME_NO_WORDS	"of code for which SFrame has no words"
 
 typedef bool (*sframe_stop_fn)(void);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A session: hand what the cache has to the kernel, convert what the tasks map that are watched,
- * and keep book of what cannot be, see book.c.
+ * A session: register cached sections with the kernel, convert files that watched tasks map, and
+ * record the files that get no section, see book.c.
  *
- * One process, which waits for mappings and for conversions. What is handed in ends with
- * it.
+ * It is one process, which waits for mappings and for conversions. The kernel drops the
+ * sections when it ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,16 +20,16 @@
 #include "internal.h"
 #include "session.h"
 
-/* When to say how far it is, in ms. */
+/* Interval of progress messages, in ms. */
 #define PATIENCE	1000
 
-/* How often all is looked at where events were lost: for a tenth of the time at most. */
+/* Rescans after lost events take at most this share, a tenth, of the time. */
 #define RESCAN_SHARE	10
 
 /**
- * session_say - a line on stderr, unless that is to be quiet
- * @session:	who says it
- * @format:	as of printf()
+ * session_say - print a line on stderr, unless the session is quiet
+ * @session:	the session
+ * @format:	as for printf()
  */
 void session_say(const struct session *session, const char *format, ...)
 {
@@ -42,7 +42,7 @@ void session_say(const struct session *session, const char *format, ...)
 	va_end(args);
 }
 
-/* Anybody can map any number of files. */
+/* Any user can map any number of files. */
 static void session_full(struct session *session)
 {
 	if (!session->full)
@@ -69,7 +69,7 @@ static void session_stuck(struct session *session)
 	session->stuck = true;
 }
 
-/* Of what is looked at together, once for each row of a process's files. */
+/* In a batch of mappings, check once for each run of files of the same process. */
 static void session_apart(struct session *session, pid_t pid)
 {
 	bool same = session->last == pid;
@@ -101,14 +101,14 @@ dso_lose(struct session *session, struct dso *dso, const char *format, ...)
 	if (vasprintf(&dso->why, format, args) < 0)
 		dso->why = NULL;
 	va_end(args);
-	/* What is tried again and again is not news. */
+	/* Do not repeat the message when a retry fails in the same way. */
 	if (session->options.verbose && dso->path && dso->why &&
 	    (!known || strcmp(known, dso->why)))
 		session_say(session, "%s: %s", dso->path, dso->why);
 	free(known);
 }
 
-/* A file that others of its build-id are not to pay for, which may have been mapped already. */
+/* Other files with its build-id must not suffer. Rescan, as they may be mapped already. */
 static void dso_refuse(struct session *session, struct dso *dso)
 {
 	if (book_refuse(&session->book, dso) && !session->over)
@@ -122,7 +122,7 @@ static void dso_keep(struct dso *dso)
 	dso->again = false;
 }
 
-/* Where sections for a user are handed in, or an error of errno.h, negative. */
+/* The device that takes sections for a user, or a negative errno. */
 static int session_device(struct session *session, const struct user *user)
 {
 	return user->uid == ALL_USERS ? session->device : users_device(&session->users, user);
@@ -140,9 +140,9 @@ static void dso_lose_user(struct session *session, struct dso *dso, int error)
 }
 
 /**
- * session_may_remove - is a section of the cache to be made again?
+ * session_may_remove - may a rejected section be removed from the cache?
  * @session:	the session
- * @error:	why the kernel does not take it, an error of errno.h, negative
+ * @error:	why the kernel rejects it, a negative errno
  */
 bool session_may_remove(const struct session *session, int error)
 {
@@ -150,7 +150,7 @@ bool session_may_remove(const struct session *session, int error)
 	       (error == -EINVAL || error == -EOPNOTSUPP);
 }
 
-/* Returns true if others may try the same section; it may be that there is no entry else. */
+/* Returns false if the section is damaged; @dso may be freed then. */
 static bool dso_add(struct session *session, struct dso *dso, int section)
 {
 	int device = session_device(session, &dso->user);
@@ -166,7 +166,7 @@ static bool dso_add(struct session *session, struct dso *dso, int section)
 		session->sections++;
 		return true;
 	}
-	/* It may be a damaged one of the cache. */
+	/* It may be a damaged one from the cache. */
 	if (dso->user.uid == ALL_USERS && session_may_remove(session, ret)) {
 		cache_remove(session->cache, &dso->id);
 		dso->again = !dso->identity.ino;
@@ -200,14 +200,14 @@ static int session_cached(const struct session *session, const struct build_id *
 	return cache_find(session->cache, id, session->options.read_only);
 }
 
-/* Of a file of a build-id that is known: may another one have to be looked for? */
+/* Is this another file with the build-id of one that is being converted? */
 static bool is_other(const struct dso *known, const struct identity *identity)
 {
 	return known->busy && (known->identity.dev != identity->dev ||
 			       known->identity.ino != identity->ino);
 }
 
-/* A file that can have a section, which is known as of now. Nothing is made for nobody. */
+/* Record a file that can have a section. Do not convert it if its user has no device. */
 static void session_good(struct session *session, const struct mapping *mapping,
 			 struct mapped_file *file, int section, int device)
 {
@@ -236,7 +236,7 @@ static void session_good(struct session *session, const struct mapping *mapping,
 	}
 }
 
-/* What has hung may answer if there is more time for it than this. */
+/* A file that hung for this long may answer when it gets more time. */
 static void session_hung(struct session *session, unsigned int patience)
 {
 	if (patience && (!session->hung || patience < session->hung))
@@ -250,7 +250,7 @@ static void session_refuse(struct session *session, const struct mapping *mappin
 
 	if (!dso)
 		return;
-	/* With another build-id, or another owner, or who has it mapped, it may be good. */
+	/* It may be good with another build-id, another owner, or another task that maps it. */
 	dso->again = file->again || file->unclaimed ||
 		     (file->error != -EIO && file->id.size);
 	dso->patience = file->patience;
@@ -259,7 +259,7 @@ static void session_refuse(struct session *session, const struct mapping *mappin
 	dso_lose(session, dso, "%s", file->message[0] ? file->message : "has no build-id");
 }
 
-/* What was refused may be good later; what hung does so for longer, if it is tried again. */
+/* Retry a rejected file if that can help; retry one that hung only with more time. */
 static bool session_may_try(struct session *session, const struct dso *dso)
 {
 	if (!dso->again)
@@ -270,7 +270,7 @@ static bool session_may_try(struct session *session, const struct dso *dso)
 	return false;
 }
 
-/* What was only known by the cache is needed. */
+/* A section that was registered from the cache turns out to be needed. */
 static void session_name(struct session *session, struct dso *dso, const char *path)
 {
 	int section = session_cached(session, &dso->id);
@@ -283,8 +283,8 @@ static void session_name(struct session *session, struct dso *dso, const char *p
 }
 
 /*
- * A file of this build-id that one user has, by this name: by another name there may be one that
- * is for all. Sets @user, or its uid to ALL_USERS if there is none that counts.
+ * Find a file with this build-id and name that is for one user only: a file with another name
+ * may be for all users. Sets @user, or its uid to ALL_USERS if no single user counts.
  */
 static struct dso *session_find_users(const struct session *session,
 				      const struct mapping *mapping, struct user *user)
@@ -301,13 +301,13 @@ static struct dso *session_find_users(const struct session *session,
 			 book_has_seen(&session->book, mapping->path, user)) ? known : NULL;
 }
 
-/* Is there nothing to find out about it any more? */
+/* Is everything known about this mapping? */
 static bool session_knows(struct session *session, const struct mapping *mapping)
 {
 	struct dso *known = book_find(&session->book, &mapping->id, NULL);
 	struct user all = { .uid = ALL_USERS }, user = all;
 
-	/* Whose a process is takes a while to find out. */
+	/* Finding the user of a process is slow, so check this first. */
 	if ((!known || known->again) && book_has_seen(&session->book, mapping->file, &all))
 		return true;
 	if (!known || known->again)
@@ -324,11 +324,11 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 }
 
 /**
- * session_has_refused - is it known what is wrong with a file?
+ * session_has_refused - is a file known to be bad?
  * @data:	the session
  * @identity:	of the file
  *
- * What was refused need not be opened, unless something else has changed.
+ * A rejected file need not be opened, unless a retry may succeed.
  */
 bool session_has_refused(void *data, const struct identity *identity)
 {
@@ -338,7 +338,7 @@ bool session_has_refused(void *data, const struct identity *identity)
 	return known && !session_may_try(session, known);
 }
 
-/* It need not be looked at once more, unless that is for another user. */
+/* Do not examine this file again, except for another user. */
 static void session_see(struct session *session, const struct mapping *mapping,
 			const struct mapped_file *file)
 {
@@ -347,7 +347,7 @@ static void session_see(struct session *session, const struct mapping *mapping,
 		book_see(&session->book, mapping->path, &file->user);
 }
 
-/* What is to be done about a file that was looked at. */
+/* Act on the result of examining a file. */
 static void session_look(struct session *session, const struct mapping *mapping,
 			 struct mapped_file *file, int section)
 {
@@ -356,7 +356,7 @@ static void session_look(struct session *session, const struct mapping *mapping,
 	int device = takes ? session_device(session, &file->user) : session->device;
 
 	file->again |= device < 0 && is_scarce(-device);
-	/* Who had it may have ended, and others not. */
+	/* The task may have ended while others still map the file. */
 	if (file->error != -ENOENT)
 		book_found(&session->book, mapping);
 	if ((file->error != -EIO && file->error != -EAGAIN) || file->identity.ino)
@@ -373,7 +373,7 @@ static void session_look(struct session *session, const struct mapping *mapping,
 	}
 }
 
-/* Have it opened. Whoever has used up the time for that is the last one to have more. */
+/* Open the file. A process that uses up the budget comes last in the next rescan. */
 static void session_open_file(struct session *session, const struct mapping *mapping,
 			      struct mapped_file *file)
 {
@@ -387,7 +387,7 @@ static void session_open_file(struct session *session, const struct mapping *map
 }
 
 /**
- * session_found - a file is mapped, or will be
+ * session_found - handle a file that is or will be mapped
  * @data:	the session
  * @mapping:	of the file
  */
@@ -467,8 +467,8 @@ static bool session_keeps(const struct session *session, const struct dso *dso)
 }
 
 /*
- * Into the kernel, and then into the cache: those that run do not wait for the disk. The kernel
- * need not keep in memory what a file has, unless it would have to ask a server for it.
+ * Register the section first and sync the cache entry afterwards: running tasks do not wait for
+ * the disk. Register the cache file to save memory, unless a server would have to be asked for it.
  */
 static void session_keep(struct session *session, struct dso *dso, int section)
 {
@@ -494,7 +494,7 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 static void session_end_job(struct session *session, unsigned int nr)
 {
 	char message[SFRAME_MESSAGE];
-	/* Those that are waited for in the end have had their turn. */
+	/* No more retries after the end of the watch. */
 	bool again = !session->over;
 	int section;
 	struct dso *dso = jobs_end(&session->jobs, nr, &section, &again, message);
@@ -516,7 +516,7 @@ static void session_end_job(struct session *session, unsigned int nr)
 	close(section);
 }
 
-/* Whoever maps much makes that events are lost, and not that nothing else is done. */
+/* A task that maps a lot may cause lost events, but must not keep the session busy. */
 static void session_rescan(struct session *session)
 {
 	long begin = now_ms();
@@ -529,7 +529,7 @@ static void session_rescan(struct session *session)
 	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
 }
 
-/* There may be room for what was not opened. */
+/* The end of a hung process makes room for files that were not opened. */
 static void session_reap(struct session *session)
 {
 	unsigned int before = stuck_nr();
@@ -542,8 +542,8 @@ static void session_reap(struct session *session)
 }
 
 /*
- * All that is mapped by now. Until the command runs there is no more time than at first. What was
- * lost comes first: whoever maps files all the time is not to take the time for that.
+ * Handle all that is mapped by now. The budget is renewed only after the command has started.
+ * Rescan first: a task that maps files all the time must not use up the budget for that.
  */
 static void session_watch(struct session *session)
 {
@@ -561,7 +561,7 @@ static void session_watch(struct session *session)
 		session->lost = true;
 }
 
-/* Wait for something to do, and do it. Returns true when @until has happened. */
+/* Wait for something to do, and do it. Returns true when @until is ready. */
 static bool session_step(struct session *session, struct pollfd until, int timeout)
 {
 	unsigned int watched = watch_nr(session->watch), nr = 0;
@@ -588,7 +588,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		if (fds[nr - watched + i].revents & ~POLLIN)
 			watch_end(session->watch, i);
 	}
-	/* From behind: who has ended is replaced by the last one. */
+	/* Go backwards: the last job takes the slot of one that has ended. */
 	for (unsigned int i = session->jobs.nr; i > 0; i--) {
 		if (fds[i].revents)
 			session_end_job(session, i - 1);
@@ -598,7 +598,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 	return !!fds[0].revents;
 }
 
-/* Once, or on a terminal each time. */
+/* Print the progress once, or on a terminal each time. */
 static void session_progress(const struct session *session, unsigned int done, bool first)
 {
 	unsigned int all = done + session->jobs.waiting + jobs_going(&session->jobs);
@@ -613,9 +613,8 @@ static void session_progress(const struct session *session, unsigned int done, b
 }
 
 /*
- * Is there nothing to wait for any more, of what has its turn up to @last? At the start that is
- * so as well if nothing goes on: what waits is to run, and some files have no section for the
- * time being.
+ * Are all conversions with a turn up to @last done? At the start, do not wait for blocked ones
+ * either: the command has to start, even if some files have no section for the time being.
  */
 static bool session_is_done(const struct session *session, unsigned long last)
 {
@@ -623,11 +622,11 @@ static bool session_is_done(const struct session *session, unsigned long last)
 }
 
 /**
- * session_convert - wait for all that is to be converted by now
+ * session_convert - wait for all conversions requested so far
  * @session:	the session
- * @fd:		who waits for it: hung up if that is nobody any more; or -1
+ * @fd:		connection to the waiting program: stop when it hangs up; or -1
  *
- * Not for what is met meanwhile, as tasks may map files without end.
+ * Does not wait for files seen meanwhile, because tasks may map files without end.
  */
 void session_convert(struct session *session, int fd)
 {
@@ -662,7 +661,7 @@ static void dso_is_late(struct dso *dso)
 	dso->late = LATE_TOO_LATE;
 }
 
-/* What is not kept is of no use any more. */
+/* At the end, only sections that go into the cache are still useful. */
 static bool session_drops(void *data, struct dso *dso, bool hangs)
 {
 	struct session *session = data;
@@ -675,33 +674,33 @@ static bool session_drops(void *data, struct dso *dso, bool hangs)
 }
 
 /**
- * session_run - go on until something has happened
+ * session_run - run until a descriptor is readable
  * @session:	the session
- * @fd:		ready to be read then
+ * @fd:		the descriptor
  */
 void session_run(struct session *session, int fd)
 {
 	const struct pollfd until = { .fd = fd, .events = POLLIN };
 
 	session->runs = true;
-	/* For those that were not waited for. */
+	/* Conversions that the start did not wait for are late from now on. */
 	jobs_each(&session->jobs, dso_begins);
 	while (!session_step(session, until, -1))
 		;
-	/* What was mapped since the last time, by those that are still there. */
+	/* See what running tasks have mapped since the last time. */
 	session->mapped.budget = WAITS_MAX;
 	if (session->lost)
 		session_rescan(session);
-	/* What comes later is of no interest. */
+	/* Ignore later mappings. */
 	watch_free(session->watch);
 	session->watch = NULL;
 	session->over = true;
 	jobs_drop(&session->jobs, session_drops, session);
-	/* For those that nobody waited for. */
+	/* Unfinished conversions come too late for this session. */
 	jobs_each(&session->jobs, dso_is_late);
 }
 
-/* What has kept them from it is there until the end. */
+/* The shortage that held up these conversions has lasted until the end. */
 static void session_never_began(struct session *session)
 {
 	for (struct dso *dso = session->jobs.queue; dso; dso = dso->next)
@@ -709,7 +708,7 @@ static void session_never_began(struct session *session)
 }
 
 /**
- * session_missed - list what had no section, or not from its start on
+ * session_missed - list files that had no section, or had it late
  * @session:	the session
  * @missed:	called for each file
  * @data:	for @missed
@@ -722,7 +721,7 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
 }
 
 /**
- * session_summary - say how many sections there were
+ * session_summary - print how many sections there were
  * @session:	the session
  */
 void session_summary(const struct session *session)
@@ -735,7 +734,7 @@ void session_summary(const struct session *session)
  * session_free - end a session
  * @session:	what session_new() returned
  *
- * The kernel drops what was handed in.
+ * The kernel drops the session's sections.
  */
 void session_free(struct session *session)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sections for all that a profiler meets: what is converted once is kept in a cache by
- * build-id, and is handed to the kernel for as long as a session lasts.
+ * Sections for all files that a profiler sees. A cache keeps converted sections by build-id;
+ * a session registers them with the kernel for as long as it lasts.
  */
 #ifndef _SFRAME_SESSION_H
 #define _SFRAME_SESSION_H
@@ -16,9 +16,9 @@
 
 #include "server.h"
 
-/* write.c: files that are written */
+/* write.c: writing files */
 
-/* Of the name of a file that is not complete. */
+/* Size of the name of an incomplete file. */
 #define TEMP_SIZE	32
 
 int temp_create(int dir, const char *prefix, char *name);
@@ -32,7 +32,7 @@ int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut);
 /* cache.c: sections by build-id, in files */
 
 /**
- * struct build_id - what a file is known by, wherever it is
+ * struct build_id - identifies a file, wherever it is
  * @size:	bytes of @bytes, 0 if there is none
  * @bytes:	the build-id
  */
@@ -41,20 +41,20 @@ struct build_id {
 	u8	bytes[UNWIND_SFRAME_BUILD_ID_MAX];
 };
 
-/* The kernel takes none that is shorter, and the cache has directories by the first byte. */
+/* The kernel rejects shorter ones, and the cache names directories by the first byte. */
 #define BUILD_ID_MIN	2
 
 int copy_file(int to, int from);
-/* "ab/cdef...", with what the name may end with. */
+/* "ab/cdef...", with an optional suffix. */
 #define CACHE_NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 16)
 
 /**
- * struct cache_entry - a section that is on its way into the cache
- * @section:	it, a file that is open for reading
- * @fd:		the same, for writing
- * @dir:	where it is going to be
- * @name:	its name, of which the first part is that of @dir
- * @temp:	the name in @dir that it has until then
+ * struct cache_entry - a section that is being put into the cache
+ * @section:	the section, a file open for reading
+ * @fd:		the same file, open for writing
+ * @dir:	directory of the entry
+ * @name:	final name, which starts with the name of @dir
+ * @temp:	temporary name in @dir
  */
 struct cache_entry {
 	int	section;
@@ -79,12 +79,12 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 
 /* device.c: the kernel's interface */
 
-/* The user whose tasks are all there are. */
+/* Stands for the tasks of all users. */
 #define ALL_USERS	((uid_t)-1)
 
 /**
- * struct user - who a section is for
- * @uid:	the user, ALL_USERS if it is for all
+ * struct user - whose tasks a section is for
+ * @uid:	the user, or ALL_USERS
  * @gid:	the group
  */
 struct user {
@@ -100,14 +100,14 @@ bool device_is_for_all(void);
 bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section);
 
-/* watch.c: what tasks map */
+/* watch.c: mappings of tasks */
 
 /**
- * struct mapping - a file that a task has mapped executable
- * @pid:	the task's process
- * @path:	the name it has there
- * @file:	its device, inode and name, as /proc has them; NULL if they are not known
- * @id:	its build-id, if that is known
+ * struct mapping - an executable mapping of a file
+ * @pid:	the process that has mapped it
+ * @path:	name of the file in that process
+ * @file:	its device, inode and name, as in /proc; NULL if unknown
+ * @id:	its build-id, if known
  */
 struct mapping {
 	pid_t		pid;
@@ -131,35 +131,35 @@ bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *d
 bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
 		  void *data);
 
-/* needed.c: what a program needs */
+/* needed.c: files that a program needs */
 
 bool needed_files(const char *program, watch_fn found, void *data);
 
-/* blocked.c: processes that wait for others' files */
+/* blocked.c: processes that wait for files of others */
 
-/* How often to look, in ms. */
+/* Poll interval, in ms. */
 #define TICK		100
 
-/* For how long a conversion may be blocked, and a file may take to be opened, in ms. */
+/* How long a conversion may be blocked, and opening a file may take, in ms. */
 #ifndef BLOCKED_MAX
 #define BLOCKED_MAX	100000
 #endif
 #define OPEN_BLOCKED_MAX (BLOCKED_MAX / 10)
 
-/* What goes on now and then may wait for so many times as long. */
+/* A process that makes progress now and then may wait this many times longer. */
 #define WAITED_TIMES	3
 
-/* How much CPU opening a file may take, in s: some thousand times what real ones do. */
+/* CPU time to open a file, in s: some thousand times what real files need. */
 #define OPEN_SECONDS	((OPEN_BLOCKED_MAX + 999) / 1000)
 
 /**
- * struct blocked - for how long a process was blocked
+ * struct blocked - how long a process was blocked
  * @pid:	the process
- * @cpu:	what it had used at the last tick, in ns
- * @tick:	when that was, in ms
- * @ms:		the ticks in which it was blocked, in ms
- * @row:	those since it went on last, in ms
- * @waited:	the ticks in which it waited at all, in ms
+ * @cpu:	its CPU time at the last tick, in ns
+ * @tick:	time of the last tick, in ms
+ * @ms:		sum of the ticks in which it was blocked, in ms
+ * @row:	the same since it last made progress, in ms
+ * @waited:	sum of the ticks in which it waited at all, in ms
  */
 struct blocked {
 	pid_t		pid;
@@ -170,7 +170,7 @@ struct blocked {
 	unsigned int	waited;
 };
 
-/* Killed processes that cannot end yet, of those that open files. */
+/* Limit of file-opening processes that were killed and have not ended yet. */
 #ifndef STUCK_MAX
 #define STUCK_MAX	32
 #endif
@@ -191,7 +191,7 @@ unsigned int strikes_more(unsigned int strikes);
 unsigned int blocked_patience(unsigned int strikes);
 bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned int all);
 
-/* owner.c: whose files are */
+/* owner.c: owners of files */
 
 const char *owner_doubt(int fd, bool *alone);
 
@@ -200,10 +200,10 @@ const char *owner_doubt(int fd, bool *alone);
 #define USERS_MAX	8
 
 /**
- * struct users - users for whose tasks alone there are sections
- * @known:	these
- * @devices:	the device for each, or an error of errno.h, negative
- * @nr:		how many
+ * struct users - users with sections for their own tasks only
+ * @known:	the users
+ * @devices:	device of each user, or a negative errno
+ * @nr:		number of users
  */
 struct users {
 	struct user	known[USERS_MAX];
@@ -222,10 +222,10 @@ void users_free(struct users *users);
 /* mapped.c: files of mappings */
 
 /**
- * enum believe - which files are good
- * @BELIEVE_ALL:	all are
- * @BELIEVE_USERS:	others' are, for those who have mapped them
- * @BELIEVE_OWN:	others' are not
+ * enum believe - which files to trust
+ * @BELIEVE_ALL:	all files
+ * @BELIEVE_USERS:	files of others too, but only for the users that have mapped them
+ * @BELIEVE_OWN:	no files of others
  */
 enum believe {
 	BELIEVE_ALL,
@@ -234,10 +234,10 @@ enum believe {
 };
 
 /**
- * struct identity - which file it is, and as of when
+ * struct identity - identifies a file at one point in time
  * @dev:	its device
- * @ino:	its inode there, 0 if it is not known
- * @mtime:	when it was written to
+ * @ino:	its inode, 0 if unknown
+ * @mtime:	its modification time
  */
 struct identity {
 	dev_t		dev;
@@ -245,29 +245,29 @@ struct identity {
 	struct timespec	mtime;
 };
 
-/* For how long opening files may wait, all together, until the command runs; in ms. */
+/* Total time that opening files may wait until the command runs, in ms. */
 #define START_WAITS_MAX	OPEN_BLOCKED_MAX
 
-/* The same, while one lot of mappings is looked at later. */
+/* The same for each later batch of mappings. */
 #define WAITS_MAX	(2 * OPEN_BLOCKED_MAX)
 
-/* Is it known what is wrong with a file, so that it need not be opened? */
+/* Is this file already known to be bad, so that it need not be opened? */
 typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
 
 /**
  * struct mapped - a process that opens files
- * @known:	called for each file that is found
+ * @known:	called for each file found
  * @data:	for @known
- * @pid:	the process, 0 if there is none
- * @uid:	whose file it opens
- * @socket:	to talk to it
+ * @pid:	the process, 0 if none
+ * @uid:	user whose file it opens
+ * @socket:	connection to it
  * @hangs:	it does not answer
- * @slow:	that is as it waits again and again
- * @max:	for how long it may hang, in ms
- * @strikes:	how many did not, of late
- * @struck:	when the last one did not, in ms
- * @budget:	for how long files may wait from now on, all together, in ms
- * @spent:	of that, what is less than 1 ms, in us
+ * @slow:	it hangs because its short waits add up to too much
+ * @max:	how long it may hang, in ms
+ * @strikes:	recent hangs
+ * @struck:	time of the last hang, in ms
+ * @budget:	time that files may still wait in total, in ms
+ * @spent:	time not yet taken from @budget, less than 1 ms, in us
  * @max_fd:	descriptors from this one on are not for files
  */
 struct mapped {
@@ -288,21 +288,21 @@ struct mapped {
 
 /**
  * struct mapped_file - the file of a mapping
- * @fd:		its place, to be opened for reading, -1 if there is none
- * @error:	why there is none, an error of errno.h, negative
- * @identity:	of the file, or the one that cannot be had
- * @asks:	is this one known?
+ * @fd:		O_PATH descriptor to reopen for reading, -1 if none
+ * @error:	why there is no @fd, a negative errno
+ * @identity:	of the file, or of the rejected one
+ * @asks:	this message asks whether @identity is known
  * @id:		its build-id
- * @has_sframe:	it has a section itself
- * @own:	what is made of it may be believed later
- * @alone:	if that is for the user's own tasks
- * @user:	who it is for
- * @unclaimed:	there is none as it is for those who have it mapped, and these are not known
- * @again:	there may be one later
- * @stuck:	when one of the processes has ended that do not
- * @patience:	for how long it was waited for, if it hangs, in ms
- * @waited:	for how long who opened it has waited, in us; may be a little less than 0
- * @message:	why there is none
+ * @has_sframe:	the file has an SFrame section of its own
+ * @own:	later sessions may trust a section made of it
+ * @alone:	but only for the user's own tasks
+ * @user:	whose tasks it is for
+ * @unclaimed:	no @fd, because it is only for users that map it, and none is known
+ * @again:	a later attempt may succeed
+ * @stuck:	retry when one of the hung processes has ended
+ * @patience:	how long it was waited for, if it hangs, in ms
+ * @waited:	how long the opening process waited, in us; may be slightly negative
+ * @message:	why there is no @fd
  */
 struct mapped_file {
 	int		fd;
@@ -329,38 +329,38 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum belie
 		struct mapped_file *file);
 int mapped_end(struct mapped *mapped);
 
-/* book.c: files that were met */
+/* book.c: files seen */
 
-/* Files that are known. */
+/* Limit of known files. */
 #ifndef FILES_MAX
 #define FILES_MAX	16384
 #endif
 
-/* Of a section that was not there until the end. */
+/* The section was not there before the end. */
 #define LATE_TOO_LATE	-1
 
 /**
- * struct dso - a file that was met
- * @id:		its build-id; of size 0 if there is none
- * @user:	who it is for
+ * struct dso - a file seen by the session
+ * @id:		its build-id; size 0 if none
+ * @user:	whose tasks it is for
  * @identity:	which file it is
- * @key:	what it is known by if it was refused, NULL if it was not
- * @path:	its name, NULL if it is known by the cache alone
- * @why:	why it has no section, NULL if it has one or needs none
- * @own:	what is made of it may be believed later
- * @alone:	if that is for the user's own tasks
- * @again:	it may be there when it is mapped the next time
- * @patience:	and who opens it waits for longer than this then, in ms
- * @busy:	it is converted, or waits for that
- * @others:	files of the same build-id were met meanwhile
- * @turn:	which of all that were to be converted
- * @tried:	how many turns it had in which it could not be opened
+ * @key:	its key among the rejected files, NULL if it is not rejected
+ * @path:	its name, NULL if only the cache knows it
+ * @why:	why it has no section, NULL if it has or needs none
+ * @own:	later sessions may trust a section made of it
+ * @alone:	but only for the user's own tasks
+ * @again:	retry when it is mapped the next time
+ * @patience:	but only if the retry may wait longer than this, in ms
+ * @busy:	it is queued for conversion or being converted
+ * @others:	other files with the same build-id were seen meanwhile
+ * @turn:	its number among all conversions requested
+ * @tried:	turns in which it could not be opened
  * @since:	when it was mapped, if it was not known before, in ms
- * @late:	for how long it had no section then, in ms, or LATE_TOO_LATE
- * @lost:	bytes of code that its section does not describe, and .eh_frame does
- * @file:	its place, until it is converted
- * @next:	in the queue; or the next one that was refused
- * @before:	where the pointer to it is, if it was refused
+ * @late:	how long it then had no section, in ms, or LATE_TOO_LATE
+ * @lost:	bytes of code that .eh_frame describes but its section does not
+ * @file:	its O_PATH descriptor, until it is converted
+ * @next:	next one in the queue, or next rejected one
+ * @before:	pointer that points to it, if it is rejected
  */
 struct dso {
 	struct build_id	id;
@@ -386,16 +386,16 @@ struct dso {
 };
 
 /**
- * struct book - files that were met
- * @dsos:	files by build-id, of which nothing speaks against that
- * @refused:	others, by what they are known by
- * @oldest:	of these, a list
- * @end:	of the list
- * @places:	how many hung before it was known which file that was
- * @files:	what was looked at, by device and inode, or by name; some for one user
+ * struct book - files seen by the session
+ * @dsos:	files by build-id, except rejected ones
+ * @refused:	rejected files, by @key
+ * @oldest:	list of the rejected files, oldest first
+ * @end:	end of that list
+ * @places:	rejected entries for names, because the file was never identified
+ * @files:	files examined, by device and inode, or by name; some for one user
  * @nr_dsos:	entries in @dsos and @refused
  * @nr_files:	entries in @files
- * @forgot:	some that were refused had to make room
+ * @forgot:	some rejected files were dropped to make room
  */
 struct book {
 	void		*dsos;
@@ -428,16 +428,16 @@ bool book_has_seen(const struct book *book, const char *file, const struct user 
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
 
-/* jobs.c: conversions, each by a process of its own */
+/* jobs.c: conversions, each in a separate process */
 
 /**
- * struct job - a file that is converted
- * @pid:	who does it
- * @pidfd:	to wait for
- * @output:	gets the section
- * @message:	memory that is shared with @pid, of SFRAME_MESSAGE bytes: what is wrong
- * @again:	that may go away, as there were too many files open
- * @lost:	bytes of code that the section does not describe, and .eh_frame does
+ * struct job - a process that converts a file
+ * @pid:	the process
+ * @pidfd:	to wait for @pid
+ * @output:	file that receives the section
+ * @message:	error message in memory shared with @pid, SFRAME_MESSAGE bytes
+ * @again:	a retry may succeed, because too many files were open
+ * @lost:	bytes of code that .eh_frame describes but the section does not
  */
 struct job {
 	pid_t	pid;
@@ -451,11 +451,11 @@ struct job {
 #define JOBS_MAX	64
 
 /**
- * struct running - a conversion
- * @job:	that does it
- * @dso:	of what, NULL if it was killed
- * @blocked:	for how long it was blocked
- * @killed:	that was too long, and it need not be waited for
+ * struct running - a running conversion
+ * @job:	the process
+ * @dso:	the file; no longer valid if @killed
+ * @blocked:	how long it was blocked
+ * @killed:	it was blocked for too long; do not wait for it
  */
 struct running {
 	struct job	job;
@@ -465,16 +465,16 @@ struct running {
 };
 
 /**
- * struct jobs - conversions, and what waits for its turn
+ * struct jobs - running and queued conversions
  * @queue:	dsos that wait to be converted
- * @end:	of @queue
- * @waiting:	dsos in @queue
- * @turns:	how many were to be converted so far
- * @running:	conversions
- * @nr:		of these
- * @nr_killed:	how many of these were killed
- * @max:	how many others there may be
- * @held:	why the first of @queue does not begin for now, an error of errno.h; or 0
+ * @end:	end of @queue
+ * @waiting:	number of dsos in @queue
+ * @turns:	conversions requested so far
+ * @running:	running conversions
+ * @nr:		number of @running
+ * @nr_killed:	how many of @running were killed
+ * @max:	how many may run, not counting killed ones
+ * @held:	why the first dso of @queue cannot start yet, an errno; or 0
  */
 struct jobs {
 	struct dso	*queue;
@@ -504,40 +504,40 @@ void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, boo
 	       void *data);
 void jobs_free(struct jobs *jobs);
 
-/* server.c: sentences; the rest of it is in server.h */
+/* server.c: messages; server.h declares the rest */
 
 void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list args);
 
-/* session.c: all of it together */
+/* session.c: the session itself */
 
 /**
  * struct session - see session.c
- * @options:	what it is for
- * @device:	the kernel's, open
- * @users:	those for whom it is open as well
- * @cache:	the cache, -1 if there is none
- * @watch:	what is watched
- * @book:	files that were met
- * @jobs:	what is converted
- * @mapped:	what opens files
- * @full:	it was said that others have no section
- * @forgot:	it was said that not all are listed
- * @stuck:	it was said that nothing more is opened
- * @apart:	it was said that some have no use of sections, or all have
- * @last:	whose file was looked at last, or 0
- * @unkept:	it was said that the cache takes nothing
- * @waits:	some files wait for the end of processes that hang
- * @lost:	events were lost, so all has to be looked at
- * @hung:	the least time for which one has hung that is to be tried again, in ms; or 0
- * @rescan:	when all may be looked at, in ms
- * @after:	the process for whose file there was no time left, or 0: others come first then
+ * @options:	what the session covers
+ * @device:	the kernel's device, open
+ * @users:	users for whom the device is open as well
+ * @cache:	the cache, -1 if none
+ * @watch:	watched tasks
+ * @book:	files seen
+ * @jobs:	conversions
+ * @mapped:	the process that opens files
+ * @full:	told the user that further files get no section
+ * @forgot:	told the user that the list is incomplete
+ * @stuck:	told the user that no more files are opened
+ * @apart:	told the user that some tasks cannot use the sections, or all tasks can
+ * @last:	process whose file was examined last, or 0
+ * @unkept:	told the user that some sections cannot be cached
+ * @waits:	some files wait for hung processes to end
+ * @lost:	events were lost, so a rescan is needed
+ * @hung:	shortest time that a file to retry has hung, in ms; or 0
+ * @rescan:	earliest time of the next rescan, in ms
+ * @after:	process whose file ran out of time, or 0: a rescan starts after it
  * @for_all:	sections are used for tasks of others
- * @runs:	the start is over, so what is met is late
- * @over:	so is what there is to watch
- * @ended:	how many conversions are over
- * @sections:	how many the kernel was given
- * @converted:	how many of these were made
- * @cached:	how many are of the cache, and not known to be needed
+ * @runs:	the start is over: files seen from now on are late
+ * @over:	watching is over as well
+ * @ended:	conversions that have ended
+ * @sections:	sections registered with the kernel
+ * @converted:	sections converted by this session
+ * @cached:	sections from the cache that are not known to be needed
  */
 struct session {
 	struct sframe_session_options	options;
@@ -579,7 +579,7 @@ void __attribute__((format(printf, 2, 3)))
 session_say(const struct session *session, const char *format, ...);
 void session_free(struct session *session);
 
-/* start.c: how it begins */
+/* start.c: starting a session */
 
 struct session *session_new(const struct sframe_session_options *options, char *message);
 

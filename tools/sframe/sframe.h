@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SFrame sections out of .eh_frame: what programs that link libsframe-conv.a call.
+ * Convert .eh_frame to SFrame sections: the interface of libsframe-conv.a.
  *
- * They have tools/include among their headers, and link -ldw -lelf as well, which is
- * where all that is known of ELF and DWARF comes from. Nothing here keeps state between
- * calls, so threads may call at once.
+ * Programs need tools/include in their include path, and link with -ldw -lelf as well,
+ * because libdw and libelf parse ELF and DWARF. Nothing here keeps state between calls,
+ * so threads may call it concurrently.
  */
 #ifndef _TOOLS_SFRAME_H
 #define _TOOLS_SFRAME_H
@@ -12,20 +12,20 @@
 #include <linux/types.h>
 #include <stddef.h>
 
-/* Bytes of a message about what went wrong, which is one sentence. */
+/* Size of an error message, which is one sentence. */
 #define SFRAME_MESSAGE		256
 
-/* Sections that are larger are of no use: the kernel does not take them. */
+/* Maximum size of a section: the kernel rejects larger ones. */
 #define SFRAME_SECTION_MAX	(64U << 20)
 
 /**
- * enum sframe_loss - why SFrame does not say what .eh_frame says of some code
- * @SFRAME_LOSS_NONE:	it does
+ * enum sframe_loss - why SFrame cannot describe some code as .eh_frame does
+ * @SFRAME_LOSS_NONE:	it can
  * @SFRAME_LOSS_CFA:	the CFA is computed
- * @SFRAME_LOSS_CFA_REG: the CFA is from a register that is none of SP and FP, or is
- *			loaded, and the format is version 2
- * @SFRAME_LOSS_RA:	likewise, the return address, or it is computed
- * @SFRAME_LOSS_FP:	likewise, the caller's frame pointer, or it is lost
+ * @SFRAME_LOSS_CFA_REG: the CFA is loaded, or from a register other than SP and FP, and
+ *			the format is version 2
+ * @SFRAME_LOSS_RA:	the same for the return address, or it is computed
+ * @SFRAME_LOSS_FP:	the same for the caller's frame pointer, or it is lost
  * @SFRAME_LOSS_SP:	the caller's stack pointer is not the CFA
  * @SFRAME_LOSS_SIGNAL:	a signal frame, and the format is version 2
  * @SFRAME_LOSS_BAD:	libdw has no answer: .eh_frame is damaged there
@@ -45,9 +45,9 @@ enum sframe_loss {
 
 /**
  * struct sframe_options - how to convert
- * @version:	of the format: 3 or 2; 0 is the same as 3
- * @addr:	address that the section has among the file's own, where it is to be
- *		installed; 0 for data that stay beside the file
+ * @version:	version of the format: 3 or 2; 0 is the same as 3
+ * @addr:	address of the section in the file's address space, if it is to be
+ *		installed; 0 for a section that stays outside the file
  */
 struct sframe_options {
 	unsigned int	version;
@@ -55,14 +55,14 @@ struct sframe_options {
 };
 
 /**
- * struct sframe_stats - what became of .eh_frame
+ * struct sframe_stats - results of a conversion
  * @functions:	FDEs of .eh_frame with code
- * @fdes:	FDEs of the section: functions are split where it cannot say something
+ * @fdes:	FDEs of the section: functions are split at code that it cannot describe
  * @rows:	rows of the section
  * @covered:	bytes of code that .eh_frame describes
  * @said:	bytes of code that the section describes
- * @plt:	of @said, bytes of PLTs whose rows are from their code
- * @lost:	bytes of code that .eh_frame describes, and the section does not
+ * @plt:	of @said, bytes of PLTs whose rows were derived from their code
+ * @lost:	bytes of code that .eh_frame describes but the section does not
  */
 struct sframe_stats {
 	u64	functions;
@@ -76,10 +76,10 @@ struct sframe_stats {
 
 /**
  * struct sframe_output - a section
- * @bytes:	the section, in memory that sframe_free() frees; NULL after an error
- * @size:	of @bytes
- * @stats:	what is in it
- * @message:	after an error, a sentence about it, without a dot
+ * @bytes:	the section, to be freed by sframe_free(); NULL after an error
+ * @size:	size of @bytes
+ * @stats:	statistics
+ * @message:	after an error, an error message without a full stop
  */
 struct sframe_output {
 	u8			*bytes;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How a session begins: with the device and what is watched, what is needed for sure, what runs,
- * and then what the cache has that was of use last.
+ * Start of a session: open the device, start the watch, handle the files that the program needs
+ * and those of running tasks, and then register the last used sections of the cache.
  *
- * No other process knows of it yet, but for who waits for it to begin.
+ * At this point, only the process that waits for the start knows of the session.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,17 +18,17 @@
 #include "session.h"
 
 /*
- * Of the cache, what was of use last: each takes some 20000 instructions, and another one is found
- * when it is mapped.
+ * How many sections of the cache to register at the start: each takes some 20000 instructions,
+ * and the others are found when their files are mapped.
  */
 #ifndef CACHED_MAX
 #define CACHED_MAX	512
 #endif
 
-/* Descriptors that are neither of conversions nor of what waits for these: more than there are. */
+/* Upper bound of descriptors that are used neither by conversions nor by queued files. */
 #define OTHER_FILES	(16 + USERS_MAX)
 
-/* Of the cache, whoever needs it. What is damaged is made again when it is needed. */
+/* Register a section of the cache. Remove a damaged one: it is converted again when needed. */
 static int session_known(void *data, const struct build_id *id, int fd)
 {
 	struct session *session = data;
@@ -50,9 +50,9 @@ static int session_known(void *data, const struct build_id *id, int fd)
 }
 
 /*
- * Files that wait are open, and so is an event for each thread and CPU. They leave descriptors for
- * all else, of which conversions have three each: the lowest one is taken first, so those from
- * some number on are kept free. Where there are few that is half of what is free by now.
+ * Queued files are open, and so is an event for each thread and CPU. They must leave descriptors
+ * for the rest, of which each conversion has three. The kernel hands out the lowest descriptor
+ * first, so keep those from max_fd on free: if there are few, half of those that are free now.
  */
 static void session_limit_files(struct session *session)
 {
@@ -89,7 +89,7 @@ static int session_open(struct session *session, char *message)
 			    "kernel.unwind_user_sframe is 0: until it is 1, the kernel uses no section");
 	session->for_all = device_is_for_all();
 	session->apart = session->for_all && is_first_namespace();
-	/* For headers. */
+	/* The limit for parsing headers. */
 	image_limit_memory(0);
 	session_limit_files(session);
 	session->cache = cache_open_perf(options->cache, !options->read_only);
@@ -98,7 +98,7 @@ static int session_open(struct session *session, char *message)
 			    strerror(errno));
 	session->watch = watch_new(options->pids, options->nr_pids,
 				   session->mapped.max_fd / 2);
-	/* The events are there now, and files have a share of what these have left. */
+	/* The events are open now: compute the files' share of the remaining descriptors. */
 	session_limit_files(session);
 	if (!session->watch && errno == ESRCH) {
 		snprintf(message, SFRAME_MESSAGE, "there is no process %d", options->pids[0]);
@@ -111,14 +111,14 @@ static int session_open(struct session *session, char *message)
 }
 
 /**
- * session_new - begin a session
- * @options:	what it is for
- * @message:	gets a sentence about an error, of SFRAME_MESSAGE bytes
+ * session_new - start a session
+ * @options:	what it covers
+ * @message:	set to a message after an error, SFRAME_MESSAGE bytes
  *
- * Of the cache, what was of use last is handed in, CACHED_MAX at most, and what is needed
- * beyond is waiting to be converted: see session_convert().
+ * Registers the last used sections of the cache, CACHED_MAX at most, and queues other needed
+ * files for conversion: see session_convert().
  *
- * Return: a session, for session_free(); NULL after an error.
+ * Return: a session to pass to session_free(); NULL after an error.
  */
 struct session *session_new(const struct sframe_session_options *options, char *message)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions and their rows, as they are between .eh_frame and a section; and a section
- * that was read, for asking what it says of an address.
+ * Tables of functions and their rows: built from .eh_frame to write a section, or from a
+ * section to look up addresses.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,12 +9,13 @@
 #include "internal.h"
 
 /*
- * FDEs, rows and headers that are looked at for a good function: real sections begin with
- * one. Each file costs this, and to read SFRAME_SECTION_MAX, in the one process of a session.
+ * Limit of FDEs, rows and headers to examine for a good function: real sections start with
+ * one. The file-opening process of a session spends up to this, and reads up to
+ * SFRAME_SECTION_MAX, for each file.
  */
 #define LOOKS_MAX	(1 << 16)
 
-/* Room for one more; @nr may be as large as memory allows. */
+/* Make room for one more entry; only memory limits @nr. */
 static void *table_grow(void *array, size_t nr, size_t *space, size_t size)
 {
 	size_t more = *space ? *space * 2 : 1024;
@@ -32,10 +33,9 @@ static void *table_grow(void *array, size_t nr, size_t *space, size_t size)
  * table_function - add a function
  * @table:	the table
  * @start:	address of its code
- * @end:	behind that
+ * @end:	first address after its code
  *
- * Return: the function, which is valid until the next one is added; NULL if there is no
- * memory.
+ * Return: the function, which is valid until the next one is added; NULL without memory.
  */
 struct function *table_function(struct table *table, u64 start, u64 end)
 {
@@ -83,7 +83,7 @@ static int table_compare(const void *a, const void *b)
 }
 
 /**
- * table_sort - sort functions by their addresses, of which no two are the same
+ * table_sort - sort functions by their addresses, which must be unique
  * @table:	the table
  */
 void table_sort(struct table *table)
@@ -95,10 +95,10 @@ void table_sort(struct table *table)
 /**
  * table_search - find a function
  * @table:	the table
- * @nr:		its functions, which are sorted, or the first ones that are
+ * @nr:		number of its functions to search, which must be sorted
  * @addr:	an address
  *
- * Return: the index of the first one that ends behind @addr, or @nr.
+ * Return: the index of the first function that ends after @addr, or @nr.
  */
 size_t table_search(const struct table *table, size_t nr, u64 addr)
 {
@@ -127,11 +127,11 @@ void table_free(struct table *table)
 }
 
 /**
- * table_lose - remember what cannot be said
+ * table_lose - record code that SFrame cannot describe
  * @table:	the table
- * @start:	address of that code, which is behind all that was lost so far
- * @end:	behind that
- * @loss:	why
+ * @start:	address of the code, after all code lost so far
+ * @end:	first address after it
+ * @loss:	the reason
  *
  * Return: 0, or -ENOMEM.
  */
@@ -150,10 +150,10 @@ int table_lose(struct table *table, u64 start, u64 end, enum sframe_loss loss)
 /**
  * table_said - count bytes of functions with rows
  * @table:	the table, sorted
- * @start:	the first address that counts
- * @end:	behind the last one
+ * @start:	first address to count
+ * @end:	first address after the range
  *
- * Return: how many there are.
+ * Return: the number of bytes.
  */
 u64 table_said(const struct table *table, u64 start, u64 end)
 {
@@ -200,7 +200,7 @@ static int read_rows(struct image *image, const struct section *section,
 	return 0;
 }
 
-/* Is all of it in one segment? */
+/* Is the code of the FDE within one segment? */
 static bool is_text(const struct image *image, const struct fde *fde)
 {
 	for (unsigned int i = 0; i < image->nr_text; i++) {
@@ -227,7 +227,7 @@ static int read_part(struct image *image, const struct section *section, struct 
 			return read_damaged(image, "a function is not in code of the file");
 		if (!fde.nr && fde.info & SFRAME_FDE_SIGNAL)
 			continue;
-		/* Functions may share rows, but all of them together end some day. */
+		/* Functions may share rows, so limit the total number of rows. */
 		if (fde.nr > section->size || table->nr_rows > section->size)
 			return read_damaged(image, "it has more rows than bytes");
 		ret = read_rows(image, section, &fde, table);
@@ -239,13 +239,13 @@ static int read_part(struct image *image, const struct section *section, struct 
 
 /**
  * table_read - read a section
- * @image:	the file that it is about
+ * @image:	the file that it describes
  * @from:	its bytes, their size and address
- * @table:	gets its functions, sorted, but not those that say nothing: signal frames
- *		without rows
- * @version:	set to the latest version that a part of it has
+ * @table:	gets its functions, sorted, except signal frames without rows, which
+ *		describe nothing
+ * @version:	set to the latest version of its parts
  *
- * Return: 0, or an error of errno.h, negative.
+ * Return: 0, or a negative errno.
  */
 int table_read(struct image *image, const struct section *from, struct table *table,
 	       unsigned int *version)
@@ -278,8 +278,8 @@ int table_read(struct image *image, const struct section *from, struct table *ta
 }
 
 /**
- * struct look - how much of a section may still be looked at
- * @left:	FDEs, rows and headers, all together
+ * struct look - how much of a section may still be examined
+ * @left:	total number of FDEs, rows and headers
  * @rows:	rows that FDEs of this part may have
  */
 struct look {
@@ -287,7 +287,7 @@ struct look {
 	u32	rows;
 };
 
-/* Does the kernel take it for a function that says something? By sframe_add() there. */
+/* Does sframe_add() in the kernel accept this as a function that describes code? */
 static bool is_function(struct image *image, const struct section *section, u32 index,
 			struct look *look)
 {
@@ -310,7 +310,7 @@ static bool is_function(struct image *image, const struct section *section, u32 
 	return fde.nr || !(fde.info & SFRAME_FDE_SIGNAL);
 }
 
-/* How many functions all parts have, as their headers say; many if there is no end. */
+/* Sum up the functions in the headers of all parts, of LOOKS_MAX parts at most. */
 static u32 count_functions(struct section *section)
 {
 	u64 nr = 0;
@@ -332,7 +332,7 @@ static bool has_function(struct image *image, struct section *section)
 
 	section->next = 0;
 	do {
-		/* What comes behind a good one does not spoil it, and does not count. */
+		/* Stop at the first good function: damage after it does not matter. */
 		if (section_open(section, section->next))
 			return false;
 		look.rows = section->rows_end - section->rows;
@@ -350,12 +350,12 @@ static bool has_function(struct image *image, struct section *section)
 /**
  * table_can_be - does a file have a section that the kernel can use?
  * @image:	the file
- * @functions:	set to how many functions it says that it has
+ * @functions:	set to the number of functions in its headers
  *
- * If not, the kernel uses what it is given for the file, as if there were none: if the
- * section is damaged, or says nothing of any code. One of which nothing good was found
- * after LOOKS_MAX is taken for damaged: the file is converted in vain, if it is not, and
- * the kernel uses what the file has.
+ * The kernel ignores a section that is damaged or describes no code, and uses the one
+ * registered for the file instead. A section without a good function within LOOKS_MAX is
+ * assumed to be damaged: if it is not, the file is converted needlessly, and the kernel
+ * uses the file's own section.
  *
  * Return: true if so.
  */
@@ -377,11 +377,11 @@ bool table_can_be(struct image *image, u32 *functions)
 }
 
 /**
- * table_at - what a section says of an address
- * @table:	the section, as table_read() has read it
+ * table_at - look up an address
+ * @table:	the section, from table_read()
  * @addr:	the address
- * @end:	in: an address behind @addr; out: the first one of these with another answer
- * @function:	set to the function that it is in
+ * @end:	in: an address after @addr; out: lowered to where the result changes
+ * @function:	set to the function of @addr
  *
  * Return: the row, or NULL.
  */
@@ -406,7 +406,7 @@ const struct row *table_at(const struct table *table, u64 addr, u64 *end,
 		off -= block;
 	}
 
-	/* The first row that is behind. */
+	/* Find the first row after the address. */
 	for (high = found->nr; low < high;) {
 		size_t middle = low + (high - low) / 2;
 

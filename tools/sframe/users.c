@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Users for whose tasks alone a section is, in sessions whose sections are for all.
+ * Users that get sections for their own tasks only, in sessions with sections for all tasks.
  *
- * Anybody can write any build-id into a file, and any .eh_frame. So what is made of a file that
- * others may write is for those who run it, as they have to believe it anyway. It is handed in by
- * a device that was opened with their ids, and without privileges, as if they had a session
- * themselves: the kernel knows whom to use it for, whatever these tasks become later.
+ * Any user can write any build-id and any .eh_frame into a file. So the section of a file that
+ * others can write is only for the users that run it, because they have to trust the file anyway.
+ * It is registered through a device that was opened with the ids of that user and without
+ * privileges, as in a session of that user: the kernel then restricts its use.
  *
- * Whoever has a file mapped, with the same ids before and after that was seen, has mapped it with
- * these: a program that gives others ids to its process has other mappings.
+ * If a process has a file mapped, and has the same ids before and after this check, it has mapped
+ * the file with these ids: a program that gives its process other ids has other mappings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +23,16 @@
 
 #include "session.h"
 
-/* Of a line of /proc/PID/maps: what says which file it is. */
+/* Size of the device and inode in a line of /proc/PID/maps. */
 #define FILE_SIZE	64
 
-/* The user namespace that the system came up with. */
+/* The initial user namespace. */
 #define FIRST_NAMESPACE	"user:[4026531837]"
 
 /**
- * is_first_namespace - is this the user namespace that the system came up with?
+ * is_first_namespace - is this the initial user namespace?
  *
- * Root of another one has privileges there, and not with the kernel.
+ * Root of another namespace has privileges only there.
  */
 bool is_first_namespace(void)
 {
@@ -42,7 +42,7 @@ bool is_first_namespace(void)
 	       !strcmp(ours, FIRST_NAMESPACE);
 }
 
-/* Sessions stay in theirs. */
+/* Cache our namespace: a session never changes it. */
 static bool is_our_namespace(const struct stat *ns)
 {
 	static struct stat ours;
@@ -52,7 +52,7 @@ static bool is_our_namespace(const struct stat *ns)
 	return ns->st_dev == ours.st_dev && ns->st_ino == ours.st_ino;
 }
 
-/* Is a process in our namespace? Or is that not known? */
+/* Is a process in our namespace? True if unknown. */
 static bool is_inside(pid_t pid)
 {
 	struct stat st;
@@ -63,12 +63,12 @@ static bool is_inside(pid_t pid)
 }
 
 /**
- * user_of_process - whose is a process, in every respect?
+ * user_of_process - get the only user of a process
  * @pid:	the process
  * @user:	set
  *
- * Return: false if that is not known, if it is of several, or if it may do more than who opens the
- * device for this user.
+ * Return: false if unknown, if its real, effective and saved ids differ, or if it has more
+ * privileges than the process that opens the device for this user.
  */
 bool user_of_process(pid_t pid, struct user *user)
 {
@@ -94,7 +94,7 @@ bool user_of_process(pid_t pid, struct user *user)
 	if (!has_uid || uid[0] != uid[1] || uid[0] != uid[2] ||
 	    !has_gid || gid[0] != gid[1] || gid[0] != gid[2])
 		return false;
-	/* In another namespace they do not count. */
+	/* Capabilities in another namespace do not count. */
 	if (caps && uid[0] != getuid() && is_inside(pid))
 		return false;
 	*user = (struct user) { uid[0], gid[0] };
@@ -102,8 +102,8 @@ bool user_of_process(pid_t pid, struct user *user)
 }
 
 /*
- * It, or one around it: the next one within ours. Closes what it is given; -1 if there is none,
- * with EPERM, or if that is not known.
+ * Returns @ns or the ancestor of it that is a direct child of our namespace. Closes @ns. Returns
+ * -1 with EPERM if there is none, and with another errno if unknown.
  */
 static int namespace_below_ours(int ns)
 {
@@ -124,7 +124,7 @@ static int namespace_below_ours(int ns)
 	return -1;
 }
 
-/* Who has made the namespace of a process that is not in ours? Returns an error, negative, or 0. */
+/* Get the creator of a namespace outside ours. Returns 0 or a negative errno. */
 static int namespace_maker(pid_t pid, uid_t *maker)
 {
 	char path[32];
@@ -143,13 +143,13 @@ static int namespace_maker(pid_t pid, uid_t *maker)
 }
 
 /**
- * is_elsewhere - is a process where the kernel does not use our sections?
+ * is_elsewhere - is a process in a place where the kernel does not use our sections?
  * @pid:	the process
  *
- * That is in a user namespace that neither is ours nor was made by us, directly or further out; or
- * in one of ours, as another user.
+ * True outside our user namespace, unless we have created that namespace, or its ancestor directly
+ * below ours. In namespaces that we have created, true for processes of other users.
  *
- * Return: true if so; false if that is not known.
+ * Return: true if so; false if unknown.
  */
 bool is_elsewhere(pid_t pid)
 {
@@ -163,7 +163,7 @@ bool is_elsewhere(pid_t pid)
 	return ret ? ret == -EPERM : maker != geteuid() || (uid != maker && uid != ALL_USERS);
 }
 
-/* In other namespaces, the kernel uses what is for their makers, for these alone. */
+/* In other namespaces, the kernel uses only the sections of the namespace's creator. */
 static bool is_used_for(const struct user *user, pid_t pid)
 {
 	uid_t maker;
@@ -172,10 +172,10 @@ static bool is_used_for(const struct user *user, pid_t pid)
 }
 
 /**
- * struct map - what a line of /proc/PID/maps says
+ * struct map - a line of /proc/PID/maps
  * @start:	its first address
  * @exec:	is it executable?
- * @file:	device and inode, as they are there: file systems may tell others of another device
+ * @file:	device and inode as printed there: stat() may return another device
  */
 struct map {
 	unsigned long	start;
@@ -183,7 +183,7 @@ struct map {
 	char		file[FILE_SIZE];
 };
 
-/* The next one of a file, or false. */
+/* Read the next mapping of a file. Returns false at the end. */
 static bool map_next(FILE *maps, struct map *map)
 {
 	char perms[5], dev[16], ino[32], *line = NULL;
@@ -201,7 +201,7 @@ static bool map_next(FILE *maps, struct map *map)
 	return found;
 }
 
-/* What is found in the mappings of a process: where it starts, or if @start is 0, as code. */
+/* Find a mapping of a process by its start; with @start 0, an executable one by its file. */
 static bool map_find(pid_t pid, unsigned long start, const char *file, struct map *map)
 {
 	bool found = false;
@@ -232,13 +232,13 @@ static bool has_mapped(pid_t pid, int fd)
 }
 
 /**
- * user_of_mapping - whose is a process that has a file mapped as code?
- * @pid:	the process; or 0 for what we are about to run
+ * user_of_mapping - get the user of a process that has a file mapped executable
+ * @pid:	the process; 0 for the command that we are about to run
  * @fd:		the file
  * @user:	set
  *
- * Return: false if that is not known, if it is not mapped any more, or if the kernel would not use
- * a section for it.
+ * Return: false if unknown, if the file is not mapped any more, or if the kernel would not use a
+ * section for the process.
  */
 bool user_of_mapping(pid_t pid, int fd, struct user *user)
 {
@@ -251,7 +251,7 @@ bool user_of_mapping(pid_t pid, int fd, struct user *user)
 	       before.gid == user->gid && is_used_for(user, pid);
 }
 
-/* There are more groups than users, and some have many: nobody has more than half of the places. */
+/* One user may have many groups, so each user gets at most half of the slots. */
 static bool users_are_full(const struct users *users, uid_t uid)
 {
 	unsigned int nr = 0;
@@ -262,11 +262,11 @@ static bool users_are_full(const struct users *users, uid_t uid)
 }
 
 /**
- * users_device - the device for the tasks of one user
+ * users_device - get the device for the tasks of one user
  * @users:	users
  * @user:	whose
  *
- * Return: the device, or an error of errno.h, negative: -EUSERS if there are too many users.
+ * Return: the device, or a negative errno: -EUSERS if there are too many users.
  */
 int users_device(struct users *users, const struct user *user)
 {
@@ -279,7 +279,7 @@ int users_device(struct users *users, const struct user *user)
 	if (users_are_full(users, user->uid))
 		return -EUSERS;
 	device = device_open_as(user);
-	/* What was missing may be there the next time. */
+	/* Do not record a shortage: the next attempt may succeed. */
 	if (device < 0 && is_scarce(-device))
 		return device;
 	users->known[users->nr] = *user;
@@ -288,10 +288,10 @@ int users_device(struct users *users, const struct user *user)
 }
 
 /**
- * users_why - why has a user no device?
+ * users_why - describe why a user has no device
  * @error:	what users_device() returned
  *
- * Return: the end of a sentence about what is for this user; NULL if strerror() tells.
+ * Return: the end of a sentence about a file for this user; NULL to use strerror().
  */
 const char *users_why(int error)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What tasks map: by /proc what they have, and by events of perf what comes.
+ * Mappings of tasks: existing ones from /proc, new ones from perf events.
  *
- * Events are those of one process and all that it starts from now on, on each CPU; or of
- * all there are. Where some are lost, what is mapped has to be looked at anew.
+ * The events cover the given processes and all that they start from now on, on each CPU; or
+ * all processes. After lost events, the caller has to rescan the mappings.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,10 +19,10 @@
 
 #include "session.h"
 
-/* Pages of each buffer, besides the first, where so many may be locked. */
+/* Pages of each buffer, besides the first, if the user may lock that many. */
 #define RING_PAGES	16
 
-/* What can be mapped executable is no device. */
+/* Ignore devices and names without a file. */
 #define IS_FILE(path)	((path)[0] == '/' && (path)[1] != '/' && strncmp(path, "/dev/", 5))
 
 struct watch {
@@ -38,7 +38,7 @@ struct watch {
 	char		*record;
 };
 
-/* The kernel's, in so far as it is read here. */
+/* The part of the kernel's PERF_RECORD_MMAP2 that is read here. */
 struct mmap2_record {
 	struct perf_event_header	header;
 	u32				pid, tid;
@@ -62,7 +62,7 @@ static int event_open(pid_t pid, int cpu)
 	return syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* For the first of the tasks that is still there. */
+/* Open an event for the first of the tasks that still exists. */
 static int ring_open(struct watch *watch, struct ring *ring, const pid_t *pids,
 		     unsigned int nr_pids, int cpu)
 {
@@ -92,7 +92,7 @@ static void close_rings(struct watch *watch)
 	watch->nr = 0;
 }
 
-/* One for each CPU that is there. */
+/* Open a buffer for each online CPU. */
 static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pids, int cpus)
 {
 	int ret = 0;
@@ -108,8 +108,8 @@ static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pi
 }
 
 /**
- * watch_free - do not watch any more
- * @watch:	what watch_new() returned, or NULL
+ * watch_free - stop watching
+ * @watch:	from watch_new(), or NULL
  */
 void watch_free(struct watch *watch)
 {
@@ -122,8 +122,8 @@ void watch_free(struct watch *watch)
 }
 
 /*
- * All threads of a process but one, and as many as there are descriptors for. Their records are in
- * the buffers that there are.
+ * Watch all threads of a process but @but, as far as descriptors below @max_fd suffice. Their
+ * records go into the existing buffers.
  */
 static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 {
@@ -139,7 +139,7 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 		for (unsigned int i = 0; tid > 0 && tid != but && i < watch->nr; i++) {
 			int fd = event_open(tid, watch->rings[i].cpu);
 
-			/* It is closed with the process: what it is good for lasts as long. */
+			/* Keep it open: the event is needed until this process ends. */
 			if (fd >= max_fd ||
 			    (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, watch->rings[i].fd)))
 				close(fd);
@@ -150,12 +150,12 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 }
 
 /**
- * watch_new - begin to watch
+ * watch_new - start watching
  * @pids:	processes, with all that they start
- * @nr_pids:	how many; 0 for all there are
+ * @nr_pids:	number of @pids; 0 for all processes
  * @max_fd:	descriptors from this one on are not for threads
  *
- * Return: what is to be freed by watch_free(); NULL if it cannot be watched, with errno.
+ * Return: a watch for watch_free(); NULL with errno on failure.
  */
 struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd)
 {
@@ -173,7 +173,7 @@ struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd)
 		ret = -ENOMEM;
 	else
 		ret = open_rings(watch, pids, nr_pids, nr);
-	/* An ordinary user may lock little, and perf has more need of it. */
+	/* An ordinary user may lock few pages, and perf needs them more. */
 	while (ret == -EPERM && watch->pages > 1) {
 		close_rings(watch);
 		watch->pages /= 4;
@@ -194,19 +194,19 @@ unsigned int watch_nr(const struct watch *watch)
 	return watch ? watch->nr : 0;
 }
 
-/* To be waited for; -1 if that would be in vain. */
+/* The descriptor to poll; -1 if the ring has ended. */
 int watch_fd(const struct watch *watch, unsigned int nr)
 {
 	return watch->rings[nr].ended ? -1 : watch->rings[nr].fd;
 }
 
-/* Its tasks are gone, and would make who waits for it wake up for nothing. */
+/* The tasks of a ring are gone: stop polling it, as poll() would return at once. */
 void watch_end(struct watch *watch, unsigned int nr)
 {
 	watch->rings[nr].ended = true;
 }
 
-/* Other threads may still write where nobody waits any more. */
+/* Other threads may still write to a ring that is not polled any more. */
 bool watch_has_ended(const struct watch *watch)
 {
 	for (unsigned int i = 0; watch && i < watch->nr; i++) {
@@ -216,7 +216,7 @@ bool watch_has_ended(const struct watch *watch)
 	return false;
 }
 
-/* A record out of the ring, which may wrap. */
+/* Copy a record out of the ring, which may wrap. */
 static void ring_copy(const struct watch *watch, const struct ring *ring, u64 at, void *to,
 		      size_t size)
 {
@@ -245,14 +245,14 @@ static void watch_record(const struct mmap2_record *record, watch_fn found, void
 	found(data, &mapping);
 }
 
-/* Returns false if some were lost. */
+/* Returns false if events were lost. */
 static bool ring_read(struct watch *watch, struct ring *ring, watch_fn found, void *data)
 {
 	struct perf_event_header *header = (void *)watch->record;
 	u64 tail = ring->page->data_tail, head;
 	bool all = true;
 
-	/* Pairs with the barrier of the kernel between records and the head. */
+	/* Pairs with the kernel's barrier between writing records and data_head. */
 	head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	while (head - tail >= sizeof(*header)) {
 		ring_copy(watch, ring, tail, header, sizeof(*header));
@@ -266,19 +266,19 @@ static bool ring_read(struct watch *watch, struct ring *ring, watch_fn found, vo
 		else if (header->type == PERF_RECORD_LOST)
 			all = false;
 		tail += header->size;
-		/* Pairs with the kernel's load of it: what was read may be overwritten. */
+		/* Pairs with the kernel's load of data_tail: it may overwrite what was read. */
 		__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
 	}
 	return all;
 }
 
 /**
- * watch_read - see what was mapped
- * @watch:	what is watched
+ * watch_read - read new mappings
+ * @watch:	from watch_new()
  * @found:	called for each mapping
  * @data:	for @found
  *
- * Return: false if some were lost.
+ * Return: false if events were lost.
  */
 bool watch_read(struct watch *watch, watch_fn found, void *data)
 {
@@ -289,7 +289,7 @@ bool watch_read(struct watch *watch, watch_fn found, void *data)
 	return all;
 }
 
-/* In names /proc has this for the end of a line, and all else as it is. */
+/* In names, /proc escapes only newlines. */
 static void unescape(char *name)
 {
 	char *to = name;
@@ -306,8 +306,8 @@ static void unescape(char *name)
 }
 
 /*
- * What /proc says of it: device, inode and name are what a file is known by there. Returns false
- * if that cannot be read for now.
+ * Read the mappings of a process from /proc, with device, inode and name of each file. Returns
+ * false if they cannot be read for now.
  */
 static bool scan_process(pid_t pid, watch_fn found, void *data)
 {
@@ -342,13 +342,13 @@ static bool scan_process(pid_t pid, watch_fn found, void *data)
 	return whole;
 }
 
-/* All are gone through twice: is this one looked at then? Those behind @after come first. */
+/* Is this process scanned in the first or second pass? Those after @after come first. */
 static bool has_turn(pid_t pid, pid_t after, bool second)
 {
 	return second ? pid <= after : pid > after;
 }
 
-/* All that there are, beginning behind @after. */
+/* Scan all processes, starting after @after. */
 static bool scan_all(pid_t after, watch_fn found, void *data)
 {
 	DIR *proc = opendir("/proc");
@@ -370,13 +370,13 @@ static bool scan_all(pid_t after, watch_fn found, void *data)
 }
 
 /**
- * watch_scan - see what is mapped already
+ * watch_scan - read existing mappings
  * @pids:	processes
- * @nr_pids:	how many; 0 for all there are
+ * @nr_pids:	number of @pids; 0 for all processes
  * @found:	called for each mapping
  * @data:	for @found
  *
- * Return: false if there was more, for which there are no descriptors, or no memory.
+ * Return: false if some are missing for lack of descriptors or memory.
  */
 bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data)
 {
@@ -389,7 +389,7 @@ bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *d
 	return whole;
 }
 
-/* A process, and is it one of those that are looked for? */
+/* A process, and whether it is watched. */
 struct process {
 	pid_t	pid;
 	pid_t	parent;
@@ -403,7 +403,7 @@ static int compare_processes(const void *a, const void *b)
 	return one->pid < two->pid ? -1 : one->pid > two->pid;
 }
 
-/* Returns 0 if it has ended, and -1 if it cannot be read for now. */
+/* Returns 0 if the process has ended, and -1 if its parent cannot be read for now. */
 static pid_t parent_of(pid_t pid)
 {
 	char path[32], stat[128], *behind;
@@ -414,7 +414,7 @@ static pid_t parent_of(pid_t pid)
 	file = fopen(path, "re");
 	if (!file)
 		return is_scarce(errno) ? -1 : 0;
-	/* The name, which is short, may have anything in it. */
+	/* The name is short, but may contain any character. */
 	if (fgets(stat, sizeof(stat), file)) {
 		behind = strrchr(stat, ')');
 		if (behind)
@@ -424,7 +424,7 @@ static pid_t parent_of(pid_t pid)
 	return parent;
 }
 
-/* All processes, sorted. Returns how many; @whole is set to false if there are more. */
+/* Read all processes, sorted. Returns how many; sets @whole to false if some are missing. */
 static size_t read_processes(struct process **all, bool *whole)
 {
 	DIR *proc = opendir("/proc");
@@ -466,7 +466,7 @@ static struct process *find_process(struct process *all, size_t nr, pid_t pid)
 	return bsearch(&key, all, nr, sizeof(*all), compare_processes);
 }
 
-/* Most have a higher number than their parent, so it is done soon. Returns true if not. */
+/* Mark children of marked processes. Returns true to repeat: rarely, as pids mostly ascend. */
 static bool add_children(struct process *all, size_t nr)
 {
 	const struct process *parent;
@@ -482,7 +482,7 @@ static bool add_children(struct process *all, size_t nr)
 	return more;
 }
 
-/* Those that are looked for, beginning behind @after. */
+/* Scan the marked processes, starting after @after. */
 static bool scan_found(const struct process *all, size_t nr, pid_t after, watch_fn found,
 		       void *data)
 {
@@ -498,16 +498,16 @@ static bool scan_found(const struct process *all, size_t nr, pid_t after, watch_
 }
 
 /**
- * watch_rescan - see what is mapped by all that are watched
+ * watch_rescan - read existing mappings of all watched processes
  * @pids:	processes, with all that they have started since
- * @nr_pids:	how many; 0 for all there are
- * @after:	begin with what comes after this one, so that all have their turn; or 0
+ * @nr_pids:	number of @pids; 0 for all processes
+ * @after:	start with the processes after this one, to give all a turn; or 0
  * @found:	called for each mapping
  * @data:	for @found
  *
- * Whose parent has ended is not found.
+ * Does not find a process whose parent has ended.
  *
- * Return: false if there was more, for which there are no descriptors, or no memory.
+ * Return: false if some are missing for lack of descriptors or memory.
  */
 bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
 		  void *data)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files that are written: a new one, in the same directory, takes the place of the former
- * one when all of it is on the disk.
+ * Write files: a new file in the same directory replaces the old one after it has been
+ * synced to the disk.
  *
- * Others may change names meanwhile. What is replaced is the file that was looked at, in the
- * directory where it was found, or nothing is.
+ * Other users may change names meanwhile. Replace only the file that was examined, in the
+ * directory where it was found, or nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@
 #define TEMP_PREFIX	".sframe."
 
 /**
- * struct place - where a file is going to be
- * @path:	the directory, and @name behind it; freed with the place
+ * struct place - the destination of a file
+ * @path:	name of the directory, followed by @name; freed with the place
  * @name:	its name there
  * @dir:	the directory
  */
@@ -34,12 +34,12 @@ struct place {
 };
 
 /**
- * temp_create - create a file of a name that nobody knows
- * @dir:	where
- * @prefix:	what the name begins with
- * @name:	gets it, of TEMP_SIZE bytes
+ * temp_create - create a file with an unpredictable name
+ * @dir:	the directory
+ * @prefix:	prefix of the name
+ * @name:	set to the name, TEMP_SIZE bytes
  *
- * Return: the file, which is ours alone, to be written; or an error of errno.h, negative.
+ * Return: the file, open for writing and private to us; or a negative errno.
  */
 int temp_create(int dir, const char *prefix, char *name)
 {
@@ -54,10 +54,10 @@ int temp_create(int dir, const char *prefix, char *name)
 }
 
 /**
- * file_sync - have a file on the disk
+ * file_sync - sync a file to the disk
  * @fd:		the file
  *
- * Return: 0, or an error of errno.h, negative. That the file system has no disk is none.
+ * Return: 0, also if the file system has no disk, or a negative errno.
  */
 int file_sync(int fd)
 {
@@ -79,7 +79,7 @@ static int write_all(int fd, const u8 *bytes, size_t size)
 	return 0;
 }
 
-/* Of a file that is there already, the name that it has behind all links. */
+/* Open the directory of a file. For an existing file, resolve all links. */
 static int place_open(struct place *place, const char *name, bool exists)
 {
 	char *slash;
@@ -118,8 +118,8 @@ static bool is_same_access(const struct stat *a, const struct stat *b)
 }
 
 /*
- * The time of the last change of any kind tells, unless owner, links or mode explain it. That
- * a file sets no ID any more does not: a write takes that away.
+ * A new ctime means that the file has changed, unless a change of owner, links or mode explains
+ * it. Cleared set-ID bits do not explain it, because a write clears them.
  */
 static bool is_changed(const struct stat *read, const struct stat *now)
 {
@@ -133,8 +133,8 @@ static bool is_changed(const struct stat *read, const struct stat *now)
 }
 
 /*
- * Whose a file is, and who may do what with it, is as it was, or as for any new file. Not all
- * users that may replace a file may have it stay another's.
+ * Keep owner and mode of the old file, or set those of a new file. Some users may replace a file,
+ * but may not give the new one to the old owner.
  */
 static const char *set_mode(int fd, mode_t mode, const struct stat *former)
 {
@@ -152,15 +152,15 @@ static const char *set_mode(int fd, mode_t mode, const struct stat *former)
 	}
 	if (fchmod(fd, mode))
 		return strerror(errno);
-	/* The kernel says nothing where the user is not of the group that is to be set as ID. */
+	/* fchmod() silently clears the set-group-ID bit if the user is not in the group. */
 	if (former && (fstat(fd, &st) || (st.st_mode & 07777) != mode))
 		return "its mode cannot be kept";
 	return NULL;
 }
 
 /*
- * Owner and mode may have been changed since they were @former, and those of now count. The
- * bytes of the file that was read, too: then what was made of them is out of date.
+ * Owner and mode may have changed since @former: use the current ones. If the file that was read
+ * has changed as well, the result is out of date.
  */
 static const char *look_again(int fd, int replaced, const struct stat *former,
 			      const struct new_file *file)
@@ -190,7 +190,7 @@ static const char *fill(int fd, const struct stat *former, const struct new_file
 
 static const char replaced_meanwhile[] = "it was replaced meanwhile";
 
-/* Does a file have this name, and not another one that others have put in its place? */
+/* Does the name still refer to this file? Others may have replaced it. */
 static bool has_name(int dir, const char *name, int fd)
 {
 	struct stat st, ours;
@@ -200,8 +200,8 @@ static bool has_name(int dir, const char *name, int fd)
 }
 
 /*
- * What was not to be replaced goes back. Others may have removed ours meanwhile, or may have put
- * something in its place. What still has the name @temp then is not ours to be removed.
+ * Put back a file that was exchanged by mistake. Others may have removed or replaced our file
+ * meanwhile. Do not remove a foreign file that has the name @temp after that.
  */
 static const char *change_back(const struct place *place, const char *temp, int held)
 {
@@ -220,9 +220,9 @@ static const char *change_back(const struct place *place, const char *temp, int 
 }
 
 /*
- * Give a file the place of @former, unless another one has that by now: they change places, and
- * both are looked at. Where the file system knows no such renaming, as that of NFS, what has the
- * place is looked at just before.
+ * Replace @former, unless another file has its name by now: exchange the names, and then check
+ * both files. On file systems without RENAME_EXCHANGE, such as NFS, only check the name just
+ * before renaming.
  */
 static const char *name_again(const struct place *place, const char *temp, int held,
 			      const struct stat *former)
@@ -247,8 +247,8 @@ static const char *name_again(const struct place *place, const char *temp, int h
 }
 
 /*
- * Give a file a name that nobody had, unless somebody has it by now. Where the file system
- * knows no such renaming, as that of NFS, a link does the same.
+ * Give a file a new name, unless another file has it by now. On file systems without
+ * RENAME_NOREPLACE, such as NFS, a link does the same.
  */
 static const char *name_new(const struct place *place, const char *temp)
 {
@@ -266,8 +266,8 @@ static const char *name_new(const struct place *place, const char *temp)
 }
 
 /*
- * Have a file open, so that no other one has its number, whatever becomes of its name; but not for
- * writing, as it may have to be run. Returns -1 if it cannot be had, and sets why.
+ * Keep a file open, so that its inode number is not reused, whatever happens to its name. Do not
+ * keep it open for writing, because it may be executed. Returns -1 and sets @why on failure.
  */
 static int hold(int dir, const char *name, int fd, const char **why)
 {
@@ -287,8 +287,8 @@ static int hold(int dir, const char *name, int fd, const char **why)
 }
 
 /*
- * Give the new file its name, if it still has the one of those that are not complete. It may have
- * lost that just before, and then another one has got the name.
+ * Give the new file its name, if it still has its temporary name. Check the result, because another
+ * file may have taken the temporary name just before.
  */
 static const char *name_file(const struct place *place, const char *temp, int held,
 			     const struct stat *former)
@@ -303,14 +303,14 @@ static const char *name_file(const struct place *place, const char *temp, int he
 	return why;
 }
 
-/* What is of no use is removed, and nothing else that may have its name by now. */
+/* Remove a useless file, but no other file that has its name by now. */
 static void unlink_file(int dir, const char *name, int fd)
 {
 	if (has_name(dir, name, fd))
 		unlinkat(dir, name, 0);
 }
 
-/* What is @replaced is open, and was @former; or -1 and NULL. */
+/* Replace the open file @replaced with the status @former; or create a file with -1 and NULL. */
 static const char *replace(const struct place *place, int replaced, const struct stat *former,
 			   const struct new_file *file)
 {
@@ -329,7 +329,7 @@ static const char *replace(const struct place *place, int replaced, const struct
 	why = fill(fd, former, file);
 	if (!why && former)
 		why = look_again(fd, replaced, former, file);
-	/* What a server finds wrong is known by then. */
+	/* A server may report write errors only on close. */
 	if (close(fd) && !why)
 		why = strerror(errno);
 	if (!why)
@@ -340,7 +340,7 @@ static const char *replace(const struct place *place, int replaced, const struct
 	return why;
 }
 
-/* A pipe or a device is written to, if it still is what @st says. */
+/* Write to a pipe or a device, if it still is the one in @st. */
 static const char *write_special(const char *name, const struct stat *st,
 				 const struct new_file *file)
 {
@@ -359,7 +359,7 @@ static const char *write_special(const char *name, const struct stat *st,
 	return why ?: ret ? strerror(-ret) : NULL;
 }
 
-/* A new file, or one in the place of @fd, which is -1 if there is none of that name. */
+/* Create a file, or replace @fd, which is -1 if the name does not exist. */
 static const char *write_regular(const char *name, int fd, const struct stat *st,
 				 const struct new_file *file)
 {
@@ -377,13 +377,13 @@ static const char *write_regular(const char *name, int fd, const struct stat *st
 
 /**
  * write_file - write a file
- * @name:	of it; - is standard output, and what is no file, like a pipe, is written to
- * @file:	what becomes of it
+ * @name:	its name; - is standard output
+ * @file:	its new contents
  *
- * Files that others may have open, or mapped, are replaced, and not written to. Links to
- * files stay links.
+ * Replaces regular files, because others may have them open or mapped, and writes to others, such
+ * as pipes. Links to files stay links.
  *
- * Return: NULL, or what is wrong.
+ * Return: NULL, or an error message.
  */
 const char *write_file(const char *name, const struct new_file *file)
 {
@@ -395,7 +395,7 @@ const char *write_file(const char *name, const struct new_file *file)
 		ret = write_all(STDOUT_FILENO, file->bytes, file->size);
 		return ret ? strerror(-ret) : NULL;
 	}
-	/* The kernel knows which links are not to be followed, such as others' in /tmp. */
+	/* Let the kernel reject links that must not be followed, such as others' in /tmp. */
 	fd = file->former >= 0 ? dup(file->former) : open(name, O_PATH | O_CLOEXEC);
 	if (fd < 0 && errno != ENOENT)
 		return strerror(errno);
@@ -409,7 +409,7 @@ const char *write_file(const char *name, const struct new_file *file)
 		why = write_special(name, &st, file);
 	else
 		why = write_regular(name, fd, &st, file);
-	/* It is open until here, so that no other file has its number meanwhile. */
+	/* Keep the file open until here, so that its inode number is not reused. */
 	if (fd >= 0)
 		close(fd);
 	return why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A command to look at: a child that waits until everything is ready.
+ * A command to profile: a child that waits until everything is ready.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 
 #include "prof.h"
 
-/* What a command has from SIGTERM to SIGKILL, once the reports are there. */
+/* Once the reports are written, a command has so long from SIGTERM to SIGKILL. */
 #define GRACE_SECONDS	5
 
 static struct {
 	const char	*name;
 	pid_t		pid;
 	bool		ended;
-	int		go;	/* Closed without a word: do not run */
+	int		go;	/* Closed without a byte: do not run */
 	int		error;	/* errno, if it cannot be run */
 } command;
 
@@ -29,7 +29,7 @@ static void __attribute__((noreturn)) child(char **argv, int go, int error)
 
 	if (read(go, &byte, 1) == 1) {
 		execvp(argv[0], argv);
-		/* Nobody is there to hear of more errors. */
+		/* Nobody reads more errors. */
 		if (write(error, &errno, sizeof(errno)) < 0)
 			_exit(126);
 	}
@@ -57,7 +57,7 @@ void command_prepare(char **argv)
 	command.error = error[0];
 }
 
-/* 0 if there is no command. */
+/* Returns 0 if there is no command. */
 __u32 command_pid(void)
 {
 	return command.pid;
@@ -80,14 +80,14 @@ bool command_ended(void)
 	return command.ended;
 }
 
-/* It may take its time, or take no notice. */
+/* The command may take its time, or ignore the signal. */
 void command_stop(void)
 {
 	if (!command_ended())
 		kill(command.pid, SIGTERM);
 }
 
-/* Its end, by force after a while. */
+/* Wait for the end of the command, and kill it after a while. */
 void command_wait(void)
 {
 	const struct timespec pause = { .tv_nsec = NSEC_PER_SEC / 100 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files that are mapped, and the symbols in them, by elfutils.
+ * Mapped files and the symbols in them, by elfutils.
  *
- * A file is opened when the first address in it is seen, from the process that maps it:
- * by the end, both may be gone. It must be the one that was mapped: build-id or inode
- * number say so, else its symbols are not used.
+ * A file is opened when the first address in it is seen, through the process that maps it: by
+ * the end, both may be gone. It must be the file that was mapped, as its build-id or its inode
+ * number shows; otherwise its symbols are not used.
  *
- * Invariant: whoever may write a file can make its names wrong, but cannot stop or end
- * this program. So nothing is opened that may block, and no file is mapped: who truncates
- * it would send SIGBUS. elfutils does both when it opens files itself, so it never does.
+ * Invariant: a user who may write a file can make its names wrong, but cannot stop or end this
+ * program. So no open() may block, and no file is mapped, because a truncation would cause
+ * SIGBUS. elfutils does both when it opens files itself, so it never opens any.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,14 +40,14 @@ enum dso_state {
 
 /**
  * struct dso - a file
- * @name:	its path, or what the kernel calls something else
- * @build_id:	as the kernel or the file say
+ * @name:	its path, or the kernel's name for a mapping without a file
+ * @build_id:	from the kernel or from the file
  * @build_id_size: its size, 0 if it is not known
  * @ino:	inode number, 0 if it is not known
  * @state:	what was done to it
  * @elf:	its contents, for DSO_OPEN and DSO_READ
  * @module:	its symbols, for DSO_READ
- * @debug:	those of its separate debuginfo, may be NULL
+ * @debug:	symbols of its separate debuginfo, may be NULL
  */
 struct dso {
 	char		*name;
@@ -63,7 +63,7 @@ struct dso {
 static struct hashmap *dsos;
 static __u64 changed;
 
-/* A file by its name and what else is known about it; NULL and 0 if it is not. */
+/* Get a file by its name and its identity: @build_id is NULL, and @ino 0, if not known. */
 struct dso *dso_get(const char *name, const void *build_id, size_t build_id_size, __u64 ino)
 {
 	struct dso *dso;
@@ -89,13 +89,13 @@ struct dso *dso_get(const char *name, const void *build_id, size_t build_id_size
 	return dso;
 }
 
-/* What the kernel calls //anon, [vdso] and the like is no file. */
+/* //anon, [vdso] and similar names of the kernel are not files. */
 bool dso_is_file(const struct dso *dso)
 {
 	return dso->name[0] == '/' && strncmp(dso->name, "//", 2);
 }
 
-/* As far as is known: one may be known by its build-id, the other by its inode number. */
+/* As far as is known: one may have a build-id, and the other an inode number. */
 bool dso_is_same(const struct dso *a, const struct dso *b)
 {
 	if (a == b)
@@ -108,7 +108,7 @@ bool dso_is_same(const struct dso *a, const struct dso *b)
 	return !a->ino || !b->ino || a->ino == b->ino;
 }
 
-/* All processes of a word size have the vDSO of this one. */
+/* Processes with the word size of this one have the same vDSO. */
 static int open_vdso(void)
 {
 	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -123,7 +123,7 @@ static int open_vdso(void)
 	return fd;
 }
 
-/* Opening a device or a pipe may do something, or not return. */
+/* Opening a device or a pipe may have side effects, or block. */
 static int open_regular(const char *path)
 {
 	int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
@@ -132,11 +132,11 @@ static int open_regular(const char *path)
 
 	if (place < 0)
 		return -1;
-	/* Files of procfs, where reading may do something, too, have no size. */
+	/* Files of procfs have no size; reading them may have side effects, too. */
 	if (!fstat(place, &stat_buf) && S_ISREG(stat_buf.st_mode) && stat_buf.st_size > 0 &&
 	    stat_buf.st_size <= MAX_FILE_SIZE) {
 		again = xprintf("/proc/self/fd/%d", place);
-		/* Its owner may have a lease. */
+		/* Do not block: the file's owner may have a lease. */
 		fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		free(again);
 	}
@@ -144,7 +144,7 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* Not mapped. */
+/* ELF_C_READ does not map the file. */
 static Elf *open_elf(int fd)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
@@ -170,7 +170,7 @@ static bool has_build_id(const struct dso *dso, Elf *elf)
 	return size == dso->build_id_size && !memcmp(build_id, dso->build_id, size);
 }
 
-/* Take what is in a file if it is the one that was mapped, and learn its build-id. */
+/* Use a file if it is the one that was mapped, and learn its build-id. */
 static bool take_file(struct dso *dso, int fd)
 {
 	const void *build_id;
@@ -213,7 +213,7 @@ static bool try_open(struct dso *dso, char *path, bool *other)
  * dso_open - open a file for its symbols, if it was not tried before
  * @dso:	the file
  * @tgid:	a process that maps it
- * @mapping:	where
+ * @mapping:	where it is mapped
  */
 void dso_open(struct dso *dso, __u32 tgid, const struct mapping *mapping)
 {
@@ -249,13 +249,13 @@ size_t dso_build_id(struct dso *dso, const unsigned char **build_id)
 	return dso->build_id_size;
 }
 
-/* Files that are not what was mapped. */
+/* How many files were not the mapped ones. */
 __u64 dso_changed(void)
 {
 	return changed;
 }
 
-/* Callbacks of elfutils: it is to take what it is given, and not to open anything. */
+/* Callbacks of elfutils: use the given ELF, and do not open anything. */
 static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
 		    char **file_name, Elf **elf)
 {
@@ -270,7 +270,7 @@ static int find_no_debuginfo(Dwfl_Module *module, void **userdata, const char *n
 	return -1;
 }
 
-/* The addresses that the file says, not those of a process. */
+/* Find the file's own addresses, not those of a process. */
 static bool find_range(Elf *elf, GElf_Addr *start, GElf_Addr *end)
 {
 	bool found = false;
@@ -319,7 +319,7 @@ static Dwfl_Module *module_of(const struct dso *dso, Elf *elf)
 	return module;
 }
 
-/* That of .gnu_debuglink is zlib's, too. */
+/* .gnu_debuglink has the same CRC as zlib. */
 static bool has_crc(int fd, GElf_Word wanted)
 {
 	static unsigned char buffer[65536];
@@ -327,7 +327,7 @@ static bool has_crc(int fd, GElf_Word wanted)
 	ssize_t size;
 	off_t at;
 
-	/* It may grow meanwhile. */
+	/* The file may grow meanwhile. */
 	for (at = 0; at < MAX_FILE_SIZE; at += size) {
 		size = pread(fd, buffer, sizeof(buffer), at);
 		if (size <= 0)
@@ -337,7 +337,7 @@ static bool has_crc(int fd, GElf_Word wanted)
 	return false;
 }
 
-/* Debuginfo at @path, if it belongs to @dso; @crc is what else says so without build-id. */
+/* Open debuginfo at @path, if it has the build-id of @dso; without build-id, if it has @crc. */
 static Elf *try_debug(const struct dso *dso, char *path, const GElf_Word *crc)
 {
 	int fd = open_regular(path);
@@ -439,9 +439,9 @@ static char *name_in(Dwfl_Module *module, __u64 addr)
  * dso_symbol - the function at an offset of a file
  * @dso:	the file
  * @offset:	in the file
- * @addr:	set to the address that the file has for it, or to @offset
+ * @addr:	set to the address of @offset in the file, or to @offset
  *
- * Return: its name, to be freed, NULL if it has none
+ * Return: its name, which the caller frees, or NULL if it has none
  */
 char *dso_symbol(struct dso *dso, __u64 offset, __u64 *addr)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events by the names that perf has for them.
+ * Parses events by the names that perf has for them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static const char *const cache_names[] = {
 	[PERF_COUNT_HW_CACHE_NODE]	= "node",
 };
 
-/* All of an operation, and those that missed. */
+/* All accesses of an operation, and those that missed. */
 static const char *const cache_ops[][2] = {
 	[PERF_COUNT_HW_CACHE_OP_READ]		= { "-loads", "-load-misses" },
 	[PERF_COUNT_HW_CACHE_OP_WRITE]		= { "-stores", "-store-misses" },
@@ -178,9 +178,9 @@ static bool parse_tracepoint(struct event *event, const char *colon)
 }
 
 /**
- * event_parse - find out what a name stands for
- * @event:	set to what it is
- * @name:	as perf's option -e takes it
+ * event_parse - find the event of a name
+ * @event:	set to it
+ * @name:	in the syntax of perf's option -e
  */
 void event_parse(struct event *event, const char *name)
 {
@@ -205,7 +205,7 @@ void event_parse(struct event *event, const char *name)
 /**
  * event_open - count an event
  * @event:	not a tracepoint
- * @cpu:	where
+ * @cpu:	the CPU
  *
  * Return: a file descriptor, or -ENODEV if the CPU is offline.
  */

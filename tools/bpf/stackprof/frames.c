@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The frames of a group of samples: user stack, then kernel stack, and in the place of
- * what is not there, why.
+ * The frames of a group of samples: user stack, then kernel stack. A frame with the reason
+ * stands for a missing stack.
  */
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void add_user(const struct group *group, struct frames *frames)
 		add_frame(frames, symbols_user(group->space, stack->ips[i], i));
 }
 
-/* Is it on the way from a tracepoint to the program of --off-cpu? */
+/* Is this frame between a tracepoint and the program of --off-cpu? */
 static bool is_tracing(const struct frame *frame)
 {
 	static const char * const names[] = {
@@ -62,7 +62,7 @@ static void add_kernel(const struct group *group, bool off_cpu, struct frames *f
 		return;
 	if (stack->truncated)
 		add_frame(frames, &truncated_kernel);
-	/* Nobody waits there. */
+	/* Threads do not block in tracing code. */
 	while (off_cpu && first < stack->nr &&
 	       is_tracing(symbols_kernel(stack->ips[first], first)))
 		first++;
@@ -71,10 +71,10 @@ static void add_kernel(const struct group *group, bool off_cpu, struct frames *f
 }
 
 /**
- * frames_of - what samples were in
+ * frames_of - frames of a group of samples
  * @group:	the samples
- * @off_cpu:	they were taken where a thread was blocked
- * @frames:	set to their frames, outermost first; its room is used again
+ * @off_cpu:	the samples show where a thread was blocked
+ * @frames:	set to the frames, outermost first; its array is reused
  */
 void frames_of(const struct group *group, bool off_cpu, struct frames *frames)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Puts samples and user stacks together.
+ * Joins samples and user stacks.
  *
- * A thread is in one kernel entry at a time, and its records are in order. So there is
- * one state for each thread, of the entry that the latest record named:
+ * A thread is in one kernel entry at a time, and its records are in order. So each thread has
+ * one state, for the kernel entry of its latest record:
  *
  *   samples before the delivery wait for it;
- *   the delivery gives its stack to those, and to samples of the entry that still come;
- *   a record with another cookie ends the entry: what waits then is unmatched.
+ *   the delivery gives its stack to these samples, and to later ones of the entry;
+ *   a record with another cookie ends the entry: samples that still wait are unmatched.
  *
  * Invariant: a sample gets the stack that was delivered with its cookie, or none.
  */
@@ -20,13 +20,13 @@
 
 /**
  * struct thread - the latest kernel entry of a thread
- * @cookie:	its name, 0 before the first one
+ * @cookie:	its cookie, 0 before the first entry
  * @delivered:	its delivery was seen
- * @user:	what was delivered, NULL if that was empty or lost
- * @state:	of samples when @delivered
- * @waiting:	samples before the delivery
- * @nr:		how many
- * @room:	for how many
+ * @user:	the delivered stack, NULL if that was empty or lost
+ * @state:	of samples after the delivery
+ * @waiting:	samples that wait for the delivery
+ * @nr:		entries in @waiting
+ * @room:	allocated entries of @waiting
  */
 struct thread {
 	__u64			cookie;
@@ -42,13 +42,13 @@ static struct {
 	int			stacks_fd;
 	__u32			depth;
 	__u64			*ips;
-	struct hashmap		*stacks;	/* Each is there once */
+	struct hashmap		*stacks;	/* Without duplicates */
 	struct hashmap		*by_id;		/* By number in the map of stacks */
 	struct hashmap		*sent;		/* By name, until it is used */
 	struct hashmap		*spaces;
 	struct hashmap		*threads;
 	struct hashmap		*groups;
-	struct group		**fresh;	/* Not touched yet */
+	struct group		**fresh;	/* Files not opened yet */
 	size_t			nr_fresh;
 	size_t			room_fresh;
 	size_t			waiting;
@@ -87,7 +87,7 @@ static const struct stack *intern_stack(const __u64 *ips, __u32 nr)
 	return stack;
 }
 
-/* The map never changes a stack that it has. */
+/* The map never changes a stack once stored. */
 static const struct stack *stack_by_id(__u64 id)
 {
 	const struct stack *stack;
@@ -252,7 +252,7 @@ void merge_sample(const struct record *rec)
 	struct thread *thread;
 	struct group group;
 
-	/* Groups are compared and hashed with their padding. */
+	/* Padding takes part in comparisons and hashes of groups. */
 	memset(&group, 0, sizeof(group));
 	group.space = space_of(rec);
 	group.count = 1;
@@ -318,7 +318,7 @@ int merge_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-/* See where new user stacks are while their processes are there. */
+/* Open the files of new user stacks while their processes still exist. */
 void merge_touch(void)
 {
 	for (size_t i = 0; i < merge.nr_fresh; i++)
@@ -326,13 +326,13 @@ void merge_touch(void)
 	merge.nr_fresh = 0;
 }
 
-/* Samples that wait for their user stack. */
+/* How many samples wait for their user stack. */
 size_t merge_pending(void)
 {
 	return merge.waiting;
 }
 
-/* No more records will come. */
+/* Call this after the last record. */
 void merge_end(void)
 {
 	struct hashmap_entry *entry;
@@ -353,9 +353,9 @@ struct hashmap *merge_groups(void)
 }
 
 /**
- * merge_init - before the first record
- * @stacks_fd:	the map of stacks
- * @depth:	addresses of a stack in it
+ * merge_init - prepare for the first record
+ * @stacks_fd:	file descriptor of the map of stacks
+ * @depth:	addresses per stack in the map
  */
 void merge_init(int stacks_fd, __u32 depth)
 {

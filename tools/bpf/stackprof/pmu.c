@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of PMUs that the kernel describes below /sys/bus/event_source: PMU/terms/.
+ * Events of PMUs below /sys/bus/event_source: PMU/terms/.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define DEVICES	"/sys/bus/event_source/devices"
 
-/* The contents of a small file, NULL if it is not there. */
+/* The first line of a file, NULL if there is none. */
 static char *read_line(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -79,7 +79,7 @@ static bool set_bits(struct event *event, char *format, __u64 value)
 			*field |= (value & 1) << bit;
 		}
 	}
-	/* What is left did not fit. */
+	/* Remaining bits did not fit. */
 	return !value;
 }
 
@@ -93,7 +93,7 @@ static __u64 term_value(const struct event *event, const char *name, const char 
 	return value;
 }
 
-/* Terms that no PMU describes. */
+/* Terms of all PMUs: none describes them. */
 static bool set_common(struct event *event, const char *name, const char *text)
 {
 	__u64 *field = config_field(event, name);
@@ -151,10 +151,10 @@ static void set_terms(struct event *event, const char *pmu, char *terms, bool al
 }
 
 /**
- * event_parse_pmu - set what samples a PMU takes
+ * event_parse_pmu - find an event of a PMU
  * @event:	set to it
  * @pmu:	its name
- * @terms:	separated by commas: name=value or an event's name; is changed
+ * @terms:	name=value or an event's name, separated by commas; modified
  */
 void event_parse_pmu(struct event *event, const char *pmu, char *terms)
 {

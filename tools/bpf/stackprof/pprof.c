@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Profiles for pprof and the servers that read its format: a message of profile.proto,
- * compressed.
+ * Profiles for pprof and the servers that read its format: a compressed message of
+ * profile.proto.
  *
- * A file has one mapping, at the address where it was seen first; the addresses of other
- * processes are moved there.
+ * Each mapped part of a file has one mapping, at the address where it was seen first; addresses
+ * of other processes are moved there.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "prof.h"
 #include "profile.pb-c.h"
 
-/* What grows while groups are gone through. */
+/* Output that grows with each group. */
 struct writer {
 	Pprof__Profile		profile;
 	size_t		room_samples;
@@ -39,7 +39,7 @@ struct writer {
 	__new;									\
 })
 
-/* Bytes of the character that @text begins with, 0 if it is not UTF-8. */
+/* Size in bytes of the character at @text, 0 if it is not UTF-8. */
 static size_t utf8_size(const char *text)
 {
 	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -64,7 +64,7 @@ static size_t utf8_size(const char *text)
 	return size;
 }
 
-/* The format has UTF-8 only, but names of threads, files and functions are any bytes. */
+/* The format requires UTF-8, but names of threads, files and functions may be any bytes. */
 static char *to_utf8(const char *text)
 {
 	static const char replacement[] = "\357\277\275";	/* U+FFFD */
@@ -127,7 +127,7 @@ static __u64 kernel_mapping(struct writer *writer)
 	if (!writer->kernel) {
 		size = symbols_kernel_build_id(&id);
 		writer->kernel = new_mapping(writer, "[kernel.kallsyms]", id, size);
-		/* Modules are behind it. */
+		/* Modules have higher addresses. */
 		writer->kernel->memory_start = symbols_kernel_start();
 		writer->kernel->memory_limit = ~0ULL;
 	}
@@ -199,7 +199,7 @@ static __u64 location_id(struct writer *writer, struct frame *frame)
 	} else if (frame->kernel && frame->addr) {
 		location->mapping_id = kernel_mapping(writer);
 	}
-	/* Without a function, whoever has the file can find it by build-id and address. */
+	/* Without a function, a reader with the file can find it by build-id and address. */
 	if (frame->known || !location->mapping_id)
 		add_function(writer, location, frame->name, file);
 	else
@@ -259,7 +259,7 @@ static void set_types(struct writer *writer, const struct profile *profile)
 	const char *unit = !event || event_is_time(event) ? "nanoseconds" : "count";
 	Pprof__Profile *out = &writer->profile;
 
-	/* That is what pprof knows as time on a CPU. */
+	/* This is pprof's name for time on a CPU. */
 	if (event && event_is_time(event))
 		type = "cpu";
 	out->n_sample_type = 2;
@@ -288,9 +288,9 @@ static void compress_to(const char *path, const unsigned char *data, size_t size
 }
 
 /**
- * pprof_write - write everything to a file
- * @profile:	what the samples are
- * @path:	of the file
+ * pprof_write - write the profile to a file
+ * @profile:	description of the samples
+ * @path:	path of the file
  */
 void pprof_write(const struct profile *profile, const char *path)
 {

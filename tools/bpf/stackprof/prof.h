@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of stackprof share in user space.
+ * Declarations for the user space files of stackprof.
  */
 #ifndef __PROF_H
 #define __PROF_H
@@ -19,7 +19,7 @@
 
 struct hashmap;
 
-/* util.c: errors end the program with one sentence. */
+/* util.c: each error ends the program with one sentence. */
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
 void __attribute__((noreturn, format(printf, 2, 3))) die(int status, const char *format, ...);
@@ -37,10 +37,10 @@ __u64 now_ns(void);
 bool parse_number(const char *text, __u64 *number);
 
 /**
- * struct event - what takes samples
+ * struct event - an event to sample
  * @name:	as the user wrote it
  * @attr:	for perf_event_open()
- * @category:	of a tracepoint, else NULL
+ * @category:	category of a tracepoint, else NULL
  * @tracepoint:	its name in @category
  * @has_period:	@attr has a frequency or a period from the event's own terms
  */
@@ -59,14 +59,14 @@ int event_open(const struct event *event, int cpu);
 bool event_is_time(const struct event *event);
 
 /**
- * struct space - an address space: what a process was between two execs, while what was
- *		  mapped in it stayed in its place
+ * struct space - an address space: a process from one exec to the next, while none of its
+ *		  mappings is replaced
  * @tgid:	the process
  * @exec_id:	counts its execs
- * @start:	when the process started
- * @changes:	how often something was mapped in the place of something else
- * @first:	when it was seen first, as CLOCK_MONOTONIC
- * @last:	when it was seen last
+ * @start:	start of the process
+ * @changes:	how many mappings replaced others before
+ * @first:	when it was first seen, as CLOCK_MONOTONIC
+ * @last:	when it was last seen
  */
 struct space {
 	__u32	tgid;
@@ -79,11 +79,11 @@ struct space {
 
 /**
  * struct stack - addresses, innermost first
- * @nr:		how many
- * @truncated:	there may be more: @nr is all that there was room for
+ * @nr:		entries in @ips
+ * @truncated:	the stack may be longer: @nr is the maximum
  * @ips:	the addresses
  *
- * There is one for each sequence of addresses.
+ * Each sequence of addresses has one struct stack.
  */
 struct stack {
 	__u32	nr;
@@ -94,9 +94,9 @@ struct stack {
 /**
  * enum user_state - what became of a user stack
  * @USER_NONE:		a kernel thread has none
- * @USER_MATCHED:	here it is
- * @USER_EMPTY:		it was delivered, but nothing was found on it
- * @USER_REFUSED:	the kernel did not take the request
+ * @USER_MATCHED:	it was delivered
+ * @USER_EMPTY:		it was delivered, but is empty
+ * @USER_REFUSED:	the kernel refused the request
  * @USER_UNMATCHED:	no delivery was seen
  */
 enum user_state {
@@ -109,15 +109,15 @@ enum user_state {
 };
 
 /**
- * struct group - samples that are the same
+ * struct group - samples that have all of this in common
  * @kernel:	their kernel stack, may be NULL
  * @user:	their user stack, NULL unless USER_MATCHED
- * @space:	where addresses in @user are
+ * @space:	address space of @user
  * @state:	of @user
- * @lost_kernel: there was a kernel stack, but it is lost
+ * @lost_kernel: the kernel stack was lost
  * @comm:	name of the thread
  * @count:	how many samples
- * @weight:	how many events, or ns, they stand for
+ * @weight:	how many events or ns the samples stand for
  */
 struct group {
 	const struct stack	*kernel;
@@ -131,7 +131,7 @@ struct group {
 };
 
 /**
- * struct merge_stats - what became of samples that user space saw
+ * struct merge_stats - results for the samples that user space saw
  * @state:	by enum user_state
  * @truncated:	samples with a stack that may be longer
  * @lost_kernel: samples whose kernel stack is lost
@@ -155,11 +155,11 @@ struct hashmap *merge_groups(void);
 struct dso;
 
 /**
- * struct mapping - where a file is in an address space
+ * struct mapping - a file in an address space
  * @start:	first address
- * @end:	behind the last
- * @offset:	of @start in the file
- * @time:	when it was made, 0 if it was there
+ * @end:	first address after it
+ * @offset:	offset of @start in the file
+ * @time:	when it was made, 0 if it was there before
  * @dso:	the file
  */
 struct mapping {
@@ -182,11 +182,11 @@ const struct mapping *spaces_find(const struct space *space, __u64 addr);
 __u64 spaces_lost(void);
 
 /**
- * struct segment - a part of a file that is mapped
+ * struct segment - a mapped part of a file
  * @dso:	the file
- * @offset:	where the part begins
- * @start:	address of the first mapping of it that was seen
- * @end:	behind the last address that was seen
+ * @offset:	offset of the part in the file
+ * @start:	start of the first mapping of it that was seen
+ * @end:	@start plus the size of its largest mapping
  * @id:		for the writer of the output, 0 at first
  */
 struct segment {
@@ -199,11 +199,11 @@ struct segment {
 
 /**
  * struct frame - a place in a file or in the kernel
- * @name:	of the function, or [module+0xoff] if it has none
- * @known:	it is the name of a function
- * @kernel:	in the kernel
- * @segment:	where, NULL in the kernel and where no file is known
- * @addr:	address, in the first mapping that was seen of @segment
+ * @name:	name of the function, or [module+0xoff] if it has none
+ * @known:	@name is the name of a function
+ * @kernel:	it is in the kernel
+ * @segment:	its segment, NULL in the kernel and where no file is known
+ * @addr:	its address in the first mapping of @segment that was seen
  * @id:		for the writer of the output, 0 at first
  */
 struct frame {
@@ -234,11 +234,11 @@ size_t symbols_kernel_build_id(const unsigned char **build_id);
 bool symbols_hidden(void);
 
 /**
- * struct profile - what is reported
- * @event:	what took samples; NULL for --off-cpu
- * @begin:	when, as CLOCK_REALTIME
- * @duration:	for how long, in ns
- * @top:	stacks in the plain report
+ * struct profile - description of a report
+ * @event:	the sampled event; NULL for --off-cpu
+ * @begin:	start time, as CLOCK_REALTIME
+ * @duration:	in ns
+ * @top:	number of stacks in the plain report
  */
 struct profile {
 	const struct event	*event;
@@ -261,14 +261,14 @@ void report_plain(struct profile *profile, FILE *out);
 void report_folded(struct profile *profile, FILE *out);
 
 /**
- * struct settings - what the user wants
- * @event:	takes samples
- * @off_cpu:	no event: time for which threads are blocked
- * @only_targets: look at some processes only
- * @verbose:	show what libbpf says
- * @depth:	addresses of a stack
- * @stacks:	different stacks that the map has room for
- * @tasks:	processes to follow, and threads blocked at a time
+ * struct settings - options of the user
+ * @event:	event to sample
+ * @off_cpu:	no event: sample the time for which threads are blocked
+ * @only_targets: profile some processes only
+ * @verbose:	show the messages of libbpf
+ * @depth:	maximum number of addresses of a stack
+ * @stacks:	maximum number of different stacks in the map
+ * @tasks:	maximum number of followed processes, and of blocked threads
  * @ring_size:	in bytes
  */
 struct settings {
@@ -283,11 +283,11 @@ struct settings {
 };
 
 /**
- * struct losses - what is missing, and what it is missing from
- * @samples:	samples that were to be taken
- * @lost_samples: those that user space never saw
+ * struct losses - how much is missing, and of how much
+ * @samples:	samples that were due
+ * @lost_samples: samples that user space never saw
  * @lost_user:	user stacks that user space never saw
- * @lost_stacks: stacks that were too many for ring and map
+ * @lost_stacks: stacks for which neither the map nor the ring had room
  * @lost_children: processes that were not followed
  */
 struct losses {

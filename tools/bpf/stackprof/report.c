@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reports as text: folded stacks, one to a line, and the top of them to read.
+ * Reports as text: folded stacks, one per line, and a readable list of the largest.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "prof.h"
 
-/* Samples whose stacks have the same names. */
+/* Samples with the same names in their stacks. */
 struct line {
 	char	*text;
 	__u64	count;
@@ -24,7 +24,7 @@ struct lines {
 	__u64		weight;
 };
 
-/* A name is the program's, and may have what separates fields here. */
+/* Programs choose their names, which may contain separators of fields. */
 static void put_name(FILE *out, const char *name)
 {
 	for (; *name; name++) {
@@ -78,7 +78,7 @@ static void add_line(struct lines *lines, struct hashmap *by_text, char *text,
 	lines->weight += group->weight;
 }
 
-/* The largest first, and always in the same order. */
+/* Largest first, and always in the same order. */
 static int compare_lines(const void *a, const void *b, void *arg)
 {
 	const struct line *x = *(struct line * const *)a, *y = *(struct line * const *)b;
@@ -122,7 +122,7 @@ void report_folded(struct profile *profile, FILE *out)
 			value(profile, lines.line[i]->count, lines.line[i]->weight));
 }
 
-/* Innermost first, as it is read from the place where the time goes. */
+/* Innermost first: a reader starts where the time is spent. */
 static void put_stack(FILE *out, char *text)
 {
 	char *frame;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The BPF programs: loaded, attached, read from, and stopped so that user stacks that are
- * still to come are not missed.
+ * Loads, attaches and reads the BPF programs, and stops them without missing user stacks that
+ * are still due.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define POLL_MS		100
 
-/* How often to look for deliveries when no samples are taken any more. */
+/* How often to look for deliveries after the last sample. */
 #define LAST_POLLS	5
 
 static struct {
@@ -96,8 +96,8 @@ static void __attribute__((noreturn)) die_load(int error)
 }
 
 /**
- * session_load - have all that is needed, but do not look at anything yet
- * @settings:	to be there until the end
+ * session_load - load all programs and maps, but do not attach any program yet
+ * @settings:	must exist until the end
  */
 void session_load(const struct settings *settings)
 {
@@ -120,13 +120,13 @@ void session_load(const struct settings *settings)
 					NULL);
 	if (!session.ring)
 		die(STATUS_FAILED, "cannot map the ring: %s", strerror(errno));
-	/* What is mapped from now on is reported; what was mapped is there to be read. */
+	/* From now on, the kernel reports mappings; earlier ones are read from /proc. */
 	spaces_open(bpf_map__fd(session.bpf->maps.mmaps));
 	if (!settings->only_targets)
 		spaces_scan();
 }
 
-/* Look at a process, and at those that it starts. */
+/* Profile a process, and its children. */
 void session_target(__u32 tgid)
 {
 	const __u8 one = 1;
@@ -169,7 +169,7 @@ static void attach_event(const struct event *event)
 	}
 }
 
-/* Deliveries first: who is asked for must be listened to. */
+/* Attach on_delivery() first: otherwise the deliveries for early samples are missed. */
 void session_start(void)
 {
 	const struct event *event = &session.settings->event;
@@ -189,7 +189,7 @@ void session_start(void)
 		attach_event(event);
 }
 
-/* The ring first: then all mappings of its stacks are known. */
+/* Read the ring first: the mappings of its stacks are all reported by then. */
 static void drain(void)
 {
 	ring_buffer__consume(session.ring);
@@ -198,7 +198,7 @@ static void drain(void)
 	merge_touch();
 }
 
-/* Take what there is, and wait a moment for more. */
+/* Handle the records in the ring, after a short wait for more. */
 void session_poll(void)
 {
 	int ret = ring_buffer__poll(session.ring, POLL_MS);
@@ -208,7 +208,7 @@ void session_poll(void)
 	drain();
 }
 
-/* Threads that are blocked now have been so up to now. */
+/* Threads that are still blocked count up to now. */
 static void end_waits(void)
 {
 	const struct bpf_map *map = session.bpf->maps.blocked;
@@ -225,7 +225,7 @@ static void end_waits(void)
 	}
 }
 
-/* Take no more samples, but user stacks for those that there are. */
+/* Stop sampling, but take the user stacks of the samples so far. */
 void session_stop(void)
 {
 	for (size_t i = 0; i < session.nr_samplers; i++)
@@ -255,7 +255,7 @@ static __u64 read_count(__u32 which)
 	return sum;
 }
 
-/* How often a program was not run, as one that is the same ran on its CPU. */
+/* How often a program was skipped because it was already running on its CPU. */
 static __u64 misses(const struct bpf_program *program)
 {
 	struct bpf_prog_info info = {};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which file was where in which process, also when the process is gone.
+ * Which file was mapped where in which process, even if the process is gone.
  *
- * What was mapped before is read from /proc/PID/maps; what is mapped, forked and exec'ed
- * from then on is reported by the kernel, through a perf event that counts nothing.
- * These records come by CPU, so they are put in order by their time when somebody looks.
+ * Earlier mappings are read from /proc/PID/maps. The kernel reports later mappings, forks and
+ * execs, through a perf event that counts nothing. Their records are per CPU, and lookups put
+ * them in the order of time.
  *
- * Invariant: nothing is forgotten, and what takes the place of something else begins a
- * struct space of its own. So every address is looked up as of a time at which it meant
- * what it did when it was on a stack.
+ * Invariant: nothing is forgotten, and a mapping that replaces another one begins a new struct
+ * space. So every address is looked up as of a time at which it meant the same as when it was on
+ * a stack.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@
 
 #include "prof.h"
 
-/* Pages of the buffer of each CPU. */
+/* Pages per CPU in the buffer. */
 #define BUFFER_PAGES	64
 
-/* A fork, or an exec if @parent is 0: where mappings are inherited from. */
+/* A fork, or an exec if @parent is 0: mappings are inherited from @parent. */
 struct birth {
 	__u64	time;
 	__u32	parent;
@@ -35,13 +35,13 @@ struct process {
 	struct birth	*births;
 	size_t		nr_births;
 	size_t		room_births;
-	__u64		*changes;	/* When something took another's place, in order */
+	__u64		*changes;	/* When mappings replaced others, in order */
 	size_t		nr_changes;
 	size_t		room_changes;
 	bool		scanned;
 };
 
-/* What follows every record, as of sample_type. */
+/* Every record ends with this, according to sample_type. */
 struct record_id {
 	__u32	pid;
 	__u32	tid;
@@ -122,7 +122,7 @@ static void add_birth(__u32 tgid, __u32 parent, __u64 time)
 	process->births[process->nr_births++] = (struct birth) { time, parent };
 }
 
-/* The latest one up to @time. */
+/* The latest birth up to @time. */
 static struct birth birth_at(const struct process *process, __u64 time)
 {
 	struct birth latest = {};
@@ -149,9 +149,9 @@ static void add_change(struct process *process, __u64 time)
 }
 
 /**
- * spaces_changes - how often something was mapped in the place of something else
- * @tgid:	in which process
- * @time:	until when
+ * spaces_changes - count the mappings that replaced others
+ * @tgid:	the process
+ * @time:	up to when
  *
  * Return: the number
  */
@@ -168,13 +168,13 @@ __u64 spaces_changes(__u32 tgid, __u64 time)
 	return nr;
 }
 
-/* Of one file: do both say the same of an address? What is no file has no offset. */
+/* Do two mappings of a file map the same part? Mappings without a file have no offset. */
 static bool is_same_part(const struct mapping *a, const struct mapping *b)
 {
 	return !dso_is_file(a->dso) || a->start - a->offset == b->start - b->offset;
 }
 
-/* The latest one of the address space that @birth began. */
+/* The latest mapping up to @time in the address space that @birth began. */
 static const struct mapping *mapping_at(const struct process *process, struct birth birth,
 					__u64 time, __u64 addr)
 {
@@ -208,8 +208,8 @@ static const struct mapping *find_at(__u32 tgid, __u64 time, __u64 addr)
 }
 
 /**
- * spaces_find - what was mapped at an address
- * @space:	in which address space
+ * spaces_find - find the mapping at an address
+ * @space:	the address space
  * @addr:	the address
  *
  * Return: the mapping, NULL if none is known
@@ -224,7 +224,7 @@ static bool overlap(const struct mapping *a, const struct mapping *b)
 	return a->start < b->end && b->start < a->end;
 }
 
-/* Note when @mapping took the place of others, or, as records come by CPU, they its. */
+/* Note when @mapping replaced others, or others replaced it, as records come by CPU. */
 static void note_changes(__u32 tgid, const struct mapping *mapping)
 {
 	struct process *changed = process_of(tgid), *process;
@@ -258,7 +258,7 @@ static void add_mapping(__u32 tgid, const struct mapping *mapping)
 	process->mappings[process->nr_mappings++] = *mapping;
 }
 
-/* Is all of @mapping in @known, and nothing that came after @known? */
+/* Is all of @mapping in @known, without a mapping there after @known? */
 static bool is_within(__u32 tgid, __u64 time, const struct mapping *known,
 		      const struct mapping *mapping)
 {
@@ -283,7 +283,7 @@ static bool is_within(__u32 tgid, __u64 time, const struct mapping *known,
 	return true;
 }
 
-/* What a process maps again and again is in the table once. */
+/* The table has repeated mappings of a process once. */
 static bool is_known(__u32 tgid, const struct mapping *mapping)
 {
 	const struct mapping *known = find_at(tgid, mapping->time, mapping->start);
@@ -292,7 +292,7 @@ static bool is_known(__u32 tgid, const struct mapping *mapping)
 	       is_within(tgid, mapping->time, known, mapping);
 }
 
-/* Of a line of /proc/PID/maps: a record may have said so, with its time. */
+/* For a line of /proc/PID/maps: a record may already have reported it, with its time. */
 static bool is_recorded(__u32 tgid, const struct mapping *mapping)
 {
 	const struct mapping *known = find_at(tgid, ~0ULL, mapping->start);
@@ -301,7 +301,7 @@ static bool is_recorded(__u32 tgid, const struct mapping *mapping)
 	       is_within(tgid, ~0ULL, known, mapping);
 }
 
-/* A line of /proc/PID/maps. */
+/* Handle a line of /proc/PID/maps. */
 static void scan_line(__u32 tgid, char *line, __u64 time)
 {
 	struct mapping mapping = { .time = time };
@@ -322,7 +322,7 @@ static void scan_line(__u32 tgid, char *line, __u64 time)
 		add_mapping(tgid, &mapping);
 }
 
-/* What was mapped at @time, or since the process began, if that was later. */
+/* Read the current mappings, as of @time, or of the latest fork or exec if that was later. */
 static void scan_process(__u32 tgid, __u64 time)
 {
 	char *path = xprintf("/proc/%u/maps", tgid), *line = NULL;
@@ -342,7 +342,7 @@ static void scan_process(__u32 tgid, __u64 time)
 	fclose(file);
 }
 
-/* Read what a process has mapped now. */
+/* Read the current mappings of a process. */
 void spaces_scan_process(__u32 tgid)
 {
 	scan_process(tgid, 0);
@@ -364,24 +364,24 @@ static void scan_all(bool only_known, __u64 time)
 	closedir(proc);
 }
 
-/* Likewise of all processes. */
+/* Likewise for all processes. */
 void spaces_scan(void)
 {
 	scan_all(false, 0);
 }
 
-/* Two places that are taken for one cost an early look at a file. */
+/* If two places have the same key, only an early look at a file is lost. */
 static bool first_touch(const struct space *space, __u64 addr)
 {
 	return !hashmap__add(touched, (long)space * 31 + (addr >> 12), 1);
 }
 
 /**
- * spaces_touch - open the files that a stack is in
+ * spaces_touch - open the files of a stack
  * @space:	address space of the stack
  * @stack:	the stack
  *
- * Soon the process may be gone, and with it the files of its own mount namespace.
+ * Do it early: the process may end, and the files of its own mount namespace with it.
  */
 void spaces_touch(const struct space *space, const struct stack *stack)
 {
@@ -393,7 +393,7 @@ void spaces_touch(const struct space *space, const struct stack *stack)
 		if (!first_touch(space, stack->ips[i]))
 			continue;
 		mapping = spaces_find(space, stack->ips[i]);
-		/* A record that was lost, or a process from before the first of them. */
+		/* Either a record was lost, or the process is older than the first record. */
 		if (!mapping && !process->scanned) {
 			scan_process(space->tgid, 0);
 			mapping = spaces_find(space, stack->ips[i]);
@@ -456,7 +456,7 @@ static enum bpf_perf_event_ret handle_record(void *ctx, int cpu,
 }
 
 /**
- * spaces_read - know what was mapped
+ * spaces_read - read the records of mappings
  * @time:	up to when
  */
 void spaces_read(__u64 time)
@@ -467,7 +467,7 @@ void spaces_read(__u64 time)
 	perf_buffer__consume(buffer);
 }
 
-/* Where records were lost, see what is mapped. What is gone meanwhile is not known. */
+/* After a loss of records, read the current mappings. Those that are gone stay unknown. */
 void spaces_rescan(void)
 {
 	if (!lost_time)
@@ -476,15 +476,15 @@ void spaces_rescan(void)
 	lost_time = 0;
 }
 
-/* Records of mappings, forks and execs that nobody heard of. */
+/* How many records of mappings, forks and execs were lost. */
 __u64 spaces_lost(void)
 {
 	return lost;
 }
 
 /**
- * spaces_open - begin to listen to what is mapped
- * @map_fd:	of an array of perf events
+ * spaces_open - start to receive records of mappings
+ * @map_fd:	an array of perf events
  */
 void spaces_open(int map_fd)
 {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's part of stackprof: takes samples, asks for the user stack of the kernel
- * entry that they are in, and reports both. The rest is put together in user space, by
- * the cookie.
+ * The BPF programs of stackprof: they take samples, request the user stack of the kernel entry
+ * of each sample, and report both. User space joins them by the cookie.
  *
- * Contexts: on_event() in interrupts and NMIs, the programs at tracepoints anywhere, and
- * with the lock of a run queue held; on_delivery() in task context.
+ * Contexts: on_event() runs in interrupts and NMIs; the programs at tracepoints run anywhere,
+ * also with the lock of a run queue held; on_delivery() runs in task context.
  *
- * Invariant: whatever does not get into the ring is counted.
+ * Invariant: every record that does not get into the ring is counted.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -18,7 +17,7 @@
 #define PF_KTHREAD	0x00200000
 #define TASK_DEAD	0x00000080
 
-/* Attempts to get into the ring, whose lock an NMI does not wait for. */
+/* Attempts to write to the ring: an NMI does not wait for the lock of the ring. */
 #define RING_ATTEMPTS	8
 
 enum scratch {
@@ -34,7 +33,7 @@ const volatile __u64 tracepoint_period = 1;
 const volatile __u32 stack_size = 127 * sizeof(__u64);
 const volatile __u64 wakeup_size;
 
-/* Next name of a stack that is sent. */
+/* Name of the next stack that goes through the ring. */
 __u64 next_stack = STACK_SENT;
 
 struct {
@@ -49,7 +48,7 @@ struct {
 	__uint(max_entries, 16384);
 } stacks SEC(".maps");
 
-/* One for each program that may interrupt another on its CPU. */
+/* One for each program that may interrupt another one on its CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(key_size, sizeof(__u32));
@@ -64,7 +63,7 @@ struct {
 	__uint(max_entries, NR_COUNTS);
 } counts SEC(".maps");
 
-/* Processes to look at, by tgid. */
+/* Processes to profile, by tgid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -72,7 +71,7 @@ struct {
 	__uint(max_entries, 16384);
 } targets SEC(".maps");
 
-/* What threads that are blocked will report when they go on, by tid. */
+/* Records of blocked threads, by tid; they are sent when the threads run again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -80,7 +79,7 @@ struct {
 	__uint(max_entries, 16384);
 } blocked SEC(".maps");
 
-/* Not for programs: user space reads mappings of processes through it. */
+/* Not for programs: user space receives the records of mappings through it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, sizeof(__u32));
@@ -101,7 +100,7 @@ static __always_inline void count(__u32 which)
 
 static __always_inline bool to_ring(const void *data, __u64 size)
 {
-	/* Waking the reader for each record would make switches of its own. */
+	/* A wakeup for each record would cause context switches of its own. */
 	const bool wake = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= wakeup_size;
 
 	for (int i = 0; i < RING_ATTEMPTS; i++) {
@@ -112,7 +111,7 @@ static __always_inline bool to_ring(const void *data, __u64 size)
 	return false;
 }
 
-/* A stack whose place in the map is taken. */
+/* Send a stack whose slot in the map is taken. */
 static __always_inline __u64 send_stack(void *ctx, __u64 flags, __u32 slot)
 {
 	struct record_stack *rec = bpf_map_lookup_elem(&scratch, &slot);
@@ -141,7 +140,7 @@ static __always_inline __u64 get_stack(void *ctx, __u64 flags, __u32 slot)
 
 	if (id >= 0)
 		return id + 1;
-	/* There is none: a sample in user mode. */
+	/* No such stack: a sample in user mode. */
 	if (id == -14 /* EFAULT */)
 		return 0;
 	return send_stack(ctx, flags, slot);
@@ -217,7 +216,7 @@ int on_tracepoint(void *ctx)
 	return 0;
 }
 
-/* current, which is @prev, waits for something from now on. */
+/* current, which is @prev, starts to wait. */
 static __always_inline void begin_wait(void *ctx, struct task_struct *prev)
 {
 	struct record rec = { .type = RECORD_SAMPLE };
@@ -267,7 +266,7 @@ int BPF_PROG(on_delivery, __u64 cookie, const struct unwind_stacktrace *trace)
 	if (!wanted(task->tgid, task->pid))
 		return 0;
 
-	/* This may run in several tasks of a CPU at once, and they share its scratch. */
+	/* Tasks that preempt each other here would share the scratch of their CPU. */
 	bpf_preempt_disable();
 	fill(&rec, task);
 	if (trace->nr)
@@ -295,7 +294,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
 
-	/* The number may be another process' soon. */
+	/* Another process may get the number soon. */
 	if (!BPF_CORE_READ(task, signal, live.counter))
 		bpf_map_delete_elem(&targets, &tgid);
 	return 0;

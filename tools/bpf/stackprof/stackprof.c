@@ -2,9 +2,9 @@
 /*
  * stackprof: profiles of kernel and user stacks, on and off CPU.
  *
- * BPF programs take samples and ask for the user stack of the kernel entry that they are
- * in; it is walked when the task returns to user mode, where it may fault. Both halves
- * are put together by the cookie of the entry.
+ * BPF programs take samples and request the user stack of their kernel entry. The kernel walks
+ * the stack when the task returns to user mode, where the walk may fault. The cookie of the
+ * entry joins both halves.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -22,17 +22,17 @@
 
 #define DEFAULT_FREQ	99
 #define DEFAULT_DEPTH	127
-/* What a CPU can have of a map is 32 KiB. */
+/* Per-CPU values of a map are at most 32 KiB. */
 #define MAX_DEPTH	((32768 - sizeof(struct record_stack)) / sizeof(__u64))
 #define DEFAULT_TOP	20
 #define DEFAULT_TASKS	16384
 #define DEFAULT_RING	(8ULL << 20)
 
-/* Unless told otherwise, the map of stacks has so many, and takes so much memory. */
+/* By default, the map of stacks has so many; with a larger depth, it takes so much memory. */
 #define DEFAULT_STACKS	16384
 #define STACKS_MEMORY	(16ULL << 20)
 
-/* The kernel's number for the namespace of all processes. */
+/* The inode number of the initial PID namespace. */
 #define INIT_PID_NS	0xeffffffc
 
 enum {
@@ -271,7 +271,7 @@ static void parse_args(int argc, char **argv)
 	check_options();
 }
 
-/* Numbers of processes are those of the whole machine. */
+/* The kernel reports process numbers of the initial PID namespace. */
 static void check_namespace(void)
 {
 	struct stat stat_buf;
@@ -321,7 +321,7 @@ static void on_signal(int signal)
 	interrupted = 1;
 }
 
-/* The second one ends the program. */
+/* A second signal ends the program. */
 static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
@@ -366,7 +366,7 @@ static void write_reports(FILE *out)
 		die(STATUS_FAILED, "cannot write the report: %s", strerror(errno));
 }
 
-/* All of it, also what is 0: then it is known that nothing is missing. */
+/* Show all counts, also those that are 0: then the user knows that nothing is missing. */
 static void show_losses(void)
 {
 	const struct merge_stats *stats = merge_stats();
@@ -391,7 +391,7 @@ static void show_losses(void)
 		say("kernel functions have no names without addresses in /proc/kallsyms");
 }
 
-/* A file descriptor for each file that is mapped somewhere. */
+/* Each mapped file may take a file descriptor. */
 static void raise_limits(void)
 {
 	struct rlimit limit;

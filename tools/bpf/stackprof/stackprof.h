@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the BPF programs of stackprof tell user space.
+ * Records from the BPF programs of stackprof to user space.
  *
- * Records of one thread are in the ring in the order in which they were made, so a
- * delivery comes after the samples that asked for it, and before the first sample of the
- * thread's next kernel entry.
+ * Records of a thread are in the ring in the order of their creation: a delivery comes after
+ * the samples that requested it, and before the first sample of the thread's next kernel
+ * entry.
  */
 #ifndef __STACKPROF_H
 #define __STACKPROF_H
 
 #define STACKPROF_COMM_LEN	16
 
-/* Names of stacks: 0 for none, the number in the map of stacks plus one, or from here on. */
+/* Names of stacks: 0 for none, the number in the map of stacks plus 1, or STACK_SENT and up. */
 #define STACK_SENT		(1ULL << 32)
 
 /* Not an error: a kernel thread has no user stack. */
@@ -23,20 +23,20 @@ enum record_type {
 	RECORD_STACK,
 };
 
-/* What is counted by CPU. */
+/* Per-CPU counters. */
 enum count {
 	COUNT_SAMPLES,		/* Samples taken, lost ones included */
 	COUNT_LOST_SAMPLES,	/* Samples for which the ring or a map had no room */
 	COUNT_LOST_USER,	/* Deliveries for which the ring had no room */
-	COUNT_LOST_STACKS,	/* Stacks for which it had none; their samples are there */
+	COUNT_LOST_STACKS,	/* Likewise stacks; their samples are not lost */
 	COUNT_LOST_CHILDREN,	/* Processes that could not be followed */
 	COUNT_HITS,		/* Hits of a tracepoint since the latest sample */
 	NR_COUNTS,
 };
 
 /*
- * A sample, or the user stack of a kernel entry. The process is named by @start and
- * @exec_id, too, as numbers are used again.
+ * A sample, or the user stack of a kernel entry. Process numbers are reused, so @start and
+ * @exec_id identify the process, too.
  */
 struct record {
 	__u32	type;
@@ -53,7 +53,7 @@ struct record {
 	__u32	pad;
 };
 
-/* A stack that the map of stacks had no room for, before the record that names it. */
+/* A stack without room in the map of stacks; it precedes the record with its name. */
 struct record_stack {
 	__u32	type;
 	__u32	nr;

@@ -2,8 +2,8 @@
 /*
  * Names of addresses.
  *
- * Invariant: there is one frame for each place in a file or in the kernel, whichever
- * processes map the file, and one segment for each mapped part of a file.
+ * Invariant: each place in a file or in the kernel has one frame, whichever processes map the
+ * file, and each mapped part of a file has one segment.
  */
 #include <endian.h>
 #include <link.h>
@@ -20,7 +20,7 @@ struct kernel_symbol {
 	char	*name;
 };
 
-/* An address as it is on a stack. */
+/* An address on a stack. */
 struct place {
 	const struct space	*space;
 	__u64			ip;
@@ -76,7 +76,7 @@ static void read_kallsyms(void)
 	qsort(symbols.kernel, symbols.nr_kernel, sizeof(*symbols.kernel), compare_addr);
 }
 
-/* Data is in the list, too: what follows the text of a module is no function. */
+/* The list includes data: addresses after the text of a module are not in a function. */
 static const char *kernel_name(__u64 addr)
 {
 	size_t low = 0, high = symbols.nr_kernel;
@@ -94,7 +94,7 @@ static const char *kernel_name(__u64 addr)
 	return symbols.kernel[low - 1].name;
 }
 
-/* elfutils takes notes from ELF files: be one around those that the kernel shows. */
+/* elfutils reads notes from ELF files: wrap the kernel's notes in one. */
 static void read_kernel_build_id(void)
 {
 	static struct {
@@ -146,7 +146,7 @@ static bool place_equal(long key1, long key2, void *ctx)
 	return !memcmp((const void *)key1, (const void *)key2, sizeof(struct place));
 }
 
-/* Before the first name, and after the last record. */
+/* Call this before the first lookup, and after the last record. */
 void symbols_init(void)
 {
 	symbols.places = map_new(place_hash, place_equal);
@@ -156,7 +156,7 @@ void symbols_init(void)
 	read_kernel_build_id();
 }
 
-/* The same file may be known by its build-id and by its inode number. */
+/* A file may be known twice: by its build-id, and by its inode number. */
 static char *dso_key(struct dso *dso)
 {
 	const unsigned char *id;
@@ -188,7 +188,7 @@ static struct segment *segment_of(const struct mapping *mapping)
 	return segment;
 }
 
-/* What the kernel calls //anon is [anon+0xoff] here, and [vdso] is [vdso+0xoff]. */
+/* The kernel's //anon becomes [anon+0xoff] here, and [vdso] becomes [vdso+0xoff]. */
 static char *name_offset(const char *name, __u64 offset)
 {
 	const char *slash = strrchr(name, '/');
@@ -245,12 +245,12 @@ static struct frame *make_user_frame(const struct space *space, __u64 ip)
 }
 
 /**
- * symbols_user - an address of a user stack
- * @space:	where it is
+ * symbols_user - find the frame of an address of a user stack
+ * @space:	its address space
  * @ip:		the address
- * @caller:	it is a return address: the call is before it
+ * @caller:	@ip is a return address: the call is before it
  *
- * Return: what is there
+ * Return: the frame
  */
 struct frame *symbols_user(const struct space *space, __u64 ip, bool caller)
 {
@@ -268,7 +268,7 @@ struct frame *symbols_user(const struct space *space, __u64 ip, bool caller)
 	return frame;
 }
 
-/* Likewise of a kernel stack. */
+/* Likewise for a kernel stack. */
 struct frame *symbols_kernel(__u64 ip, bool caller)
 {
 	struct frame *frame = frame_of(xprintf("kernel %llx", ip - caller), NULL);
@@ -295,7 +295,7 @@ size_t symbols_kernel_build_id(const unsigned char **build_id)
 	return symbols.kernel_id_size;
 }
 
-/* Does the kernel keep the addresses of its functions secret? */
+/* Does the kernel hide the addresses of its functions? */
 bool symbols_hidden(void)
 {
 	return symbols.hidden;

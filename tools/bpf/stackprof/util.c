@@ -45,7 +45,7 @@ void *xalloc(size_t size)
 	return memory;
 }
 
-/* Room for one more element of @size bytes, after @nr. */
+/* Make room for one more element of @size bytes, after @nr. */
 void *xgrow(void *array, size_t nr, size_t *room, size_t size)
 {
 	if (nr < *room)
@@ -136,7 +136,7 @@ __u64 now_ns(void)
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
-/* A number and nothing else: strtoull() takes signs and leaves the rest. */
+/* Parse a number and nothing else: strtoull() takes signs and ignores trailing text. */
 bool parse_number(const char *text, __u64 *number)
 {
 	char *end;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * api FILE TEXT: the library as others use it, with its header and its archive alone.
- * FILE becomes the same section by its name, its descriptor and its bytes, in many threads
- * at once; TEXT, which is no ELF file, becomes an error by each of these.
+ * api FILE TEXT: use the library as other programs do, with its header and its archive alone.
+ * FILE becomes the same section by its name, its descriptor and its bytes, in many threads at
+ * once. TEXT, which is not an ELF file, gives an error each way.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +18,11 @@
 #define THREADS	6
 
 /**
- * struct task - a file to convert, and what comes of it
- * @name:	of the file
+ * struct task - a file to convert, and the result
+ * @name:	path of the file
  * @how:	by its name, its descriptor, or its bytes
  * @out:	the section
- * @ret:	what the library returns
+ * @ret:	the library's return value
  */
 struct task {
 	const char		*name;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench [-r ROUNDS] FILE...: what converting costs, and what libdw alone costs that has to
- * say all rows for it, in the same process, one after the other, the best of 7 rounds each.
+ * bench [-r ROUNDS] FILE...: the cost of a conversion, and of libdw alone to find all rows for
+ * it, in the same process, one after the other, the best of 7 rounds each.
  *
- * Instructions in user space are what is counted, where there is a counter, and CPU time.
+ * Counts instructions in user space, where a counter is available, and CPU time.
  */
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -16,10 +16,10 @@
 #include "internal.h"
 
 /**
- * struct cost - of something
- * @insns:	instructions, 0 where nobody counts them
+ * struct cost - cost of one round
+ * @insns:	instructions, 0 without a counter
  * @ns:		CPU time
- * @rows:	how many rows came of it
+ * @rows:	how many rows resulted
  */
 struct cost {
 	u64	insns;
@@ -68,7 +68,7 @@ static void keep_best(struct cost *best, const struct cost *start, u64 rows)
 	best->rows = rows;
 }
 
-/* Each row once, without a look at what is in it. */
+/* Ask for each row once, without reading it. */
 static u64 libdw_rows(const struct image *image, const struct cfi_list *list)
 {
 	Dwarf_CFI *cfi = dwarf_getcfi_elf(image->elf);
@@ -94,7 +94,7 @@ static u64 libdw_rows(const struct image *image, const struct cfi_list *list)
 	return rows;
 }
 
-/* libdw, with the file read anew and the functions to ask for known. */
+/* libdw alone: reads the file anew, but the functions to ask for are known. */
 static int cost_libdw(const char *name, const struct cfi_list *list, struct cost *best)
 {
 	char message[SFRAME_MESSAGE];

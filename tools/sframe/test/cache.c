@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * cache save DIR FILE: put the section of FILE into the cache DIR, and print its name there
- * cache find DIR FILE [read-only]: is it there? "none", or how many bytes it has
- * cache each DIR [read-only]: how many there are
+ * cache find DIR FILE [read-only]: print the size of its section there, or "none"
+ * cache each DIR [read-only]: print how many sections there are
  * cache id FILE...: the build-id of each, whether it has a section, or why it is refused
  * cache needed PROGRAM: the files that it needs
- * cache remote FILE: is it where a server has to be asked for it?
+ * cache remote FILE: is it on a file system with a server?
  *
- * What sessions do with files before they convert any.
+ * This is what sessions do before they convert files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static int say(const char *name, const char *what)
 	return 1;
 }
 
-/* A file, and what is known of it. */
+/* Open a file and read its build-id, or print why that is refused. */
 static int open_file(const char *name, struct build_id *id, bool *has_sframe)
 {
 	char message[SFRAME_MESSAGE] = "";
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	read_only = !strcmp(argv[argc - 1], "read-only");
-	/* As sessions have it. */
+	/* Sessions have the same limit. */
 	image_limit_memory(0);
 	if (!strcmp(argv[1], "id"))
 		return identify(argc - 2, argv + 2);

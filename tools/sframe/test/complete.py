@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """How many user stacks are complete: complete.py < OUTPUT, or complete.py PROGRAM < TRACE
 
-OUTPUT is that of 'perf script --no-inline -F ip,sym,dso,dsoff', TRACE what ftrace has of a
-process of PROGRAM. A stack is complete if it
-ends where a task begins: at the entry point of a program or of the dynamic linker, or in
-clone(). Samples of kernel threads, of exec and of exit have none.
+OUTPUT is the output of 'perf script --no-inline -F ip,sym,dso,dsoff', TRACE is ftrace's output
+for a process of PROGRAM. A stack is complete if it ends where a task begins: at the entry
+point of a program or of the dynamic linker, or in clone(). Samples of kernel threads, exec
+and exit have no user stack.
 Prints samples with user stacks, complete ones, the mean number of user frames in these
-samples, how many samples have no user stack, and what others end in.
+samples, the number of samples without user stack, and the last frames of incomplete ones.
 """
 import collections
 import os
@@ -15,14 +15,14 @@ import re
 import struct
 import sys
 
-# No start of a program is longer.
+# The start code of no program is longer.
 START_SIZE = 64
 
 starts = {}
 
 
 def start(path):
-    """Where in a file its entry point is."""
+    """Return the offset of the entry point in a file."""
     if path not in starts:
         starts[path] = None
         try:
@@ -62,7 +62,7 @@ def in_user(frame):
 
 
 def read_trace(program):
-    """Read stacks of a trace, print how many there are, and are complete."""
+    """Read the stacks of a trace; print how many there are, and how many are complete."""
     stacks = complete = 0
     at = start(program)
     for line in sys.stdin:
@@ -77,7 +77,7 @@ def read_trace(program):
 
 
 def read_samples():
-    """Read samples, print what they are."""
+    """Read samples, and print a summary."""
     samples = complete = frames = without = 0
     others = collections.Counter()
     for sample in sys.stdin.read().split("\n\n"):

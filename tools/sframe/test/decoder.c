@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * decoder FILE [SECTION]: the kernel's decoder takes the section, all of it, and says at
- * each address what the decoder here says. Both are asked where either may change, and at
- * the last address before that.
+ * decoder FILE [SECTION]: the kernel's decoder takes the whole section, and says the same as
+ * the decoder here. Ask both at the first and the last address of each row of the decoder here,
+ * and next to each function.
  *
- * decoder -k FILE: does the kernel's decoder take anything of the section? 0 if so.
+ * decoder -k FILE: does the kernel's decoder take any part of the section? 0 if so.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -89,7 +89,7 @@ static unsigned long compare(const struct table *table, const struct sframe_tabl
 	return bad;
 }
 
-/* By what the kernel says alone. */
+/* Ask the kernel's decoder alone. */
 static int can_be(const char *name)
 {
 	char message[SFRAME_MESSAGE];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A stand-in for device.c, for tests of sessions on kernels that take no sections: what is
- * handed in is a line of a file, which SFRAME_DEVICE names. With SFRAME_REMOTE, all files are
- * where a server has to be asked for them. For the tasks of one user, it is of another file; and
- * as long as there is a file SFRAME_SCARCE, too many files are open for that. As long as a file
- * SFRAME_REFUSE has a build-id, a section for that is refused.
+ * A stand-in for device.c, for tests of sessions on kernels that take no sections: each section
+ * becomes a line of the file that SFRAME_DEVICE names. With SFRAME_REMOTE, all files count as
+ * files of a server. The device for one user's tasks is another file, which cannot be opened for
+ * want of descriptors while the file that SFRAME_SCARCE names exists. While the file that
+ * SFRAME_REFUSE names has a build-id, a section for that build-id is refused.
  *
- * Everything but the kernel's answer is as it is with the device.
+ * Everything but the kernel's answer is the same as with the device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ int device_open(void)
 	return !device ? -1 : open(device, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
-/* Of the same name, with that of the user behind it. */
+/* Open the file of this name, with the user's ids appended. */
 int device_open_as(const struct user *user)
 {
 	const char *scarce = getenv("SFRAME_SCARCE");

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# What run.sh and session.sh have in common: how 'sframe run' ends, with a kernel that takes
-# sections and with a stand-in for it. To be sourced, with $sframe set.
-# shellcheck disable=SC2154	# as it is there
+# Shared by run.sh and session.sh: how 'sframe run' ends, both with a kernel that takes sections
+# and with a stand-in for the device. To be sourced, with $sframe set.
+# shellcheck disable=SC2154	# set by the sourcing script
 
-# ends STATUS REGEX ARGUMENT...: with this status, and a sentence
+# ends STATUS REGEX ARGUMENT...: 'sframe run' ends with this status, and a sentence matches
 ends() {
 	local wanted=$1 sentence=$2 status
 	shift 2

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# Tests of files: those that are hostile, those of the cache, and those that others change
-# meanwhile. To be sourced by test.sh, which has what they use.
-# shellcheck disable=SC2154	# that is set there
+# Tests of files: hostile ones, those in the cache, and those that others change meanwhile. To be
+# sourced by test.sh, which has the helpers.
+# shellcheck disable=SC2154	# set by test.sh
 
-# Files whose headers ask for too much take no time, before and when they are converted.
+# Files whose headers ask for too much cost no time, neither before nor in the conversion.
 hostile_files() {
 	local wrong=0 name sentence known
 	rm -rf hostile && mkdir hostile && cd hostile && "$here/hostile.py" || return 1
@@ -12,7 +12,7 @@ hostile_files() {
 		(ulimit -t 5 && "$bin/cache" id "$name" > said)
 		[ "$(cat said)" = "$name: ${known:-$sentence}" ] ||
 			{ cat said; fail "id of $name"; wrong=1; }
-		# Somewhere in these is a function that the kernel takes.
+		# The kernel takes at least one function of these files.
 		case $name in functions*|rows|parts) "$bin/decoder" -k "$name" || wrong=1 ;; esac
 		(ulimit -t 5 && refuse 1 "$name: $sentence\$" convert -o out2 "$name") || wrong=1
 	done <<-'END'
@@ -36,7 +36,7 @@ hostile_files() {
 	return $wrong
 }
 
-# needs FILE WORD...: it needs files with these in their names, and no other ones
+# needs FILE WORD...: it needs files with these in their names, and no others
 needs() {
 	local file=$1
 	shift
@@ -44,8 +44,8 @@ needs() {
 		"$(printf '%s\n' "$file" "$@")" ] || { cat said; fail "what $file needs"; }
 }
 
-# The same for what programs need, which is looked for before they start. The C library needs
-# the loader, which comes first if it is the interpreter of the program.
+# Likewise for the files that a program needs, which are looked for before it starts. The C library
+# needs the loader. The loader comes first if it is the interpreter of the program.
 hostile_needs() {
 	local wrong=0 loader libc
 	loader=$(basename "$(realpath /lib64/ld-linux-x86-64.so.2)")
@@ -61,7 +61,7 @@ hostile_needs() {
 	return $wrong
 }
 
-# own NAME OFFSET BYTES: with these bytes in its own section, a file is as one without
+# own NAME OFFSET BYTES: with these bytes in its own section, a file counts as one without
 own() {
 	local at
 	cp installed "$1" && at=$(section_at "$1" .sframe) &&
@@ -69,37 +69,37 @@ own() {
 	! has_section "$1" || fail "$1: the kernel would not take it"
 }
 
-# has_section FILE: one that the kernel can use
+# has_section FILE: does it have a section that the kernel can use?
 has_section() {
 	"$bin/cache" id "$1" > said && cat said && grep -q ' sframe$' said
 }
 
-# section_at FILE NAME: where it is in the file
+# section_at FILE NAME: the offset of the section in the file
 section_at() {
 	readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\]//' | awk -v n="$2" '$1 == n { print "0x" $4 }'
 }
 
-# spoiled HOW...: the file, damaged so, is as one without a section; the kernel's decoder
-# refuses what it finds there, too
+# spoiled HOW...: with this damage, the file counts as one without a section, and the kernel's
+# decoder refuses the section, too
 spoiled() {
 	"$here/spoil.py" installed spoiled "$@" || return 1
 	! has_section spoiled && ! "$bin/decoder" -k spoiled || fail "spoiled: $*"
 }
 
-# harmless HOW...: the kernel takes the file's own section nevertheless, and it can be read
+# harmless HOW...: the kernel still takes the file's own section, and sframe can read it
 harmless() {
 	"$here/spoil.py" installed harmless "$@" && has_section harmless &&
 		"$bin/decoder" -k harmless && "$sframe" dump harmless > dumped &&
 		"$sframe" check harmless > out || fail "harmless: $*"
 }
 
-# lacks HOW...: it is behind the end of the file
+# lacks HOW...: with this damage, the section is past the end of the file
 lacks() {
 	spoiled "$@" && refuse 1 'spoiled: is truncated: it lacks .sframe' dump spoiled &&
 		refuse 1 'spoiled: is truncated: it lacks .sframe' check spoiled
 }
 
-# A file whose own section is damaged is converted; one whose section has a flaw is not.
+# A file whose own section is damaged is converted; one with a single bad function is not.
 damaged_own() {
 	local wrong=0 at how
 	program p && "$sframe" install -o installed p && has_section installed || return 1
@@ -112,13 +112,13 @@ damaged_own() {
 		spoiled $how || wrong=1
 	done
 	at=$(section_at installed .sframe)
-	# The first function only.
+	# Only the first function is bad.
 	cp installed flaw && patch flaw $((at + 28 + 8)) '\377\377\377\177' &&
 		has_section flaw || wrong=1
 	return $wrong
 }
 
-# The section is looked for where the kernel does it: program headers come first.
+# sframe looks for the section where the kernel does: program headers come first.
 headers_own() {
 	local wrong=0
 	program p && "$sframe" install -o installed p || return 1
@@ -138,8 +138,8 @@ headers_own() {
 	return $wrong
 }
 
-# damaged_entry ENTRY COMMAND...: what the command makes of the only entry of a cache is taken
-# neither by those who look for it nor by those who go through all, and is replaced
+# damaged_entry ENTRY COMMAND...: the command damages the only entry of a cache. Neither a search
+# for the entry nor a walk through all entries takes it: both remove it, and it is made again
 damaged_entry() {
 	local entry=$1
 	shift
@@ -156,7 +156,7 @@ zeroes() {
 	dd if=/dev/zero of="$3" bs=1 seek="$1" count="$2" conv=notrunc 2> /dev/null
 }
 
-# Where a section of the cache was not written completely, it is made again.
+# A cached section that was not written completely is made again.
 damaged_cache() {
 	local entry size at wrong=0
 	cp "$(realpath "$libs/libm.so.6")" p && rm -rf store &&
@@ -178,7 +178,7 @@ damaged_cache() {
 	return $wrong
 }
 
-# mark ENTRY [BOOT]: have it looked through in a boot of this id, or in none that is known
+# mark ENTRY [BOOT]: mark it as checked in the boot of this id, or in no known boot
 mark() {
 	python3 -c 'import os, sys
 try:
@@ -189,14 +189,14 @@ if sys.argv[2:]:
     os.setxattr(sys.argv[1], "user.sframe.boot", sys.argv[2].encode())' "$@"
 }
 
-# marked ENTRY: of which boot it says that
+# marked ENTRY: the id of the boot that it is marked with
 marked() {
 	python3 -c 'import os, sys
 print(os.getxattr(sys.argv[1], "user.sframe.boot").decode())' "$1" 2> /dev/null || echo none
 }
 
-# A section is looked through once in each boot, which it has the id of then: no clock tells when
-# that was. What is of this boot is left to the kernel, unless it has another size.
+# A cached section is checked once in each boot, and marked with the boot's id: no clock tells when
+# that was. A section checked in this boot is left to the kernel, unless its size differs.
 once_a_boot() {
 	local entry boot before=00000000-1111-2222-3333-444444444444
 	boot=$(cat /proc/sys/kernel/random/boot_id)
@@ -221,8 +221,8 @@ once_a_boot() {
 		[ "$("$bin/cache" each store)" = 0 ] || fail "another size"
 }
 
-# What cannot be read now may be good, and is made again for this time. EBADMSG is what file
-# systems say whose checksums are wrong.
+# A section that cannot be read now may be good: it is kept, and made again for this time. EBADMSG
+# is the error of file systems for wrong checksums.
 unreadable_cache() {
 	local entry error
 	cat > eio.c <<-'END'
@@ -245,8 +245,8 @@ unreadable_cache() {
 	done
 }
 
-# Of a cache on NFS, sections come by the network: only those that are needed. What is left of
-# those that were not complete is removed, as it is elsewhere.
+# Sections of a cache on NFS come over the network: read only those that are needed. Leftovers of
+# incomplete sections are removed, as elsewhere.
 remote_cache() {
 	local dir verb
 	cat > nfs.c <<-'END'
@@ -267,13 +267,13 @@ remote_cache() {
 	[ -e "$dir/.tmp.new" ] && [ ! -e "$dir/.tmp.old" ] || { ls -la "$dir"; return 1; }
 }
 
-# remote TYPE: is this one of the file systems that a server has?
+# remote TYPE: does sframe take this file system for one with a server?
 remote() {
 	TYPE=$1 LD_PRELOAD=$work/type.so "$bin/cache" remote .
 }
 
-# What a server has may hang, or be slow: by the numbers of FUSE, NFS, CIFS, 9P and others. ext4,
-# XFS, tmpfs and overlayfs are here.
+# A file system with a server may hang, or be slow. These are the numbers of FUSE, NFS, CIFS, 9P
+# and others; ext4, XFS, tmpfs and overlayfs are local.
 file_systems() {
 	local type
 	cat > type.c <<-'END'
@@ -296,7 +296,7 @@ file_systems() {
 	done
 }
 
-# Who may not put anything into the cache does not take anything out of it, either.
+# Without permission to add to the cache, sframe does not remove anything from it, either.
 read_only_cache() {
 	local entry
 	program p && rm -rf store && mkdir store && "$bin/cache" save store p > name || return 1
@@ -310,15 +310,14 @@ read_only_cache() {
 	[ "$("$bin/cache" each store)" = 0 ] && [ "$(find store -type f)" = "" ]
 }
 
-# Nothing is left of files that were not complete.
+# No incomplete file is left.
 no_rest() {
 	[ -z "$(find . -name 'p.*' -o -name '.sframe.*')" ] || { ls -la; fail "a file is left"; }
 }
 
-# meanwhile CALL COMMAND ARGUMENT...: sframe, which finds that before its first call of read()
-# or write(), of a file, or of renameat2(), or before it reads the start of one again, or opens a
-# file that is not complete once more, this was done; and $HOOK_back before its second call of
-# renameat2()
+# meanwhile CALL COMMAND ARGUMENT...: run sframe, and COMMAND before CALL: the first read() or
+# write() of a file, the first renameat2(), the second pread() of the start of a file, or the
+# openat() that opens an incomplete file again; and $HOOK_back before the second renameat2()
 meanwhile() {
 	local call=$1 command=$2
 	shift 2
@@ -382,7 +381,7 @@ meanwhile() {
 	env "HOOK_$call=$command" LD_PRELOAD="$work/hook.so" "$sframe" "$@"
 }
 
-# refused_meanwhile CALL COMMAND WORDS [OPTION...]: p is not replaced, as this was done
+# refused_meanwhile CALL COMMAND WORDS [OPTION...]: install does not replace p, because of COMMAND
 refused_meanwhile() {
 	local call=$1 command=$2 words=$3
 	shift 3
@@ -394,11 +393,11 @@ refused_meanwhile() {
 	fi
 }
 
-# A change that neither the size nor the time of it tells.
+# A change that keeps the size and the time of the file.
 same_size="touch -r p time && printf x | dd of=p bs=1 seek=15 conv=notrunc 2> /dev/null &&
 	touch -r time p"
 
-# What others do to the file meanwhile is kept, and nothing else is replaced.
+# Changes of others to the file are kept, and no other file is replaced.
 in_place_races() {
 	local wrong=0
 	program q && cp q other && chmod 755 other && chmod 4755 q || return 1
@@ -408,7 +407,7 @@ in_place_races() {
 		[ p -ef open ] || wrong=1
 	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' || wrong=1
 	cp -p q p && refused_meanwhile read "$same_size" 'changed meanwhile' || wrong=1
-	# A write takes the bit away if it is not root's.
+	# A write that is not root's clears the set-user-ID bit.
 	cp -p q p && refused_meanwhile read "$same_size; chmod u-s p" 'changed meanwhile' ||
 		wrong=1
 	cp -p q p && refused_meanwhile read 'echo x >> p' 'changed meanwhile' -o ./p || wrong=1
@@ -418,13 +417,13 @@ in_place_races() {
 	rm -f p && cp -p q p && mkdir -p dir1 && cp -p other dir1/p &&
 		refused_meanwhile read 'rm p; ln -s dir1/p p' 'replaced meanwhile' || wrong=1
 	cmp dir1/p other || fail "a link to another file is followed" || wrong=1
-	# Between the last look and the renaming.
+	# Between the last check and the rename.
 	rm -f p && cp -p q p && ln -f other open &&
 		refused_meanwhile renameat2 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
 		wrong=1
 	rm -f p && cp -p q p && refused_meanwhile renameat2 'rm p; mkdir p' 'replaced meanwhile' &&
 		rmdir p || wrong=1
-	# And what has been done by when it is put back: all is at its place, or has its name told.
+	# Changes before the rename back: each file is in its place, or a message tells its name.
 	rm -f p && cp -p q p && ln -f other open && HOOK_back='rm p' \
 		refused_meanwhile renameat2 'mv open p' 'replaced meanwhile' && [ p -ef other ] ||
 		wrong=1
@@ -433,12 +432,12 @@ in_place_races() {
 		refused_meanwhile renameat2 'mv open p' 'it is \.sframe\.[0-9a-f]* now' &&
 		[ p -ef other ] && rmdir "$(grep -o '\.sframe\.[0-9a-f]*' err)" || wrong=1
 	rm -f ours
-	# A file system may have no word for it.
+	# A file system may not support the flags of renameat2().
 	cp -p q p && FLAGS=without meanwhile write true install p && clean p || wrong=1
 	no_rest && return $wrong
 }
 
-# What others have put in the place of the new one, while that is written, is theirs.
+# A file that others put in the place of the new one, while that is written, stays theirs.
 new_file_races() {
 	local call wrong=0
 	program q || return 1
@@ -459,7 +458,7 @@ new_file_races() {
 	return $wrong
 }
 
-# What others have put in the place of the new one just before it has its name does not pass for it.
+# A file that others put in the place of the new one just before the rename is not taken for it.
 late_file_races() {
 	local wrong=0 swap='t=$(echo .sframe.*); mv $t ours; echo precious > $t'
 	program q && cp q p || return 1
@@ -476,7 +475,7 @@ late_file_races() {
 	return $wrong
 }
 
-# A new file may have the number of one that was removed: what has it is not ours for that.
+# A new file may get the inode number of a removed one: that alone does not make it ours.
 number_race() {
 	local number wrong=0
 	echo > first && number=$(stat -c %i first) && rm first && echo > second || return 1
@@ -491,7 +490,7 @@ number_race() {
 	return $wrong
 }
 
-# What somebody else has created by then is kept, also where file systems have no word for it.
+# A file that others created meanwhile is kept, also on file systems without rename flags.
 new_races() {
 	local wrong=0 flags
 	program p || return 1
@@ -517,7 +516,7 @@ owned() {
 	[ "$(stat -c '%u:%g %a' "$1")" = "$2" ] || { ls -ln "$1"; fail "$1 is not $2"; }
 }
 
-# Whoever replaces a file, it is whose it was, and so is what they may do with it.
+# A replaced file keeps its owner, group and mode, whoever replaces it.
 owners() {
 	local wrong=0
 	program p && cp p q || return 1
@@ -532,7 +531,7 @@ owners() {
 	return $wrong
 }
 
-# Who may write to a directory does not come to own what is there.
+# Write permission to a directory does not let a user take over the files there.
 others_files() {
 	local name wrong=0
 	program p && cp "$sframe" sframe && rm -rf theirs && mkdir theirs &&
@@ -548,7 +547,7 @@ others_files() {
 		grep -q ': its owner and group cannot be kept$' err || { cat err; wrong=1; }
 	done
 	cmp p theirs/q && owned theirs/q '0:0 755' || wrong=1
-	# New files there are of a group that the user is not in, and which sets no ID then.
+	# New files get the directory's group, which the user is not in: chmod() drops set-group-ID.
 	chgrp 12346 theirs && chmod 2755 theirs && cp p theirs/r &&
 		chown 12345:12346 theirs/r && chmod 2755 theirs/r || return 1
 	if as_other install theirs/r; then
@@ -559,7 +558,7 @@ others_files() {
 	no_rest && return $wrong
 }
 
-# changed_headers FILE: what was looked at is not what is there when libelf reads it
+# changed_headers FILE: libelf reads other headers than those that were checked
 changed_headers() {
 	if meanwhile pread "cat $1 > p" convert -o out2 p 2> err; then
 		fail "another file is converted: $1"
@@ -568,7 +567,7 @@ changed_headers() {
 	fi
 }
 
-# Who writes other headers after these were looked at does not get them believed.
+# Headers that others write after the check are not trusted.
 headers_race() {
 	local wrong=0
 	program q && "$here/spoil.py" q phdrs many_phdrs &&
@@ -580,7 +579,7 @@ headers_race() {
 	return $wrong
 }
 
-# A link that the shell may not write through, sframe may not, either.
+# sframe may not write through a link that the shell may not write through.
 others_links() {
 	program p && rm -rf shared && mkdir -m 1777 shared && echo precious > precious || return 1
 	ln -s "$work/precious" shared/link && chown -h 12345 shared/link || return 1

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz [-n ROUNDS] [-s SEED] FILE...: files with damage go through all that reads them.
+ * fuzz [-n ROUNDS] [-s SEED] FILE...: give damaged files to all code that reads files.
  * fuzz -s SEED -w OUT FILE...: write the file of the first round
  *
- * Each round damages a few bytes of one of the files, mostly where headers, tables and
- * .eh_frame are, or cuts it off, and then: what can be converted passes the check, and
- * what can be installed has its section afterwards. The sanitizers that this is built
- * with say what else is wrong. A round depends on its number and the seed alone.
+ * Each round damages a few bytes of one file, mostly in headers, tables and .eh_frame, or cuts
+ * the file off. Then, a file that can be converted must pass the check, and a file that can be
+ * installed must have its section. The sanitizers in this build find other errors. A round
+ * depends on its number and the seed alone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,10 @@
 
 /**
  * struct input - a file
- * @name:	of it
- * @bytes:	of it
+ * @name:	its path
+ * @bytes:	its contents
  * @size:	of @bytes
- * @parts:	which of them are worth being damaged
+ * @parts:	ranges that are worth damaging
  * @nr_parts:	entries in @parts
  */
 struct input {
@@ -45,7 +45,7 @@ static struct {
 static u64 state;
 static unsigned long round_seed;
 
-/* libdw takes numbers of registers for what they are, and has to live without memory. */
+/* libdw does not limit register numbers, and has to cope without memory. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -106,7 +106,7 @@ static void read_input(struct input *input, const char *name)
 	image_close(&image);
 }
 
-/* A number that is likely to matter, in the place of one that is there. */
+/* Replace a number by one that is likely to matter. */
 static void damage(u8 *bytes, size_t size, const struct range *part)
 {
 	static const u64 values[] = {
@@ -148,7 +148,7 @@ static void mutate(const struct input *input, u8 *bytes, size_t *size)
 		*size = any(*size + 1);
 }
 
-/* There, .eh_frame may say something else than the code, which counts. */
+/* For PLTs, .eh_frame may differ from the code; the code counts. */
 static bool has_plt(const struct image *image)
 {
 	GElf_Shdr shdr;
@@ -157,7 +157,7 @@ static bool has_plt(const struct image *image)
 	       image_section(image, ".plt.sec", &shdr);
 }
 
-/* What was made of a file passes the check, which does not print anything here. */
+/* The section of a file passes the check. Its output is discarded here. */
 static void try_check(const u8 *bytes, size_t size, const struct sframe_output *out,
 		      bool wrong_is_bad)
 {
@@ -191,7 +191,7 @@ static void try_convert(const u8 *bytes, size_t size)
 	if (!section_is_whole(out.bytes, out.size))
 		die("convert", "the cache would not take the section");
 	try_check(bytes, size, &out, true);
-	/* A section with damage of its own. */
+	/* Damage the section itself. */
 	for (unsigned int i = any(4); i; i--)
 		damage(out.bytes, out.size, &(struct range) { 0, out.size });
 	counts.decoded++;
@@ -245,7 +245,7 @@ static void fuzz(const struct input *inputs, unsigned int nr, u8 *bytes, const c
 	mutate(input, bytes, &size);
 	if (out)
 		write_out(out, bytes, size);
-	/* Where it ends, memory ends. */
+	/* The allocation ends where the file ends. */
 	exact = malloc(size ?: 1);
 	memcpy(exact, bytes, size);
 	try_convert(exact, size);
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
 	bytes = malloc(largest + 1);
 	if (!nr || !bytes)
 		die("needs files", "there are none");
-	/* The check prints what it finds. */
+	/* The check prints its findings. */
 	if (!freopen("/dev/null", "w", stdout))
 		die("/dev/null", strerror(errno));
 	for (round_seed = seed; round_seed < seed + rounds; round_seed++)

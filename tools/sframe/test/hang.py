@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """A file system that does not answer: hang.py DIRECTORY FILE [FROM TO [DELAY]]
 
-It has FILE under all names that begin with "file". What reads bytes FROM to TO of that waits
-forever, or with DELAY has one byte after so many seconds. All waits forever once there is a file
-"dead" in the current directory, and with a file "unflushed" there whoever closes FILE does. With a
-file "cached" there what was read stays in memory. FUSE is in the kernel, so whoever waits is in a
-system call, as with NFS. There is a file "ready" when it is mounted.
+It has FILE under all names that begin with "file". A read of bytes FROM to TO waits forever, or
+with DELAY returns one byte after so many seconds. These files in the current directory change that:
+with "dead" each request waits forever, with "unflushed" each close of FILE does, and with "cached"
+read data stays in memory. FUSE is in the kernel, so a process waits in a system call, as with NFS.
+A file "ready" appears when the file system is mounted.
 """
 import ctypes
 import os

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# What session.sh tests of files on a file system that does not answer, or not soon: sessions wait
-# for so long, and no longer. To be sourced there.
-# shellcheck disable=SC2154	# bin, here, sframe and work are others'
+# Files on a file system that does not answer, or not soon, as session.sh tests them: sessions
+# wait for a limited time. To be sourced there.
+# shellcheck disable=SC2154	# session.sh sets these
 
-# hanging FILE [FROM TO [DELAY]]: have it as mnt/file, of a file system that is served by $server
+# hanging FILE [FROM TO [DELAY]]: mount a file system, served by $server, with FILE as mnt/file
 hanging() {
 	rm -f ready dead
 	mkdir -p mnt
@@ -12,7 +12,7 @@ hanging() {
 	soon eval "[ -e ready ] || ! kill -0 $server" && [ -e ready ]
 }
 
-# can_hang: may this file system be mounted here?
+# can_hang: can this file system be mounted here?
 can_hang() {
 	local server status
 	hanging /dev/null
@@ -21,7 +21,7 @@ can_hang() {
 	return $status
 }
 
-# served ARGUMENT...: as run, with the file system and the process that has its file
+# served ARGUMENT...: run, then kill the file system's server and the process that maps its file
 served() {
 	ends 0 "" -v "$@"
 	local status=$?
@@ -30,7 +30,7 @@ served() {
 	return $status
 }
 
-# hangs FLAG: a file that cannot be opened, by "dead"; or that can be read but not be closed, by
+# hangs FLAG: a file that cannot be opened with "dead", or that can be read but not closed with
 # "unflushed"
 hangs() {
 	rm -rf .debug ran
@@ -40,14 +40,14 @@ hangs() {
 		grep '/libc[^ ]*: converted' err
 }
 
-# session_of PARENT: the process that has sections for run, as $session
+# session_of PARENT: set $session to the process that makes sections for run
 session_of() {
 	session=$(pgrep -x -P "$1" sframe)
 }
 
-# many_waiting SENTENCE COMMAND...: it comes soon; then this is done, and soon nobody waits, and
-# what was not looked at is
-# shellcheck disable=SC2016	# for later
+# many_waiting SENTENCE COMMAND...: wait for the sentence and run the command; soon no process
+# waits any more, and the remaining files are looked at
+# shellcheck disable=SC2016	# evaluated later
 many_waiting() {
 	local sentence=$1
 	shift
@@ -56,8 +56,8 @@ many_waiting() {
 		soon grep '/mnt/file0: is not there any more' err
 }
 
-# build_openers: a library with which each process that opens files has a line in "openers" when
-# it starts: how many of them there are that nobody has waited for
+# build_openers: a library that adds a line to "openers" whenever a process that opens files
+# starts: the number of such processes that were not reaped yet
 build_openers() {
 	cat > openers.c <<-'END_OPENERS'
 	#define _GNU_SOURCE
@@ -110,9 +110,9 @@ build_openers() {
 	gcc -O2 -shared -fPIC -o openers.so openers.c -ldl
 }
 
-# More files that cannot be opened than anybody has the time for, or processes.
+# More files that cannot be opened than the session has time or processes for.
 many_hang() {
-	# shellcheck disable=SC2034	# many_waiting has it in words for later
+	# shellcheck disable=SC2034	# many_waiting evaluates it later
 	local pid session status most
 	rm -rf .debug ran go openers
 	build_openers && library many_hang && hanging many_hang &&
@@ -129,23 +129,23 @@ many_hang() {
 	wait "$server" "$holder" 2> /dev/null
 	wait "$pid" || status=1
 	cat ran err
-	# Each that hangs had one that took its place, but for the last one.
+	# Each process that hangs was replaced, except the last one.
 	most=$(sort -n openers | tail -n 1)
 	echo "# $most processes that open files at once"
 	[ "$most" = 8 ] || fail "not 8 processes" || return 1
-	# Those that the start had no time for are looked at later.
+	# Files that the start had no time for are looked at later.
 	[ $status = 0 ] && [ "$(cat ran)" -lt 8 ] &&
 		grep '/mnt/file.*: is not looked at, as others take too much time' err &&
 		[ "$(grep -c 'processes hang' err)" = 1 ] && grep '/libc[^ ]*: converted' err
 }
 
-# A file that has hung for less than the whole time is tried again when there is more of it,
-# though nothing is mapped meanwhile.
+# A file that hung for less than the whole limit is tried again once there is time again, even if
+# nothing is mapped meanwhile.
 hangs_once() {
 	local status
 	library hangs_once && : > cached && hanging hangs_once && mapping mnt/file mnt/file &&
 		touch map1 && soon test -e mapped1 && : > dead || return 1
-	# What has hung is forgotten after 10 s.
+	# A hang is forgotten after 10 s.
 	timeout 100 "$sframe" run -v -p "$holder" sh -c 'rm dead
 		until grep -q "/file: converted" err; do sleep 0.1; done' 2> err
 	status=$?
@@ -153,14 +153,14 @@ hangs_once() {
 	[ $status = 0 ] && grep '/file: is on a file system that does not answer soon' err
 }
 
-# That a file cannot be opened is no reason that another one of its build-id is not converted.
+# A file that cannot be opened does not prevent the conversion of another one of its build-id.
 same_id_hangs() {
 	library second && : > cached && hanging second && mapping mnt/file second && : > dead ||
 		return 1
 	first_then_second '/file: is on a file system that does not answer'
 }
 
-# A file that can be opened, but not be read where it counts: a conversion hangs.
+# A file that can be opened, but whose .eh_frame cannot be read: its conversion hangs.
 hangs_job() {
 	local from size
 	rm -rf .debug ran
@@ -168,7 +168,7 @@ hangs_job() {
 	read -r from size < <(readelf -SW hangs_job |
 		awk 'sub(/.* \.eh_frame /, "") { print $3, $4 }')
 	hanging hangs_job "0x$from" $((0x$from + 0x$size)) && mapped mnt/file || return 1
-	# It starts before the time is up, and other files are converted.
+	# The command starts before the time is up, and other files are converted.
 	# shellcheck disable=SC2016	# for the inner shell
 	served -p "$holder" sh -c 'pgrep -P $(pgrep -x -P $PPID sframe) > ran' || return 1
 	[ "$(wc -l < ran)" = 2 ] || { fail "nobody hangs"; return 1; }
@@ -185,7 +185,7 @@ hangs_job_close() {
 		return 1
 	fuse=$server
 	LD_PRELOAD=$PWD/hold.so "$sframe" run -v -p "$holder" touch ran 2> err & pid=$!
-	# By then, all files were looked at.
+	# By then, the session has looked at all files.
 	soon held && : > unflushed && go_on
 	status=$?
 	kill "$holder" "$fuse"
@@ -196,7 +196,7 @@ hangs_job_close() {
 		grep '/libc[^ ]*: converted' err
 }
 
-# The cache: there is no server to speak of, and the command runs.
+# A cache that hangs: the server does not get ready, but the command runs.
 hangs_cache() {
 	rm -f ran
 	library hangs_cache && hanging hangs_cache && mapped hangs_cache && : > dead || return 1
@@ -205,7 +205,7 @@ hangs_cache() {
 		grep 'has ended too early, or hangs' err
 }
 
-# A file that is opened, but slowly: something goes on all the time.
+# A file that is opened slowly, but makes progress all the time.
 slow_open() {
 	local sframe=$bin/standin-slow
 	rm -rf .debug ran
@@ -215,17 +215,17 @@ slow_open() {
 		grep '/libc[^ ]*: converted' err
 }
 
-# One that waits for less than a file may, and for longer than there is time for all.
+# A file that takes less than the limit of a file, but more than the limit of the start.
 slow_start() {
 	local sframe=$bin/standin-slow
 	rm -rf .debug ran
-	# 8.5 s of the 9 s for a file, and of the 6 s until the command runs.
+	# 8.5 s: less than the 9 s for a file, more than the 6 s until the command runs.
 	library slow_start && hanging slow_start 64 234 0.05 && mapped mnt/file || return 1
 	served -p "$holder" touch ran && [ -e ran ] &&
 		grep '/mnt/file: is on a file system that is too slow' err
 }
 
-# Many files for which a server needs less than a tick each: these add up.
+# Many files that take the server less than a tick each: their times add up.
 quick_start() {
 	rm -rf .debug ran
 	library quick_start && hanging quick_start 64 65 0.05 && mapped mnt/file{0..99} || return 1
@@ -233,8 +233,8 @@ quick_start() {
 		grep '/mnt/file.*: is not looked at, as others take too much time' err
 }
 
-# Those are of one process, and more than there is time for: others have their turn before all of
-# them were looked at.
+# A process maps more such files than there is time for: other processes get their turn before the
+# session has looked at all of these files.
 slow_turns() {
 	local status
 	rm -rf .debug mapped
@@ -261,7 +261,7 @@ time.sleep(100000)' second mnt/file{0..249} & holder=$!
 	[ $status = 0 ] && grep '/mnt/file.*: it is not looked at, as others take too much time' err
 }
 
-# A conversion of such a file.
+# A conversion of a file that is read slowly.
 slow_job() {
 	local from size nr
 	rm -rf .debug ran

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""hostile.py: write files here whose headers ask for more than anybody has time for
+"""hostile.py: write files here whose headers ask for too much work
 
-They are programs of x86-64 to whom does not look closer. Each has a name that says what
-there is too much of.
+At first sight they are x86-64 programs. The name of each file says what it has too much of.
 """
 import struct
 
@@ -27,7 +26,7 @@ def ehdr(phnum, shoff=0, shnum=0, shstrndx=0):
 
 
 def write(name, phdrs, rest=b"", shdrs=b"", size=0, shnum=None, shstrndx=0):
-    """Program headers, what they are about, section headers, and a hole"""
+    """Write program headers, their contents, section headers, and a hole"""
     start = 64 + len(phdrs)
     shnum = len(shdrs) // 64 if shnum is None else shnum
     with open(name, "wb") as out:
@@ -41,12 +40,12 @@ code = phdr(PT_LOAD, 0, 4096, 5)
 
 BUILD_ID = struct.pack("<III", 4, 8, 3) + b"GNU\0" + b"\xab" * 8
 
-# Some hundred segments of what is nobody's build-id, all of them the same, and then one.
+# 200 segments without a build-id, all of them the same, and then one with it.
 notes = NOTE_OF_OTHERS * 2048
 start = 64 + 56 * 202
 write("notes", code + phdr(PT_NOTE, start, len(notes)) * 200 +
       phdr(PT_NOTE, start + len(notes), len(BUILD_ID)), notes + BUILD_ID)
-# It is the first of some gigabytes, and all that there is of these.
+# The build-id is the first note of some gigabytes; the file has all of them, or only that one.
 write("large-note", code + phdr(PT_NOTE, 64 + 2 * 56, 4 << 30), BUILD_ID, size=8 << 30)
 write("cut-note", code + phdr(PT_NOTE, 64 + 2 * 56, 4 << 30), BUILD_ID)
 write("far-note", code + phdr(PT_NOTE, 1 << 62, 1 << 15))
@@ -55,33 +54,33 @@ write("far-sections", code, shdrs=shdr(0, 0, 0, 0), shnum=60000)
 write("segments", code * 9)
 write("program-headers", code + phdr(PT_LOAD, 0, 64) * 60000)
 
-# Names of sections without an end: to look for it takes as long as there are bytes.
+# Section names without an end: a search for the end takes as long as there are bytes.
 names = b"x" * (16 << 20)
 start = 64 + 56
 nr = 60000
 write("names", code, names, shdr(0, 0, 0, 0) + shdr(0, SHT_STRTAB, start, len(names)) +
       b"".join(shdr(1 + i, SHT_PROGBITS, 0, 64) for i in range(nr)), shstrndx=1)
-# More sections than the ELF header can tell: the first section says how many.
+# More sections than the ELF header can count: the first section header has the number.
 write("sections", code, shdrs=shdr(0, 0, 0, 1 << 24), size=8 << 30, shnum=0)
 write("odd-sections", code, shdrs=shdr(0, 0, 0, 0), shnum=0xffff)
 
 
-# Sections in which the kernel finds a function, behind more bad ones, bad rows, or parts
-# without any, than a session looks at.
+# Sections in which the kernel finds a function, but after more bad functions, bad rows, or empty
+# parts than a session looks at.
 def section(name, parts):
     start = 64 + 2 * 56
     write(name, phdr(PT_LOAD, 0, 1 << 17, 5) + phdr(PT_GNU_SFRAME, start, len(parts)), parts)
 
 
 def part(fdes, rows):
-    """Of version 3, in which starts are relative to themselves"""
+    """A section of version 3, in which starts are relative to their own address"""
     nr = len(fdes) // 16
     return struct.pack("<HBBBbbBIIIII", 0xDEE2, 3, 0, 3, 0, -8, 0, nr, 0, len(rows), 0,
                        nr * 16) + fdes + rows
 
 
 def fde(offset, size, row):
-    """Of the first code that there is; its FDE is at this offset of the section."""
+    """An FDE for the start of the code; it is at this offset of the section."""
     return struct.pack("<qII", -(64 + 2 * 56 + offset), size, row)
 
 
@@ -94,7 +93,7 @@ good = struct.pack("<HBBBBB", 1, 0, 0, 0, 0, 0)
 functions("functions-few", 1000, 1 << 17)
 functions("functions", 1 << 16, 1 << 17)
 
-# The last row of the first two is where the one before it is.
+# The last row of the first two functions starts where the row before it starts.
 bad = struct.pack("<HBBB", 40000, 2, 0, 0)
 bad += b"".join(struct.pack("<IB", min(i, 39998), 0) for i in range(40000))
 section("rows", part(fde(28, 1 << 16, 0) + fde(44, 1 << 16, 0) + fde(60, 16, len(bad)),
@@ -103,8 +102,8 @@ empty = part(b"", b"") + bytes(4)
 section("parts", empty * (1 << 16) + part(fde(len(empty) * (1 << 16) + 28, 16, 0), good))
 
 
-# What a program needs: as it is to be, then with too many or too large parts before it is
-# complete. The kernel runs no program whose interpreter has a longer name than a path.
+# Needed files of a program: first as usual, then with too many or too large parts before all is
+# known. The kernel runs no program whose interpreter's name is longer than a path.
 def needs(name, number=1, strings=4096, interp=4096, sections=1):
     start = 64 + 2 * 56
     missing, found = b"\0missing.so\0libc.so.6\0", struct.pack("<QQ", 1, 12)

@@ -9,11 +9,11 @@
 /**
  * kernel_open - make the kernel's table of a section
  * @bytes:	the section
- * @size:	of it
- * @addr:	address of it
+ * @size:	its size
+ * @addr:	its address
  * @text:	executable segments
  * @nr_text:	entries in @text
- * @counts:	set to what is in the table, and what is not
+ * @counts:	set to the numbers of functions in the table, and of bad ones
  *
  * Return: the table, or NULL if the kernel refuses it.
  */
@@ -46,9 +46,9 @@ struct sframe_table *kernel_open(const u8 *bytes, u32 size, u64 addr,
  * kernel_find - ask the kernel's table
  * @table:	the table
  * @addr:	an address
- * @frame:	set to what it says
+ * @frame:	set to the rules at @addr
  *
- * Return: false if it says nothing.
+ * Return: false if the table has no row for @addr.
  */
 bool kernel_find(const struct sframe_table *table, u64 addr, struct kernel_frame *frame)
 {

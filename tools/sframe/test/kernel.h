@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel's decoder, for a program that knows other SFrame headers than the kernel's.
+ * The kernel's decoder, for a program whose SFrame headers differ from the kernel's.
  */
 #ifndef _SFRAME_TEST_KERNEL_H
 #define _SFRAME_TEST_KERNEL_H
@@ -13,7 +13,7 @@ struct kernel_text {
 	u64	end;
 };
 
-/* Bases are numbers of registers, or these, as in the kernel. */
+/* Bases are register numbers, or the kernel's special values. */
 struct kernel_frame {
 	bool	outermost;
 	bool	signal;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the kernel's decoder needs of the kernel, in user space.
+ * Parts of the kernel that its decoder uses, in user space.
  */
 #ifndef _SFRAME_TEST_KERNEL_ENV_H
 #define _SFRAME_TEST_KERNEL_ENV_H
@@ -23,13 +23,13 @@ typedef __s16 s16;
 typedef __s32 s32;
 typedef __s64 s64;
 
-/* Of asm/unwind_user.h, the part about SFrame, and not what reads user memory or registers. */
+/* The SFrame part of asm/unwind_user.h, without the code that reads user memory or registers. */
 #define CONFIG_UNWIND_USER
 #define CONFIG_UNWIND_USER_SFRAME
 #define arch_unwind_user_load arch_unwind_user_load
 #define arch_unwind_user_set arch_unwind_user_set
 
-/* Also of it, and called by nobody here: segments. */
+/* Its code for segments compiles with these; nothing here calls it. */
 #define __USER32_CS		0x23
 #define __USER_DS		0x2b
 #define SEGMENT_TI_MASK		4

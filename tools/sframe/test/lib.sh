@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# What run.sh and perf.sh have in common: programs to record, and how many samples are
-# complete. To be sourced, with the words of the command line.
-# shellcheck disable=SC2034	# much of it is used there
+# Shared by run.sh and perf.sh: programs to record, and the share of complete samples. To be
+# sourced, with the words of the command line.
+# shellcheck disable=SC2034	# used by the sourcing scripts
 set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,7 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../../testing/selftests/unwind/tap.sh"
 chmod 755 "$work"
 export HOME=$work
-# The function that binds lazily has a CFA for which there are no words.
+# SFrame cannot express the CFA of the function that binds lazily.
 export LD_BIND_NOW=1
 
 # To be followed by a file, and a command.
@@ -22,8 +22,8 @@ spin='my $x = 0; for (1..$ARGV[0]) { $x += sqrt($_) }'
 processes=(sh -c 'for i in 1 2 3 4 5 6 7 8; do sort -n numbers | tail -n 1 | cat; done')
 seq 1 60000 | awk '{ print $1 * 7919 % 1000003 }' > numbers
 
-# Three programs that have no section: named-eh, named-id, and named-short, of which the
-# build-id is too short.
+# Three programs without a section: named-eh lacks .eh_frame, named-id lacks a build-id, and
+# the build-id of named-short is too short.
 build_named() {
 	echo 'int main(void) { for (volatile long i = 0; i < 100000000; i++); }' > named.c
 	gcc -O2 -o named-eh named.c && gcc -O2 -Wl,--build-id=none -o named-id named.c &&
@@ -31,8 +31,8 @@ build_named() {
 		objcopy --remove-section .eh_frame --remove-section .eh_frame_hdr named-eh
 }
 
-# share FILE OPTION...: how many in 1000 samples are complete, and how many have no user
-# stack; options are perf script's
+# share FILE OPTION...: how many of 1000 samples are complete, and how many samples have no
+# user stack; options are those of perf script
 share() {
 	local complete depth
 	perf script -f -i "$@" -F ip,sym,dso,dsoff 2> /dev/null | "$here/complete.py" > shares
@@ -44,8 +44,8 @@ share() {
 	incomplete=$((samples - complete))
 }
 
-# whole FILE OPTION...: nearly all samples are complete; one or two, where these are few; and
-# few have no user stack, as those of exec and exit
+# whole FILE OPTION...: nearly all samples are complete, or all but two; and few samples have
+# no user stack, as those of exec and exit
 whole() {
 	share "$@" && { [ "$per_mille" -ge 990 ] || [ "$incomplete" -le 2 ]; } || return 1
 	[ "$none" -le $((samples / 25)) ] || fail "too many without user stack"
@@ -56,7 +56,7 @@ stacks_end() {
 	share "$1" && [ "$per_mille" -lt 700 ]
 }
 
-# as_somebody COMMAND...: who may record own processes, and has no privileges
+# as_somebody COMMAND...: run as a user without privileges, who may record own processes
 as_somebody() {
 	local paranoid=/proc/sys/kernel/perf_event_paranoid former status
 	mkdir -p somebody && chmod 777 somebody || return 1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mapped: what becomes of files when the process that opens them does not end, as whoever debugs
- * it keeps its end back. Results in TAP.
+ * mapped: what becomes of files if the process that opens them does not end, because a debugger
+ * holds its end back. Results in TAP.
  *
- * What is said of a file is a stand-in, in the process that opens it: there it does what is to
- * happen. A child of this process is the debugger.
+ * In the process that opens a file, a stand-in replaces the look at that file, and does what the
+ * test asks for. A child of this process is the debugger.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,18 +25,18 @@
 #include "session.h"
 
 /*
- * Waits for the end of a process. They are of 10 ms, and more than a tick; but if each of them is
- * as long as a tick, as the machine is busy, they are less than what a file may hang.
+ * Waits for the end of a process. Together, these waits of 10 ms are longer than a tick. If each
+ * takes a whole tick, because the machine is busy, they are shorter than a file may hang.
  */
 #define FEW_WAITS	15
 
-/* So many that a few ticks for each would be much of the time that there is. */
+/* So many files that a few ticks for each would use much of the time. */
 #define MANY_FILES	10
 
 /**
  * struct shared - what processes tell each other
- * @opener:	who opens files
- * @debugged:	somebody has it
+ * @opener:	the process that opens files
+ * @debugged:	the debugger has attached to it
  */
 static struct shared {
 	volatile pid_t	opener;
@@ -45,17 +45,17 @@ static struct shared {
 
 static enum { GOOD, ENDS, ENDS_DEBUGGED } does;
 
-/* What the system has no files left for. */
+/* Which open() finds too many open files. */
 static enum { NOTHING, LOOK, PLACE } lacks;
 
-/* What a process has used of the CPU goes on by 1 s whenever it is read. */
+/* The CPU clock of a process advances by 1 s with each read. */
 static bool clock_leaps;
 static char program[PATH_MAX];
 static unsigned int nr, bad;
 static struct mapped mapped;
 static struct mapped_file file;
 
-/* When this process has waited so often for the end of another one, the debugger ends. */
+/* After so many waits of this process for the end of another one, the debugger ends. */
 static unsigned int waits_left;
 static pid_t debugger;
 
@@ -68,7 +68,7 @@ static void check(bool good, const char *name)
 	bad += !good;
 }
 
-/* Until it has ended, be it that somebody debugs it. */
+/* Wait until it has ended, even if it is debugged. */
 static void wait_for_zombie(pid_t pid)
 {
 	char path[32], state = 0;
@@ -84,7 +84,7 @@ static void wait_for_zombie(pid_t pid)
 	}
 }
 
-/* Nobody debugs it any more: whoever started it is the next one to hear of its end. */
+/* Without the debugger, the parent is the next to see the end. */
 static void end_debugger(void)
 {
 	siginfo_t info;
@@ -125,7 +125,7 @@ int open(const char *name, int flags, ...)
 		errno = ENFILE;
 		return -1;
 	}
-	/* None is created. */
+	/* No file is created. */
 	return syscall(SYS_openat, AT_FDCWD, name, flags);
 }
 
@@ -141,7 +141,7 @@ const char *owner_doubt(int fd, bool *alone)
 	return NULL;
 }
 
-/* Nobody asks, as there is no doubt. */
+/* Not called, because there is no doubt. */
 bool user_of_mapping(pid_t pid, int fd, struct user *user)
 {
 	(void)pid;
@@ -171,7 +171,7 @@ static bool is_known(void *data, const struct identity *identity)
 	return false;
 }
 
-/* Debug whoever opens a file, or will, and do nothing for its end. */
+/* Debug the process that opens a file, now or later, and do not reap it. */
 static void debug(int options)
 {
 	shared->debugged = false;
@@ -199,7 +199,7 @@ static void debug_no_more(void)
 	}
 }
 
-/* Have a file opened, with all the time that there is. */
+/* Have a file opened, with the whole budget of time. */
 static int open_file(int how)
 {
 	const struct mapping mapping = { .path = program };
@@ -241,8 +241,8 @@ static void check_end(void)
 }
 
 /*
- * Clocks are read one after the other, and differences of their times may be less than nothing.
- * That is no wait. Only ticks in which who opens files was seen to wait count then.
+ * The clocks are read one after the other, so differences may be negative. A negative difference
+ * is no wait. Then, only ticks count in which the opener was seen waiting.
  */
 static void check_budget(void)
 {
@@ -262,7 +262,7 @@ static void check_budget(void)
 	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "who opens them ends, too");
 }
 
-/* It is tried again when there are files left. */
+/* The session tries again when descriptors are free. */
 static void check_scarce(void)
 {
 	lacks = LOOK;
@@ -279,7 +279,7 @@ static void check_scarce(void)
 	mapped_end(&mapped);
 }
 
-/* It has ended, but for who debugs it. */
+/* The process has ended, but its debugger holds the end back. */
 static void check_kept(void)
 {
 	shared->opener = 0;
@@ -290,7 +290,7 @@ static void check_kept(void)
 	check(mapped.budget <= WAITS_MAX - OPEN_BLOCKED_MAX, "there is less time for others");
 	check(stuck_nr() == 1, "it is waited for later");
 	debug_no_more();
-	/* And when it ends after all, while it is waited for. */
+	/* The process ends after all, while it is waited for. */
 	shared->opener = 0;
 	debug(0);
 	waits_left = FEW_WAITS;
@@ -300,7 +300,7 @@ static void check_kept(void)
 	debug_no_more();
 }
 
-/* It is stopped before its end, and does not count as one that waits. */
+/* The process is stopped before its end, and does not count as one that waits. */
 static void check_stopped(void)
 {
 	check(!open_file(GOOD), "one more file that is opened");
@@ -315,7 +315,7 @@ static void check_stopped(void)
 	debug_no_more();
 }
 
-/* Another user's process that hangs, and one that does not, nor may have its files opened. */
+/* If too many processes of another user hang, that user's files are not opened. */
 static void check_share(void)
 {
 	const uid_t other = 12345;

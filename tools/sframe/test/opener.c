@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * opener: what it takes to open the device for another user, who may not want that. Results in TAP.
+ * opener: test how the device is opened for another user, who may not want that. Results in TAP.
  *
- * The device is a stand-in, /dev/null. What opens it, in a process of its own, writes down what
- * that process is, and does then what is to happen.
+ * /dev/null stands in for the device. A process of its own opens it; that process records its own
+ * state, and then does what the test asks for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,23 +26,23 @@
 #include "internal.h"
 #include "session.h"
 
-/* Ids that are nobody's. */
+/* Ids that no user has. */
 #define OTHER_ID	12345
 
-/* When a test of some moments is over, as something hangs; in s. */
+/* Time limit of this test, in s: it takes moments, unless something hangs. */
 #define TEST_SECONDS	100
 
-/* What the opener does where it would open the device. */
+/* What the opener does at the open() of the device. */
 enum does { OPENS, STOPS, RUNS, ENDS, LIES, FAILS };
 
 /**
- * struct shared - what the opener tells
- * @does:	what it is to do
- * @user:	what it is
- * @permitted:	its capabilities, of which it uses none that the kernel asks for
- * @files:	something is open that is none of its business
+ * struct shared - shared with the opener
+ * @does:	what it has to do
+ * @user:	its ids
+ * @permitted:	its permitted capabilities; it uses none that the kernel checks
+ * @files:	a file of this process is still open in it
  * @dies:	it ends with its parent
- * @dumpable:	its user may look at it
+ * @dumpable:	processes of its user may trace it
  */
 static struct shared {
 	enum does	does;
@@ -53,10 +53,10 @@ static struct shared {
 	bool		dumpable;
 } *shared;
 
-/* What fs.suid_dumpable is. */
+/* Contents of fs.suid_dumpable. */
 static const char *dumpable = "0\n";
 static unsigned int nr, bad;
-/* A file that this process has open, as a session has many. */
+/* An open file of this process; a session has many. */
 static int business;
 
 static void check(bool good, const char *name)
@@ -165,7 +165,7 @@ static void check_own(void)
 	check(open_as(RUNS, getuid(), getgid()) == -ETIMEDOUT, "who opens it does not go on");
 }
 
-/* Whoever starts this has to be root for that, of a namespace that has others. */
+/* To become another user takes root, in a user namespace that has other users. */
 static bool has_other(void)
 {
 	pid_t pid = fork();
@@ -202,7 +202,7 @@ static void check_other(void)
 	      "another group, whose tasks may do as much as this one");
 }
 
-/* What is sent to a receiver of one descriptor: the message, and descriptors. */
+/* Send @size bytes and @nr_fds descriptors to a receiver of an int and one descriptor. */
 static int pass(size_t size, unsigned int nr_fds, int *fd)
 {
 	char control[CMSG_SPACE(2 * sizeof(int))] __attribute__((aligned(8))) = {};
@@ -263,7 +263,7 @@ int main(void)
 	check_own();
 	check_other();
 	check_pass();
-	/* That takes as long as it takes, and the alarm is its end. */
+	/* Wait as long as it takes: the alarm ends a hang. */
 	for (stuck_reap(); stuck_nr(); stuck_reap())
 		poll(NULL, 0, 10);
 	check(!stuck_nr() && waitpid(-1, NULL, WNOHANG | __WALL) < 0, "nothing is left");

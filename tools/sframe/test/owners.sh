@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# Whose files sessions take for the user's and root's. To be sourced by session.sh, which has what
-# they use, and is root of a user namespace.
-# shellcheck disable=SC2154	# as it is there
+# Which files sessions take for the user's and for root's. To be sourced by session.sh, which has
+# the helpers, and is root of a user namespace.
+# shellcheck disable=SC2154	# set by session.sh
 
-# doubted FILE: a session for all has this sentence for it; or that it was converted, with -
+# doubted FILE [-]: a session for all doubts the owner of the file; with -, it converts the file
 doubted() {
 	local sentence='is on a file system that may make up owners' status
 	mapped "$1" || return 1
@@ -20,14 +20,14 @@ doubted() {
 	fi
 }
 
-# on DIRECTORY ARGUMENT...: have the library "owned" there, on what is mounted so
+# on DIRECTORY ARGUMENT...: mount this on the directory, and copy the library "owned" there
 on() {
 	local dir=$1
 	shift
 	mkdir -p "$dir" && mount "$@" "$dir" && cp owned "$dir/owned"
 }
 
-# Root's files are not root's where others may have made up that.
+# A file of root is not root's where other users may have made up its owner.
 owners() {
 	library owned && on memory -t tmpfs -o nosuid none && doubted memory/owned - &&
 		on honoured -t ramfs none && doubted honoured/owned - &&
@@ -36,15 +36,15 @@ owners() {
 		doubted also/owned -
 }
 
-# overlays [COMMAND...]: may an overlay be mounted, by whom this command makes one? A test is
-# skipped if not
+# overlays [COMMAND...]: can an overlay be mounted here, below COMMAND if there is one? Otherwise
+# the test is skipped
 overlays() {
 	mkdir -p top bottom probe
 	unshare -m "$@" mount -t overlay -o lowerdir=top:bottom none probe ||
 		skipped "no overlay can be mounted"
 }
 
-# overlaid DIRECTORY [FILE]: what is doubted there is also doubted in a stranger's overlay of it
+# overlaid DIRECTORY [FILE]: a file that is doubted there is also doubted in a user's overlay of it
 # shellcheck disable=SC2016	# for the inner shell
 overlaid() {
 	local inside=(unshare -Urm sh -c
@@ -52,7 +52,7 @@ overlaid() {
 	mkdir -p over bottom && doubted "over/${2-owned}"
 }
 
-# In a container of root's, all see the overlay, if not by the same name.
+# In a container of root, all users see the overlay, though by another name.
 # shellcheck disable=SC2016	# for the inner shell
 owners_container() {
 	local inside=(unshare -m sh -c 'mount --move over moved && exec "$@"' -)
@@ -63,7 +63,7 @@ owners_container() {
 		[ ! -e moved/owned ] && doubted moved/owned -
 }
 
-# Who makes user namespaces has mounts there that are not nosuid.
+# Users who create a user namespace can have mounts there that are not nosuid.
 owners_overlay() {
 	overlays unshare -Urm || return
 	library owned && on nosuid -t ramfs -o nosuid none && overlaid nosuid
@@ -74,7 +74,7 @@ owners_overlay_fuse() {
 	library owned && hanging owned && overlaid mnt file
 }
 
-# Where files have other devices than their mount has, the mount tells.
+# Where files have another device number than their mount, the mount decides.
 owners_device() {
 	overlays || return
 	library owned && on honoured -t ramfs none && mkdir -p bottom over also &&
@@ -84,7 +84,7 @@ owners_device() {
 		doubted over/owned - && doubted also/owned -
 }
 
-# With other privileges than root's, the same goes for the user's own files.
+# With privileges other than root's, this applies to the user's own files, too.
 owners_user() {
 	library owned && on nosuid -t ramfs -o nosuid none || return 1
 	export -f doubted mapped soon ends fail
@@ -93,10 +93,10 @@ owners_user() {
 		[ "$(stat -c %u nosuid/owned)" = 1000 ] && doubted nosuid/owned'
 }
 
-# build_ids: a library with which all processes but this one's are those of a user, IDS, or those
-# of whom the file ids.PID names, by four numbers, and by four behind a / for groups, if these are
-# others; capabilities may follow, behind another /; "looked" has a line for each look at mappings,
-# and "asked" for each question after ids or namespaces
+# build_ids: a library that gives all processes but its own the user ID, IDS, or the ids that a file
+# ids.PID has: four of the user; behind a /, four of the group if these differ; behind another /,
+# capabilities. "looked" gets a line for each look at mappings, and "asked" for each query of ids or
+# namespaces
 build_ids() {
 	cat > ids.c <<-'END_IDS'
 	#define _GNU_SOURCE
@@ -164,8 +164,8 @@ build_ids() {
 	gcc -O2 -shared -fPIC -o ids.so ids.c -ldl
 }
 
-# maps FILE SENTENCE...: a session for all, of a command that maps files until there is a sentence
-# for each; with UNMAP, while nobody looks
+# maps FILE SENTENCE...: a session for all, of a command that maps each file until its sentence is
+# there; with UNMAP, it maps and unmaps the file while the session is stopped
 # shellcheck disable=SC2016	# for the inner shell
 maps() {
 	rm -rf .debug device.* device
@@ -187,12 +187,12 @@ for name, sentence in zip(sys.argv[1::2], sys.argv[2::2]):
         time.sleep(0.1)' "$@"
 }
 
-# has_section FILE DEVICE: the device has one for this file
+# has_section FILE DEVICE: the device has a section for this file
 has_section() {
 	grep "$(readelf -n "$1" | sed -n 's/.*Build ID: //p')" "$2"
 }
 
-# What a command of root's has mapped that others may write is for those who have mapped it.
+# If root's command maps a file that others may write, only users who mapped it get its section.
 owners_command() {
 	build_ids && library theirs && chmod o+w theirs || return 1
 	IDS=12345 LD_PRELOAD=$PWD/ids.so maps "$PWD/theirs" converted || return 1
@@ -204,13 +204,13 @@ owners_command() {
 	! find .debug -path "*/$(readelf -n theirs | sed -n 's/.*Build ID: ..//p')*" | grep .
 }
 
-# Who has it mapped no more may have become somebody else.
+# A task that no longer maps the file may belong to another user by now.
 owners_command_gone() {
 	library theirs && chmod o+w theirs &&
 		UNMAP=yes maps "$PWD/theirs" "belongs to somebody else" && ! ls device.*
 }
 
-# Nor does it take the place of what is to be believed, be that of the same build-id.
+# Nor does such a section replace a trusted one, even of the same build-id.
 owners_command_same_id() {
 	build_ids && library theirs && cp theirs ours && chmod o+w theirs &&
 		IDS=12345 LD_PRELOAD=$PWD/ids.so \
@@ -218,8 +218,8 @@ owners_command_same_id() {
 	has_section theirs device.12345.12345 && has_section ours device
 }
 
-# refused ID STEP...: these steps, behind one of "ours", for which the cache has a section that the
-# kernel refused then
+# refused ID STEP...: do these steps after a mapping of "ours", whose cached section the kernel
+# has refused
 refused() {
 	local id=$1 name=${1:0:2}/${1:2}
 	shift
@@ -227,7 +227,7 @@ refused() {
 		"wait /ours: has a section that the kernel does not take" "remove refuse" "$@"
 }
 
-# What is not kept is not waited for at the end, and nothing was made of it.
+# A conversion whose result is not kept is not waited for at the end; its file is listed.
 # shellcheck disable=SC2016	# for the inner shell
 owners_late() {
 	local pid server jobs first holder status
@@ -244,7 +244,7 @@ owners_late() {
 		! grep 'for the next time' err
 }
 
-# What is refused of the cache makes nobody's file one that is for all.
+# If the kernel refuses a cached section, another user's file still does not serve all users.
 owners_refused() {
 	local id
 	build_ids && library theirs && cp theirs ours && chmod o+w theirs || return 1
@@ -255,10 +255,10 @@ owners_refused() {
 }
 
 # steps STEP...: a session for all, of a command that does this: "map FILE"; "lose", so that the
-# session sees nothing of what is mapped until "go", and looks then; "be IDS", with build_ids; wait
-# for "wait SENTENCE" or "section FILE DEVICE"; "remove FILE"; "put FILE NAME", a copy of it into
-# the cache; "count FILE", how often the session has looked at mappings by now; "forget FILE", to
-# count from now on; "unshare", to be in a user namespace of its own; or "fork", and all else is
+# session sees no mappings until "go", and looks for them then; "be IDS", with build_ids; wait for
+# "wait SENTENCE" or "section FILE DEVICE"; "remove FILE"; "put FILE NAME", which copies the file
+# into the cache; "count FILE", which saves how often the session has looked at mappings; "forget
+# FILE", which starts to count anew; "unshare", into a user namespace; "fork": a child does the rest
 # done by a child
 steps() {
 	rm -rf .debug device.* device ids.[0-9]* looked asked
@@ -274,12 +274,12 @@ steps() {
 
 	def until(name, text):
 	    while not os.path.exists(name) or text not in open(name, errors="replace").read():
-	        # What was lost is told with what is mapped next.
+	        # The next mapping reports lost events.
 	        map("/bin/true").close()
 	        time.sleep(0.1)
 
 	server = int(subprocess.check_output(["pgrep", "-P", str(os.getppid()), "-x", "sframe"]))
-	# Of one CPU there is one buffer.
+	# Each CPU has its own buffer: use one.
 	os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 	kept = []
 	for step in sys.argv[1:]:
@@ -320,7 +320,7 @@ steps() {
 	LD_PRELOAD=$PWD/ids.so:${LD_PRELOAD-} SFRAME_FOR_ALL=yes ends 0 "" -v python3 steps.py "$@"
 }
 
-# Who has a file mapped, and is of several users, as su is for a while, has it refused to nobody.
+# A process with ids of several users, as su for a while, does not make a file unusable for others.
 owners_unclaimed() {
 	build_ids && library theirs && chmod o+w theirs || return 1
 	steps "be 1 0 1 1" lose "map theirs" go "wait /theirs: belongs to somebody else" \
@@ -329,7 +329,7 @@ owners_unclaimed() {
 		! grep 'through .*/theirs' err
 }
 
-# In a user namespace, the kernel uses sections for who has made that, and for nobody else there.
+# In a user namespace, the kernel uses sections only for the user who created that namespace.
 owners_inside() {
 	unshare -Ur true || skipped "no user namespace in this one" || return
 	build_ids && build_maker && library theirs && chmod o+w theirs || return 1
@@ -339,7 +339,7 @@ owners_inside() {
 		[ ! -e device.100001.100001 ]
 }
 
-# Nor does it for tasks that may do more than who opens the device for their user.
+# Nor does it for tasks with more capabilities than the process that opens the device for them.
 owners_capable() {
 	build_ids && library theirs && chmod o+w theirs || return 1
 	steps "be 1 1 1 1/1 1 1 1/0000000000000400" "map theirs" \
@@ -347,7 +347,7 @@ owners_capable() {
 		"be 1 1 1 1/1 1 1 1/0000000000000000" "map theirs" "section theirs device.1.1"
 }
 
-# Each user has a section of a file, be it that no event has told of it.
+# Each user gets a section of a file, even if the event of the mapping was lost.
 owners_each() {
 	build_ids && library theirs && chmod o+w theirs || return 1
 	steps "be 12345 12345 12345 12345" lose "map theirs" go \
@@ -356,7 +356,7 @@ owners_each() {
 		"section theirs device.23456.23456" && ! grep 'through .*/theirs' err
 }
 
-# What is known for a user is known by another name as well.
+# What the session knows of a file for a user also applies to its other names.
 owners_names() {
 	build_ids && library theirs && library ours && library last && chmod o+w theirs &&
 		ln -f theirs alias || return 1
@@ -366,7 +366,7 @@ owners_names() {
 		[ -s before ] && cmp before after
 }
 
-# Of what is known, be it told by events or not, nobody asks whose it is each time.
+# The session does not query ids for each known mapping, whether events or looks at /proc tell it.
 owners_asked() {
 	local nr step=()
 	build_ids && library theirs && library ours && library last && chmod o+w theirs || return 1
@@ -380,7 +380,7 @@ owners_asked() {
 	[ -s asked ] && [ "$(wc -l < asked)" -lt 1000 ]
 }
 
-# A file that nobody had is not listed if others of the same build-id were somebody's.
+# A file without a known user is not listed if a user had another file of the same build-id.
 owners_covered() {
 	build_ids && library theirs && chmod o+w theirs && cp -p theirs others || return 1
 	steps "be 1 0 1 1" "map others" "wait /others: belongs to somebody else" \
@@ -388,8 +388,8 @@ owners_covered() {
 		! grep 'through .*/\(theirs\|others\)' err
 }
 
-# There are so many users who have sections of their own, and one of them has not all places by
-# groups. For others nothing is converted.
+# The number of users with sections of their own is limited, and no user can take all places with
+# several groups. Nothing is converted for users beyond the limit.
 owners_many() {
 	local nr step=() too_many="is for one user alone, and there are too many users"
 	build_ids && library theirs && chmod o+w theirs || return 1
@@ -407,7 +407,7 @@ owners_many() {
 		[ ! -e device.6.6 ] && [ "$(grep -c "through .*/theirs: it $too_many" err)" = 2 ]
 }
 
-# What is missing for a user at first, as too many files are open, is there once they are not.
+# A section that a user lacks while too many files are open comes once files are closed.
 owners_scarce() {
 	build_ids && library theirs && chmod o+w theirs && : > scarce || return 1
 	SFRAME_SCARCE=$PWD/scarce steps "be 1 1 1 1" "map theirs" \
@@ -415,7 +415,7 @@ owners_scarce() {
 		"remove scarce" "section theirs device.1.1" && ! grep 'through .*/theirs' err
 }
 
-# A file of root's that a group may write is that group's.
+# A file of root that a group may write belongs to that group.
 owners_group() {
 	build_ids && library theirs && chmod g+w theirs || return 1
 	maps "$PWD/theirs" converted || return 1
@@ -438,8 +438,8 @@ owners_group() {
 	! has_section theirs device && has_section theirs device.0.0
 }
 
-# So is one that an access control list lets others write, or might. ACL is the error when somebody
-# asks for one, or 0.
+# Likewise a file that an access control list lets others write, or might. ACL is the error of the
+# query for a list, or 0.
 owners_acl() {
 	local error
 	cat > acl.c <<-'END_ACL'
@@ -458,7 +458,7 @@ owners_acl() {
 	}
 	END_ACL
 	gcc -O2 -shared -fPIC -o acl.so acl.c && library theirs && chmod g+w theirs || return 1
-	# There is one; EIO, ENODATA, EOPNOTSUPP.
+	# The list exists; EIO, ENODATA, EOPNOTSUPP.
 	for error in 0 5 61 95; do
 		ACL=$error LD_PRELOAD=$PWD/acl.so maps "$PWD/theirs" converted || return 1
 		if [ "$error" -gt 5 ]; then
@@ -471,9 +471,9 @@ owners_acl() {
 		has_section theirs device
 }
 
-# kept_alone FILE: a session without privileges keeps what is made of it, and the next one uses
-# that; but one of the same user for all neither uses it nor makes it again, be the cache a copy
-# that has lost modes and attributes
+# kept_alone FILE: a session without privileges keeps the section it makes, and the next one uses
+# that; but a session for all of the same user neither uses it nor makes it again, even if the cache
+# is a copy without modes and attributes
 kept_alone() {
 	local id nr status
 	rm -rf .debug device
@@ -495,14 +495,14 @@ kept_alone() {
 	grep "through .*/$1: it is on a file system that may make up owners" err
 }
 
-# What such a user may believe alone is not believed later where it is for all.
+# A section that only such a user may trust is not used later for all.
 owners_later() {
 	library owned && on nosuid -t ramfs -o nosuid none || return 1
 	export -f kept_alone mapped soon ends fail
 	sframe=$sframe unshare -U --map-user=1000 bash -c 'kept_alone nosuid/owned'
 }
 
-# Nor where a server says so.
+# Nor are owners that a FUSE server reports.
 owners_fuse() {
 	library owned && hanging owned && doubted mnt/file
 }

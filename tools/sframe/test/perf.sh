@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test what perf record --call-graph deferred does by itself about files without SFrame
-# section, on a kernel that takes them: perf.sh DIRECTORY [WORDS]
+# Test what perf record --call-graph deferred does by itself for files without an SFrame
+# section, on a kernel that takes sections: perf.sh DIRECTORY [WORDS]
 #
 # Arguments, needs and results are those of run.sh.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
@@ -9,7 +9,7 @@
 
 sections=$work/.debug/.sframe/2
 
-# recorded FILE ARGUMENT...: a recording, with what perf said in err
+# recorded FILE ARGUMENT...: record, with the messages of perf in err
 recorded() {
 	"${record[@]}" "$@" > log 2> err < /dev/null || { cat log err; return 1; }
 }
@@ -19,7 +19,7 @@ made() {
 }
 
 # stock COMMAND...: nearly all stacks are complete once sections are there, few without;
-# and what is said of the first time is about this command
+# print what the first recording says about sections
 stock() {
 	local former
 	recorded first -- "$@" && share first || return 1
@@ -32,8 +32,8 @@ stock() {
 	recorded without --no-sframe -- "$@" && stacks_end without
 }
 
-# What is mapped before its section is there is named, with its share, and no more when
-# it is there in time.
+# A file that is mapped before its section is there is named, with its share of samples. It is
+# not named if the section is there in time.
 late() {
 	local line
 	rm -rf "$sections"
@@ -43,7 +43,7 @@ late() {
 	line=$(grep '/python3[^ ]*: it had no section for its first [0-9.]* s$' err) || return 1
 	read -r in cut _ <<< "$line"
 	share late
-	# About all samples, and those that are not complete: of the shell, or in a library.
+	# The file has most samples; others that are not complete are of the shell, or in a library.
 	awk -v in_all="${in%\%}" -v cut="${cut%\%}" -v samples="$samples" -v bad="$incomplete" \
 		'BEGIN { exit !(in_all > 70 && cut > 0 && cut * samples / 100 <= bad + 0.5) }' ||
 		{ fail "$in, $cut of $samples samples, $incomplete incomplete"; return 1; }
@@ -51,7 +51,7 @@ late() {
 		! grep 'may be incomplete' err
 }
 
-# shared FILE REGEX [PERCENT]: a line of this file has so much of the samples
+# shared FILE REGEX [PERCENT]: a line gives this file more of the samples than so many percent
 shared() {
 	awk -v file="$1" -v why="$2" -v least="${3-70}" '
 		$3 ~ file ":$" && $0 ~ why && $1 + 0 > least { found = 1 }
@@ -66,7 +66,7 @@ named() {
 		! grep -q $'\e' err || return 1
 	recorded named sh -c './named-id & ./named-eh; wait' && shared /named-eh . 20 &&
 		shared /named-id . 20 || return 1
-	# A pipe is not read again; quiet is quiet; neither is who wants no sections told.
+	# perf does not read a pipe again; with -q or --no-sframe, it names no files.
 	"${record[@]}" - ./named-eh 2> err > pipe || return 1
 	grep -qE '^/.*/named-eh: it has no .eh_frame$' err || { cat err; return 1; }
 	recorded named -q ./named-eh || return 1
@@ -84,7 +84,7 @@ off() {
 	"${record[@]}" off --call-graph fp true > log 2>&1 && [ "$(made)" = 0 ]
 }
 
-# What is recorded is not read again each time for code of which a section says nothing.
+# perf does not read each recording again for code that a section cannot describe.
 lossy() {
 	cat > words.c <<-'END'
 	__asm__(".text\n.globl lossy\n.type lossy, @function\nlossy:\n.cfi_startproc\nnop\n"
@@ -99,7 +99,7 @@ lossy() {
 	recorded words -v ./lossy && grep 'Counting' err
 }
 
-# A kernel that takes none, and a cache that cannot be.
+# A kernel that takes no sections, and a cache that cannot be created.
 without() {
 	# shellcheck disable=SC2016	# for the inner shell
 	unshare -m sh -c 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"' \
@@ -115,7 +115,7 @@ without() {
 	whole without
 }
 
-# A process that runs, and a thread of it; several.
+# A running process, a running thread, several processes, and all.
 running() {
 	local one two
 	perl -e "sub f { $spin } f() while 1" 20000 & one=$!
@@ -148,7 +148,7 @@ kept() {
 	recorded kept -N -v "${perl[@]}" && whole kept && grep 'of which 0 were made now' err
 }
 
-# Statuses of the command are perf's, and signals are not taken for others.
+# perf ends with the command's status, and takes no signal for another.
 statuses() {
 	"${record[@]}" status sh -c 'exit 3' > log 2>&1
 	[ $? = 3 ] || return 1
@@ -158,12 +158,12 @@ statuses() {
 	grep -q "no-such-program-at-all" log
 }
 
-# gone: nobody who makes sections is there any more
+# gone: no process that makes sections is left
 gone() {
 	soon eval '! pgrep -x sframe'
 }
 
-# build_hold: a library with which conversions have no end; HOLD says how
+# build_hold: a library with which conversions never end; HOLD is their state until then
 build_hold() {
 	cat > hold.c <<-'END'
 	#define _GNU_SOURCE
@@ -191,7 +191,7 @@ held() {
 	pgrep -r "$1" -P "$(pgrep -o -x sframe)"
 }
 
-# Nothing is left behind when perf is killed, and perf goes on when its server is.
+# A killed perf leaves nothing behind, and perf goes on when its server is killed.
 killed() {
 	local pid command
 	"${record[@]}" killed -a sleep 98765 > log 2>&1 & pid=$!
@@ -208,15 +208,15 @@ killed() {
 	grep 'WARNING: .* has ended too early' log
 }
 
-# timeout(1) tells all processes of a group, and what it tells is for perf alone.
+# timeout(1) signals all processes of a group, but only perf acts on that.
 timed() {
 	build_named || return 1
 	timeout -s TERM 3 "${record[@]}" timed sh -c 'while :; do ./named-eh; done' > log 2> err
 	shared /named-eh 'it has no .eh_frame$'
 }
 
-# Who does not want to wait any more does not, be the others busy or stopped; nor does who
-# may not record. Who fails later hears of that alone.
+# An interrupted perf does not wait for conversions, be they busy or stopped; nor does one that
+# may not record. After a later failure, perf reports that failure alone.
 impatient() {
 	local hold=(env "LD_PRELOAD=$PWD/hold.so") pid
 	build_hold || return 1
@@ -241,7 +241,7 @@ impatient() {
 	grep 'realtime priority' log && ! grep -i incomplete log
 }
 
-# What somebody else may have given any build-id is of no use to others, or later.
+# If another user may have chosen a file's build-id, its section is not for others, nor kept.
 of_others() {
 	local id pid
 	cp "$(readlink -f "$(type -p perl)")" theirs && chown 12345 theirs && rm -rf "$sections" &&
@@ -250,12 +250,12 @@ of_others() {
 		[ "$(made)" != 0 ] && [ ! -e "$sections/${id:0:2}/${id:2}" ] || return 1
 	recorded of-theirs -a ./theirs -e "sub f { $spin } f() for 1..30" 20000 &&
 		shared /theirs 'it belongs to somebody else$' 20 || return 1
-	# Root's command that becomes somebody else has it for that one alone, if not at once.
+	# If root's command becomes another user, only that user gets the section, with a delay.
 	recorded of-user setpriv --reuid 12345 --regid 12345 --clear-groups \
 		./theirs -e "sub f { $spin } f() for 1..30" 20000 && share of-user || return 1
 	cat err
 	[ "$per_mille" -ge 700 ] && ! grep '/theirs: it belongs to somebody else' err || return 1
-	# Of a user without privileges it is used for this user alone.
+	# A user without privileges uses such a section for own tasks only.
 	cp theirs others && chown 12346 others && chmod 755 others || return 1
 	setpriv --reuid 12345 --regid 12345 --clear-groups \
 		./others -e "sub f { $spin } f() while 1" 20000 & pid=$!
@@ -266,11 +266,11 @@ of_others() {
 	whole somebody/others
 }
 
-# Root of a container may be somebody else, too: others are to make their own.
+# Root of a container may be another user, too: others make sections of their own.
 of_container() {
 	local pid id
 	id=$(readelf -n "$(readlink -f "$(type -p perl)")" | sed -n 's/.*Build ID: //p')
-	# What complete.py finds by that name.
+	# complete.py finds this copy by the name of the program in the container.
 	rm -rf "$sections" && mkdir -p inside &&
 		cp "$(readlink -f "$(type -p perl)")" inside || return 1
 	# shellcheck disable=SC2016	# for the inner shell
@@ -283,10 +283,10 @@ of_container() {
 	whole container && [ "$(made)" != 0 ] && [ ! -e "$sections/${id:0:2}/${id:2}" ]
 }
 
-# A terminal's Ctrl-Z is for perf and the command: the end of a process beside it, or that it
-# stops, would be taken for the command's.
+# Ctrl-Z in a terminal is for perf and the command: perf would take the end or the stop of another
+# child for that of the command.
 stopped() {
-	# In a group of its own, as with job control: others do not stop.
+	# timeout(1) makes an own group, as job control does: no other processes stop.
 	# shellcheck disable=SC2016	# for the inner shell
 	timeout -k 5 100 "${record[@]}" stopped \
 		sh -c 'kill -TSTP $(pgrep -P $PPID -x sframe); exec perl "$@"' \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Rules of all kinds that .eh_frame has, for test.sh: beside each is what version 3 says
- * of it. Nobody runs this. test.sh compares it with rows.txt.
+ * All kinds of rules that .eh_frame has, for test.sh, which compares the section of version 3
+ * with rows.txt. This code never runs.
  */
 	.text
 
@@ -107,7 +107,7 @@ function ra_elsewhere
 	ret
 end_function ra_elsewhere
 
-/* The frame pointer is in rbx, or what an expression says. */
+/* The frame pointer is in rbx, or an expression computes its place. */
 function fp_elsewhere
 	mov %rbp, %rbx
 	.cfi_register %rbp, %rbx
@@ -116,7 +116,7 @@ function fp_elsewhere
 	ret
 end_function fp_elsewhere
 
-/* Frames of more than a byte, and of more than two. */
+/* Frames larger than one byte can say, and larger than two can. */
 function large
 	nop
 	.cfi_def_cfa_offset 0x78
@@ -132,7 +132,7 @@ function large
 	ret
 end_function large
 
-/* What cannot be said is left out, and the rest is not. */
+/* Rows that SFrame cannot express are left out; the others are there. */
 function split
 	nop
 	.cfi_def_cfa_offset 16
@@ -155,7 +155,7 @@ function split
 	ret
 end_function split
 
-/* A signal frame whose rules can be said. */
+/* A signal frame whose rules SFrame can express. */
 function signal_said
 	.cfi_signal_frame
 	.cfi_def_cfa %rsp, 160
@@ -164,7 +164,7 @@ function signal_said
 	ret
 end_function signal_said
 
-/* And one whose rules cannot. */
+/* A signal frame whose rules it cannot express. */
 function signal_silent
 	.cfi_signal_frame
 	.cfi_escape 0xf, 0x4, 0x77, 0xa0, 0x1, 0x6

@@ -4,7 +4,7 @@
 #
 # The directory is where 'make sframe' put the program. Needs root, perf with --call-graph
 # deferred, stackprof in ../stackprof of the directory, and ordinary programs; tests are
-# skipped where one is not there. Results in TAP. With WORDS, only tests with these in their
+# skipped where one is missing. Results in TAP. With WORDS, only tests with these in their
 # name.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -20,7 +20,7 @@ without_device() {
 	[ $? = 125 ] && [ ! -e ran ] && grep -q "has no /dev/unwind_sframe" err
 }
 
-# The kernel is told to use no section.
+# kernel.unwind_user_sframe is 0: the kernel uses no section.
 switched_off() {
 	local sysctl=/proc/sys/kernel/unwind_user_sframe
 	echo 0 > $sysctl || return 1
@@ -31,15 +31,15 @@ switched_off() {
 		"$sframe" run true 2> err && ! grep unwind_user_sframe err
 }
 
-# run OPTION... COMMAND...: as sframe run -v
+# run OPTION... COMMAND...: run 'sframe run -v'
 run() {
 	"$sframe" run -v "$@" > log 2> err < /dev/null || { cat log err; return 1; }
 }
 
-# What perf does by itself is perf.sh's.
+# perf.sh tests what perf does by itself.
 record=("${record[@]:0:2}" -q --no-sframe "${record[@]:2}")
 
-# stock COMMAND...: stacks of few samples are complete, and of nearly all with sections
+# stock COMMAND...: few stacks are complete without sections, and nearly all with them
 stock() {
 	run "${record[@]}" first -- "$@" && run "${record[@]}" warm -- "$@" || return 1
 	grep -q ' of which 0 were made now' err || { fail "no cache"; cat err; return 1; }
@@ -48,9 +48,9 @@ stock() {
 	stacks_end without
 }
 
-# profiled: how many samples a BPF profiler has, and how many in 1000 are complete
+# profiled: how many samples a BPF profiler has, and how many of 1000 are complete
 profiled() {
-	# In exec and exit there is no user stack.
+	# Samples in exec and exit have no user stack.
 	grep '^perl;' folded | grep -vE '^perl;(\[user stack refused\]|[^;]*_\[k\])[; ]' > user
 	awk '{ all += $NF }
 		/^perl;_start[;_ ]/ { good += $NF }
@@ -61,7 +61,7 @@ profiled() {
 	[ "$samples" -ge 50 ]
 }
 
-# Those who ask by BPF.
+# Requests by BPF.
 by_bpf() {
 	local profile=("$stackprof" -F 499 --folded -o folded --
 		       perl -e "sub f { $spin } f() for 1..30" 20000)
@@ -70,7 +70,7 @@ by_bpf() {
 	"${profile[@]}" 2> err && profiled && [ "$per_mille" -lt 700 ]
 }
 
-# traced COMMAND...: stacks in a trace of kill(2) by perl, and how many are complete
+# traced COMMAND...: count the stacks in a trace of perl's kill(2), and the complete ones
 traced() {
 	local instance=/sys/kernel/tracing/instances/sframe-$$ program
 	program=$(readlink -f "$(type -p perl)")
@@ -85,12 +85,12 @@ traced() {
 	[ "$samples" -ge 100 ] || { cat err; tail -n 3 trace; return 1; }
 }
 
-# Those who ask by ftrace.
+# Requests by ftrace.
 by_ftrace() {
 	traced "$sframe" run && [ "$complete" = "$samples" ] && traced && [ "$complete" = 0 ]
 }
 
-# A program without .eh_frame, and one without build-id, are named.
+# Programs without .eh_frame, or without a build-id, are named.
 named() {
 	build_named || return 1
 	run sh -c './named-eh; ./named-id; ./named-short' || return 1
@@ -100,7 +100,7 @@ named() {
 		grep -q "through .*/named-short: it has no build-id" err
 }
 
-# What others may write is not believed, and what is damaged is no use, and no harm.
+# Cached files that others may write are not trusted; damaged ones are replaced or removed.
 hostile_cache() {
 	local file id
 	rm -rf cache
@@ -136,8 +136,8 @@ no_cache() {
 	: > file && run -c file true && grep -q 'there is no cache' err
 }
 
-# Nobody listens until there was more to tell than there is room for: what was not heard of
-# is found by looking.
+# Stop the server until events are lost: it finds the mappings that it missed by looking at
+# processes.
 lost() {
 	# shellcheck disable=SC2016	# for the inner shell
 	run -c lost sh -c 'server=$(pgrep -P $PPID -x sframe)
@@ -156,7 +156,7 @@ lost() {
 	grep '/perl[^ ]*: converted' err
 }
 
-# Who has a lease of a file keeps nobody waiting.
+# A lease of a file makes nobody wait.
 leased() {
 	local pid begin
 	python3 -c 'import fcntl, mmap, os, signal, time
@@ -174,7 +174,7 @@ time.sleep(1000)' & pid=$!
 		kill -0 $pid || return 1
 		sleep 0.2
 	done
-	# /proc has this name for it.
+	# /proc shows this name for the file.
 	grep -q ' r-xs .*/moved (deleted)$' /proc/$pid/maps || { cat /proc/$pid/maps; return 1; }
 	begin=$SECONDS
 	run -p $pid true
@@ -183,7 +183,7 @@ time.sleep(1000)' & pid=$!
 	[ $((SECONDS - begin)) -lt 30 ]
 }
 
-# Root's sections are for all, so what others have is not good enough for them.
+# Root's sections are for all users, so files of other users are not good enough.
 of_others() {
 	local pid
 	cp "$(readlink -f "$(type -p perl)")" theirs && chown 12345 theirs || return 1
@@ -196,7 +196,7 @@ of_others() {
 	grep -q "through .*/theirs: it belongs to somebody else" err
 }
 
-# A process that runs already, and what it maps later.
+# A process that already runs, and the files that it maps later.
 of_pid() {
 	local pid
 	perl -e "sub f { $spin } f() while 1" 20000 &
@@ -214,11 +214,11 @@ of_all() {
 	run -a "${record[@]}" all -a sleep 3
 	kill $pid
 	wait $pid 2> /dev/null
-	# The first process may be of a file that is gone.
+	# Process 1 may run a file that is gone.
 	whole all --comms perl,sleep,perf,sframe
 }
 
-# Somebody without privileges, for their own programs, and no others.
+# A user without privileges, for own programs only.
 of_somebody() {
 	local file
 	for file in first warm; do
@@ -230,7 +230,7 @@ of_somebody() {
 	whole somebody/warm
 }
 
-# Nothing is left behind, whoever is killed.
+# A killed run leaves no sections behind.
 killed() {
 	local pid command
 	run true || return 1

@@ -1,21 +1,21 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# What session.sh tests of sentences: what keeps sections from being used, or from being kept, is
-# said once. To be sourced there.
-# shellcheck disable=SC2154	# sframe is another's
+# Messages, as session.sh tests them: each reason why sections are not used or not kept is said
+# once. To be sourced there.
+# shellcheck disable=SC2154	# session.sh sets it
 
-# once REGEX: there is one such line
+# once REGEX: exactly one line matches
 once() {
 	[ "$(grep -c "^sframe: .*$1" err)" = 1 ] || fail "not once: $1"
 }
 
-# The kernel is told to use no section.
+# kernel.unwind_user_sframe is 0: the kernel uses no section.
 switched_off() {
 	SFRAME_OFF=yes ends 0 "" true && once 'kernel.unwind_user_sframe is 0' && ends 0 "" true &&
 		! grep unwind_user_sframe err
 }
 
-# build_maker: a library with which a user namespace was made by somebody else
+# build_maker: a library that reports another user as the creator of a user namespace
 build_maker() {
 	cat > maker.c <<-'END_MAKER'
 	#include <linux/nsfs.h>
@@ -40,8 +40,8 @@ build_maker() {
 	gcc -O2 -shared -fPIC -o maker.so maker.c
 }
 
-# Tasks of another user namespace are nobody's but who has made it, or one around it, and has the
-# same id.
+# A task of another user namespace belongs only to the user who created that namespace, or one
+# around it, and has the same id.
 # shellcheck disable=SC2016	# for the inner shell
 other_namespace() {
 	local inside=() depth
@@ -63,7 +63,7 @@ other_namespace() {
 		once 'is in another user namespace'
 }
 
-# A cache that is there, but takes nothing.
+# A cache that exists, but takes no sections.
 cache_takes_none() {
 	local nr
 	rm -rf .debug
@@ -77,7 +77,7 @@ cache_takes_none() {
 	ends 0 "" -v true && ! grep 'the cache' err
 }
 
-# A file that is there, but not for this user.
+# A file that exists, but that this user may not read.
 unreadable() {
 	library unreadable && rm -rf .debug || return 1
 	export -f mapped soon ends fail
@@ -92,8 +92,8 @@ unreadable() {
 		! grep 'unreadable: it is not there' err
 }
 
-# Code of which a section says nothing, as there are no words for it: when it was made, and later,
-# be it that nobody knew that it is needed. Of the C library that is no news.
+# Code that a section cannot describe is said when the section is made, and also later, even if
+# nobody knew that the file is needed. The C library is not listed for that.
 lossy() {
 	local when
 	cat > code.c <<-'END_LOSSY'
@@ -120,7 +120,7 @@ code = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.
 	done
 }
 
-# fill_cache: sections under many names, of which the first 100 were of use long ago
+# fill_cache: sections under many names; the first 100 were last used long ago
 fill_cache() {
 	local from nr
 	rm -rf .debug
@@ -131,8 +131,8 @@ fill_cache() {
 	touch -d '1 month ago' .debug/.sframe/2/f0/01*
 }
 
-# Of many sections in the cache, those are handed in that were of use last; what is of use again is
-# one of them.
+# Of many cached sections, the session hands in those that were used last. A section that is used
+# again becomes one of them.
 many_cached() {
 	local id old
 	library many && rm -f device && fill_cache && mapped many || return 1

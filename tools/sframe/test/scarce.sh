@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# What session.sh tests of files for which there are no descriptors: each has its section as soon
-# as there are some. To be sourced there.
-# shellcheck disable=SC2154	# sframe is another's
+# Files that lack descriptors, as session.sh tests them: each file gets its section as soon as
+# descriptors are free. To be sourced there.
+# shellcheck disable=SC2154	# session.sh sets it
 
-# build_cpus: a library with which there are CPUS CPUs, of which many are the same
+# build_cpus: a library that reports CPUS configured CPUs, and opens all events on CPU 0
 build_cpus() {
 	cat > cpus.c <<-'END_CPUS'
 	#define _GNU_SOURCE
@@ -38,8 +38,8 @@ build_cpus() {
 	gcc -O2 -shared -fPIC -o cpus.so cpus.c -ldl
 }
 
-# few_open [CPUS]: more files wait to be converted than may be open: each is converted in the end,
-# though there is an event for each CPU, as there are by a library "cpus"
+# few_open [CPUS]: more files wait for conversion than may be open: each is converted in the end,
+# though each CPU has an event. With CPUS, the library "cpus" sets their number.
 few_open() {
 	local nr status
 	rm -rf .debug few_open
@@ -65,7 +65,7 @@ few_open() {
 		grep 'few_open/.*: is not looked at, as too many files are open' err
 }
 
-# build_withhold: a library with which no descriptor of a file "withheld" is received
+# build_withhold: a library that drops each received descriptor of a file "withheld"
 build_withhold() {
 	cat > withhold.c <<-'END_WITHHOLD'
 	#define _GNU_SOURCE
@@ -98,7 +98,7 @@ build_withhold() {
 	gcc -O2 -shared -fPIC -o withhold.so withhold.c 2> /dev/null
 }
 
-# A file that the session may not have, as a security module says.
+# A file that a security module withholds from the session.
 withheld() {
 	rm -rf .debug
 	build_withhold && library withheld && mapped withheld || return 1
@@ -108,10 +108,10 @@ withheld() {
 		[ "$(grep -c '^sframe: [^ ]*/withheld: ' err)" = 1 ]
 }
 
-# build_scarce: a library with which there are no descriptors while there is a file "scarce": none
-# for conversions, or with SCARCE=maps none to see what processes have mapped; with SCARCE=proc
-# there is no /proc, and each look for it adds a byte to a file "looks"; with SCARCE=ever there are
-# none for conversions of files "ever1" and the like
+# build_scarce: a library with which descriptors are scarce while a file "scarce" exists: none for
+# conversions; with SCARCE=file none to open the file that is converted, with SCARCE=ever only for
+# files "ever1" and the like; with SCARCE=maps none to read mappings; with SCARCE=proc there is no
+# /proc, and each look for it adds a byte to a file "looks"
 build_scarce() {
 	cat > scarce.c <<-'END_SCARCE'
 	#define _GNU_SOURCE
@@ -189,13 +189,13 @@ build_scarce() {
 	gcc -O2 -shared -fPIC -o scarce.so scarce.c -ldl
 }
 
-# scarce_begin: have this library, and a process, $holder, that has "first" mapped
+# scarce_begin: build this library, and start a process, $holder, that maps "first"
 scarce_begin() {
 	build_scarce && library first && library second && mapping first second && touch map1 &&
 		soon test -e mapped1
 }
 
-# scarce COMMAND...: run with this library while $holder has "first" mapped
+# scarce COMMAND...: sframe run with this library, while $holder has "first" mapped
 scarce() {
 	local status
 	: > scarce
@@ -206,7 +206,7 @@ scarce() {
 	return $status
 }
 
-# What cannot be converted for want of descriptors waits until there are some, and nobody for it.
+# A file that cannot be converted for want of descriptors waits for them; nobody waits for it.
 scarce_jobs() {
 	local holder status
 	scarce_begin || return 1
@@ -219,7 +219,7 @@ scarce_jobs() {
 	return $status
 }
 
-# So does what has begun, and could not be opened then, be it in the end.
+# Likewise if a conversion has begun and cannot open its file, for a while or until the end.
 scarce_file() {
 	local holder status
 	scarce_begin || return 1
@@ -234,7 +234,7 @@ scarce_file() {
 	return $status
 }
 
-# But not for ever, and other files of the same build-id have their turn then.
+# But not forever: other files of the same build-id get their turn then.
 scarce_ever() {
 	local holder status
 	build_scarce && library ever1 && cp ever1 ever2 && mapped ever1 ever2 || return 1
@@ -250,7 +250,7 @@ scarce_ever() {
 	return $status
 }
 
-# What a process has mapped is looked at as soon as that can be read.
+# The mappings of a process are looked at as soon as they can be read.
 scarce_scans() {
 	local holder status
 	scarce_begin || return 1
@@ -262,7 +262,7 @@ scarce_scans() {
 	return $status
 }
 
-# Where there is no /proc, nobody looks for it again and again.
+# Without /proc, the session does not look for it again and again.
 scarce_proc() {
 	local status
 	rm -f looks

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * server: what a profiler hears of a server that does well, dies, cannot write, or hangs, or of a
- * signal that comes while nobody waits; and which time counts in which a process is blocked.
+ * server: what a profiler learns of a server that works, dies, cannot write, or hangs, and of a
+ * signal that comes while nobody waits; and which time counts as time that a process is blocked.
  * Results in TAP.
  *
- * The session is a stand-in, so each happens where it is to happen.
+ * A stand-in replaces the session, so each case happens at a known place.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,15 +19,15 @@
 
 #include "session.h"
 
-/* Where a server has its end of the socket. */
+/* The server's end of the socket. */
 #define SOCKET	3
 
-/* More than the socket and stdio have room for. */
+/* More than fits into the socket and the buffers of stdio. */
 #define MANY	5000
 
 static enum { GOOD, DIES, CANNOT_WRITE, HANGS, FAILS, STALLS } does;
 
-/* What is read by this process comes with a signal, once. */
+/* This process gets a signal with what it reads, once. */
 static pid_t signalled;
 static unsigned int nr, bad, seen;
 
@@ -77,7 +77,7 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
 			socket = swap_socket(open("/dev/full", O_WRONLY));
 		missed(data, "/e\n\033l/m", i % 2, "eml: is a name\n");
 	}
-	/* From here on it can. */
+	/* From here on, it can write. */
 	if (socket >= 0)
 		swap_socket(socket);
 }
@@ -114,7 +114,7 @@ static void missed(void *data, const char *path, bool late, const char *why)
 	seen++;
 }
 
-/* Returns what sframe_server_end() does, if the wait before returned what is wanted. */
+/* Returns the result of sframe_server_end(), if the wait before returned @wanted. */
 static int serve(int how, int wanted, char *message)
 {
 	struct sframe_session_options options = {};
@@ -129,7 +129,7 @@ static int serve(int how, int wanted, char *message)
 	return sframe_server_end(&server, missed, NULL) + 10 * (waited != wanted);
 }
 
-/* The descriptors of standard streams are not what a server gets. */
+/* The server does not get the descriptors of standard streams that are closed. */
 static bool closed_streams(void)
 {
 	int out = dup(1), err = dup(2), ret;
@@ -160,7 +160,7 @@ ssize_t read(int fd, void *bytes, size_t size)
 	return got;
 }
 
-/* Who has waited for a list that does not go on is not to wait any longer. */
+/* A signal ends the wait for a list that does not go on. */
 static void check_signal(void)
 {
 	const struct sigaction action = { .sa_handler = do_nothing };
@@ -192,7 +192,7 @@ static void check_blocked(void)
 	check(blocked.ms == 3 * TICK && blocked.row == TICK, "time adds up");
 	check(blocked.waited == 4 * TICK, "who goes on may have waited");
 
-	/* However late that is, it is one tick at most, and this process runs. */
+	/* A late first look counts for one tick at most, and this process runs. */
 	blocked_begin(&blocked, getpid());
 	blocked.tick -= 1000 * TICK;
 	blocked_look(&blocked);
@@ -216,7 +216,7 @@ static void check_patience(void)
 	      "1000 are forgotten as soon as a few");
 }
 
-/* What waits for it comes to an end, though nothing can be opened to look at it. */
+/* A wait for a process ends, even if no file can be opened to look at that process. */
 static void check_unseen(void)
 {
 	struct rlimit files, none;
@@ -231,7 +231,7 @@ static void check_unseen(void)
 	}
 	if (pipe(ends) || getrlimit(RLIMIT_NOFILE, &files))
 		exit(1);
-	/* As many as poll() is asked for. */
+	/* poll() refuses more descriptors than the limit. */
 	none = (struct rlimit) { 1, files.rlim_max };
 	blocked_begin(&blocked, pid);
 	setrlimit(RLIMIT_NOFILE, &none);
@@ -265,18 +265,18 @@ static void check_stuck(void)
 	check(!stuck_nr() && waitpid(pid, NULL, WNOHANG) < 0, "who has ended is no zombie");
 }
 
-/* How many more there may be of a user. */
+/* How many more stuck processes a user may have. */
 static unsigned int stuck_room(uid_t uid)
 {
 	unsigned int room = 0;
 
 	for (; stuck_has_room(uid); room++)
-		/* It is nobody's child, and is forgotten soon. */
+		/* Not a child of this process: it is soon forgotten. */
 		stuck_add(getpid(), uid);
 	return room;
 }
 
-/* Nobody else has all the places. */
+/* Another user cannot take all places. */
 static void check_shares(void)
 {
 	uid_t own = getuid();

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # Test sessions on any kernel, with a stand-in for the device: session.sh DIRECTORY [WORDS]
 #
-# The directory is where 'make sframe test' put the programs. Needs gcc, python3, and to be
-# root of a user namespace, where FUSE is what hangs; tests are skipped where that is not
-# there. Results in TAP. With WORDS, only tests with these in their name.
+# The directory is where 'make sframe test' put the programs. Needs gcc, python3, and root in
+# a user namespace, where FUSE stands in for servers that hang; tests are skipped where that
+# is missing. Results in TAP. With WORDS, only tests with these in their name.
 if [ -z "${IN_NAMESPACE-}" ] && unshare -Urm true 2> /dev/null; then
 	IN_NAMESPACE=yes exec unshare -Urm "$0" "$@"
 fi
@@ -26,14 +26,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 sframe=$bin/standin
 export HOME=$work SFRAME_DEVICE=$work/device
 
-# clean_up: end what a test has started, and unmount what it has mounted
+# clean_up: kill processes that a test has started, and unmount its file systems
 clean_up() {
 	local dirs pid pids
 	mapfile -t pids < <(find /proc -maxdepth 2 -name cwd -lname "$work*" -printf '%P\n')
 	for pid in "${pids[@]%/cwd}"; do
 		[ "$pid" = $$ ] || kill -9 "$pid"
 	done
-	# What is mounted last may be in what was mounted before. Nobody looks at what hangs.
+	# A later mount may be inside an earlier one. Do not access a file system that hangs.
 	mapfile -t dirs < <(awk -v work="$work/" 'index($5, work) == 1 { print $5 }' \
 		/proc/self/mountinfo | tac)
 	[ ${#dirs[@]} = 0 ] || umount -l "${dirs[@]}"
@@ -41,18 +41,18 @@ clean_up() {
 	wait
 }
 
-# can_mount ARGUMENT...: may this be mounted in a directory "probe" here?
+# can_mount ARGUMENT...: can this be mounted on a directory "probe" here?
 can_mount() {
 	mkdir -p probe && unshare -m mount "$@" probe 2> /dev/null
 }
 
-# No device, or none that can be opened.
+# No device, or one that cannot be opened.
 without_device() {
 	SFRAME_DEVICE=/ ends 125 "cannot be opened" true || return 1
 	(unset SFRAME_DEVICE; ends 125 "has no /dev/unwind_sframe" touch none) && [ ! -e none ]
 }
 
-# mapped FILE...: have a process, $holder, that has files mapped; it is started by "inside"
+# mapped FILE...: start a process, $holder, that maps the files; the command "inside" starts it
 inside=()
 mapped() {
 	rm -f mapped
@@ -68,13 +68,13 @@ time.sleep(100000)' "$@" & holder=$!
 	soon test -e mapped
 }
 
-# library NAME: one that is like no other, with a build-id and an .eh_frame
+# library NAME: build one unlike all others, with a build-id and an .eh_frame
 library() {
 	echo "int $1(int a) { return a + 1; }" > library.c
 	gcc -O2 -g -shared -fPIC -Wl,--build-id -o "$1" library.c
 }
 
-# build_spin: a library with which a look at a file "spin" has no end
+# build_spin: a library whose fstat() of a file "spin" never returns
 build_spin() {
 	cat > spin.c <<-'END_SPIN'
 	#include <stdio.h>
@@ -97,7 +97,7 @@ build_spin() {
 	gcc -O2 -D_GNU_SOURCE -include fcntl.h -shared -fPIC -o spin.so spin.c
 }
 
-# A file for which libelf needs all time there is.
+# A file that takes libelf all the time that the session has.
 spins() {
 	rm -rf .debug ran
 	build_spin && library spin && mapped spin || return 1
@@ -107,13 +107,13 @@ spins() {
 		grep '/libc[^ ]*: converted' err
 }
 
-# A server that is killed is no reason to say that all was well.
+# A killed server is reported, though the command runs on.
 server_dies() {
 	# shellcheck disable=SC2016	# for the inner shell
 	ends 5 "has ended too early" sh -c 'kill -9 $(pgrep -x -P $PPID sframe); exit 5'
 }
 
-# What a name stands for is not what was mapped, and nothing of it hangs, or crashes.
+# A file that took the name of a mapped one is not used, and makes nothing hang or crash.
 hostile_files() {
 	local name pid pids=() what
 	rm -rf .debug
@@ -122,7 +122,7 @@ hostile_files() {
 		library "a_$what" && mv "a_$what" "hostile/$what" &&
 			mapped "hostile/$what" || return 1
 		pids+=("$holder")
-		# /proc has "(deleted)" behind it.
+		# /proc appends "(deleted)" to the name.
 		rm "hostile/$what"
 	done
 	mkfifo 'hostile/fifo (deleted)' && mkdir 'hostile/directory (deleted)' &&
@@ -150,7 +150,7 @@ hostile_files() {
 		! grep 'breaks' hostile.log
 }
 
-# build_hold: a library with which each conversion stops where it begins
+# build_hold: a library that stops each conversion at its start
 build_hold() {
 	cat > hold.c <<-'END_HOLD'
 	#define _GNU_SOURCE
@@ -175,7 +175,7 @@ held() {
 	server=$(pgrep -P "$pid" -x sframe) && jobs=$(pgrep -r T -P "$server")
 }
 
-# holding: have run stand at its first conversions
+# holding: start run, and wait until its first conversions are stopped
 holding() {
 	rm -rf .debug ran
 	build_hold || return 1
@@ -183,7 +183,7 @@ holding() {
 	soon held
 }
 
-# go_on: let all conversions of $pid go on that stand, until it ends; returns its status
+# go_on: continue stopped conversions of $pid until it ends; returns its status
 go_on() {
 	while kill -0 "$pid" 2> /dev/null; do
 		# shellcheck disable=SC2086	# words
@@ -193,14 +193,14 @@ go_on() {
 	wait "$pid"
 }
 
-# What is stopped does not hang: it is waited for, and when it goes on all is as ever.
+# A stopped conversion does not hang: run waits for it, and all is well when it continues.
 stopped() {
 	local pid server jobs
 	holding || return 1
 	go_on && [ -e ran ] && ! grep 'does not answer\|no stacks' err
 }
 
-# A command that waits for its sections does not start when run is told to end.
+# A command that waits for its sections does not start if run is told to end.
 ends_before() {
 	local pid server jobs
 	holding || return 1
@@ -209,9 +209,9 @@ ends_before() {
 	[ $? = 143 ] && [ ! -e ran ] && soon eval "! kill -0 $server"
 }
 
-# mapping FIRST SECOND [FILE...]: have a process, $holder, that maps FIRST once there is a file
-# "map1", and then SECOND once there is a file "map2"; it has these open, and their first page
-# in memory, and the rest mapped. All else that it needs is in the cache.
+# mapping FIRST SECOND [FILE...]: start a process, $holder, that maps FIRST once there is a file
+# "map1", and then SECOND once there is a file "map2". It has both open, with their first page in
+# memory, and maps the other files at once. All else that it needs is in the cache.
 mapping() {
 	rm -rf .debug ready ran go map1 map2 mapped1 mapped2
 	cat > holder.c <<-'END_HOLDER'
@@ -256,17 +256,17 @@ mapping() {
 	soon test -e ready && ends 0 "" -p "$holder" sh -c :
 }
 
-# one_held: a conversion of $pid, $first, has begun, and is stopped
+# one_held: a single conversion of $pid, $first, has begun, and is stopped
 one_held() {
 	held && first=$jobs && [ "$(wc -w <<< "$jobs")" = 1 ]
 }
 
-# more_held: another one is stopped, too, if there may be another one
+# more_held: a second conversion is stopped, too, if two may run at once
 more_held() {
 	held && { [ "$(wc -w <<< "$jobs")" = 2 ] || [ "$(getconf _NPROCESSORS_ONLN)" = 1 ]; }
 }
 
-# The start waits for what was mapped when it began, and for nothing else.
+# The start waits only for files that were mapped when it began.
 start_bound() {
 	local pid server jobs first holder status
 	library first && library second && mapping first second && touch map1 &&
@@ -275,7 +275,7 @@ start_bound() {
 	soon one_held && touch map2 && soon test -e mapped2 && soon more_held &&
 		kill -CONT "$first" && soon test -e ran
 	status=$?
-	# What it does not wait for is made for the next time.
+	# Other files are converted for the next time.
 	until ! kill -0 "$pid" 2> /dev/null; do
 		# shellcheck disable=SC2086	# words
 		! held || kill -CONT $jobs
@@ -285,7 +285,7 @@ start_bound() {
 	wait "$pid" && [ $status = 0 ] && grep -q '/first: converted' err
 }
 
-# So does the end.
+# Likewise the end.
 end_bound() {
 	local pid server jobs first holder status
 	library first && library second && mapping first second || return 1
@@ -300,7 +300,7 @@ end_bound() {
 	wait "$pid" && [ $status = 0 ] && grep '/first: converted' err && ! grep /second err
 }
 
-# Nor is anything looked at then, be it that the last look could not see all.
+# Nor does the end look at mappings again, even if the last look could not see all of them.
 end_scarce() {
 	local pid server jobs first holder status
 	build_scarce && library first && library second &&
@@ -320,8 +320,8 @@ end_scarce() {
 	wait "$pid" && [ $status = 0 ] && grep '/first: converted' err && ! grep /second err
 }
 
-# first_then_second SENTENCE: run while FIRST of $holder is mapped, and SECOND once there is this
-# sentence for FIRST, and until SECOND is converted
+# first_then_second SENTENCE: run with FIRST of $holder mapped, and SECOND once this sentence is
+# there for FIRST, until SECOND is converted
 first_then_second() {
 	export FIRST=$1
 	# shellcheck disable=SC2016	# for the inner shell
@@ -335,8 +335,8 @@ first_then_second() {
 	return $status
 }
 
-# A file that cannot be converted is no reason that another one is not, of the same build-id;
-# not even if that was mapped while nobody knew that.
+# A file that cannot be converted does not prevent the conversion of another one of the same
+# build-id, even if that was mapped before the failure was known.
 same_id() {
 	local pid server jobs first holder status
 	library second && objcopy --remove-section .eh_frame second first &&
@@ -353,14 +353,14 @@ same_id() {
 	wait "$pid" && [ $status = 0 ]
 }
 
-# more_converted: what has begun goes on; "second" was converted
+# more_converted: stopped conversions continue; "second" was converted
 more_converted() {
 	# shellcheck disable=SC2086	# words
 	! held || kill -CONT $jobs
 	grep '/second: converted' err
 }
 
-# Those that have no section make room for one that has.
+# Files that have no section make room for one that has.
 crowd() {
 	local nr
 	library second && library first &&
@@ -374,7 +374,7 @@ crowd() {
 		[ "$(grep -c 'more than' err)" = 1 ]
 }
 
-# More files than a session knows: it says so, once, and those before have sections.
+# More files than a session can track: it says so, once, and earlier files have sections.
 many_files() {
 	local nr lines
 	library many && gcc -O2 -shared -fPIC -Wl,--build-id=none -o none library.c &&
@@ -389,8 +389,8 @@ many_files() {
 	[ "$lines" -gt 200 ] && [ "$lines" -lt 300 ] && [ "$(grep -c 'more than' err)" = 1 ]
 }
 
-# build_early: a library that writes a line for each file that is to be on the disk before the
-# device has one more section
+# build_early: a library that reports each file that is synced before the device has one more
+# section
 build_early() {
 	cat > early.c <<-'END_EARLY'
 	#include <stdio.h>
@@ -414,8 +414,8 @@ build_early() {
 	gcc -O2 -shared -fPIC -o early.so early.c
 }
 
-# A section of its own that says little is listed, as the kernel takes no other one then; with a
-# build-id or without. One that says all is not.
+# A file's own section that covers few functions is listed, with a build-id or without, because the
+# kernel takes no other section then. A section that covers all functions is not listed.
 own_section() {
 	local name
 	printf 'int f%d(int a) { return a + 1; }\n' {1..20} > most.c
@@ -435,8 +435,8 @@ own_section() {
 	! grep 'own-all: ' err-all
 }
 
-# The kernel has a section before the cache has it on the disk; it has the file, unless that
-# would come by the network.
+# The kernel has a section before the cache has it on the disk. The kernel gets the cached file,
+# unless that would come over the network.
 kept() {
 	local remote kind
 	build_early || return 1
@@ -448,7 +448,7 @@ kept() {
 		grep -c . device
 		! grep -v " $kind\$" device || fail "not all are a $kind" || return 1
 		[ "$(find .debug -type f | wc -l)" = "$(grep -cx fsync err)" ] || return 1
-		# Of those, the next session converts none.
+		# The next session converts none of these.
 		ends 0 "" -v true && ! grep ': converted' err || return 1
 	done
 }

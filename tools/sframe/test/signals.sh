@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
-# What session.sh tests of signals: whatever run or its group gets, the command has once. To be
-# sourced there.
-# shellcheck disable=SC2154	# sframe, away and stray are others'
+# Signals, as session.sh tests them: each signal to run or its group reaches the command once. To
+# be sourced there.
+# shellcheck disable=SC2154	# set by session.sh, or by callers
 
-# A program that counts signals. With "away", it is in a group of its own.
+# A program that counts signals. With "away", it is in its own process group.
 cat > count.py <<-'END_COUNT'
 	import os, signal, sys
 	count = os.open("count", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
@@ -18,8 +18,8 @@ cat > count.py <<-'END_COUNT'
 	    signal.pause()
 END_COUNT
 
-# counted WANTED...: the program has had these signals, and no others. It has had all before
-# the one that ends it, as that is a later one that goes the same way.
+# counted WANTED...: the program got exactly these signals. All of them arrived before the one that
+# ends it, because that one is sent later and goes the same way.
 counted() {
 	sort -n count | tr '\n' ' ' > had
 	[ "$(cat had)" = "$*${1:+ }" ] || fail "it had $(cat had), and not $*"
@@ -29,14 +29,14 @@ more_counted() {
 	[ "$(wc -l < count)" -gt "$(wc -l < count.before)" ]
 }
 
-# To be followed by a command, which leads a session and does not ignore what shells do for it.
+# To be followed by a command. It leads a session, without the signals that shells ignore for it.
 alone=(python3 -c 'import os, signal, sys
 for nr in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
     signal.signal(nr, signal.SIG_DFL)
 os.setsid()
 os.execv(sys.argv[1], sys.argv[1:])')
 
-# signals WHOM SIGNAL...: send these to run alone, or with - to its group
+# signals WHOM SIGNAL...: send these to run alone, or to its group if WHOM is -
 signals() {
 	local whom=$1 pid sig status
 	shift
@@ -56,7 +56,7 @@ signals() {
 	kill -USR1 $pid
 	wait $pid
 	status=$?
-	# What run has left alone.
+	# If run failed, kill what it left behind.
 	[ "$status" = 7 ] || { cat err; kill -9 -- -$pid; fail "status $status"; return 1; }
 }
 
@@ -64,13 +64,13 @@ signals_alone() {
 	signals "" TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
 }
 
-# What has hit the witness and nobody else is not taken for what run has later.
+# A signal that hit only the witness is not taken for a later signal of run.
 signals_stray() {
 	local stray=TERM
 	signals "" TERM TERM && counted 15 15
 }
 
-# Nobody who stops the witness stops run.
+# Stopping the witness does not stop run.
 signals_stopped() {
 	local stray=STOP
 	signals "" TERM HUP && counted 1 15 && signals - TERM HUP && counted 1 15
@@ -80,7 +80,7 @@ signals_group() {
 	signals - TERM HUP INT QUIT USR2 && counted 1 2 3 12 15
 }
 
-# hold PROCESS: stop it, until there is a file "release", as a debugger does
+# hold PROCESS: stop it as a debugger does, until a file "release" exists
 hold() {
 	rm -f held release
 	python3 -c 'import ctypes, os, sys, time
@@ -94,7 +94,7 @@ while not os.path.exists("release"):
 	soon test -e held
 }
 
-# debugs: may processes be debugged here? A test is skipped if not
+# debugs: can processes be debugged here? Otherwise the test is skipped
 debugs() {
 	python3 -c 'import ctypes, os, sys
 SEIZE = 0x4206
@@ -106,7 +106,7 @@ had_signals() {
 	[ "$(wc -l < count)" = "$1" ]
 }
 
-# A witness that does not answer in time is not asked again: it would tell of former signals.
+# A witness that answers late is not asked again: its answer would be about earlier signals.
 signals_late_answer() {
 	local pid witness status
 	debugs || return
@@ -118,7 +118,7 @@ signals_late_answer() {
 	status=$?
 	: > release
 	wait "$holder"
-	# It has answered by now, or has been killed.
+	# By now it has answered, or was killed.
 	[ $status = 0 ] && soon grep '^State:.[SZ]' "/proc/$witness/status" &&
 		kill -TERM $pid && soon had_signals 3
 	status=$?
@@ -127,7 +127,7 @@ signals_late_answer() {
 	[ $? = 7 ] && [ $status = 0 ] && counted 15 15 15
 }
 
-# Nor is its end waited for any longer, as whoever debugs it may keep that back.
+# Nor does run wait longer for its end, because a debugger may hold that back.
 signals_held() {
 	local pid status
 	debugs || return
@@ -146,7 +146,7 @@ signals_held() {
 	[ $? = 5 ] && [ $status = 0 ]
 }
 
-# build_patient: a library with which waits that are for nothing take a second each
+# build_patient: a library in which each poll() without descriptors takes a second
 build_patient() {
 	cat > patient.c <<-'END_PATIENT'
 	#define _GNU_SOURCE
@@ -166,7 +166,7 @@ build_patient() {
 	gcc -O2 -shared -fPIC -o patient.so patient.c
 }
 
-# Meanwhile signals are heard, and end that wait.
+# run still handles signals during that wait, and they end it.
 signals_held_late() {
 	local pid witness status
 	debugs || return
@@ -188,7 +188,7 @@ signals_held_late() {
 	[ $? = 5 ] && [ $status = 0 ]
 }
 
-# Whoever has left the group hears of what was for the group.
+# A command that has left the group still gets signals for the group.
 signals_away() {
 	away=away signals - TERM && counted 15
 }
@@ -199,12 +199,12 @@ signals_ignored() {
 	[ $? = 4 ]
 }
 
-# left_alone: run, $pid, has neither the command nor its witness any more
+# left_alone: run, $pid, has neither its command nor its witness any more
 left_alone() {
 	! pgrep -P "$pid" -x sh && ! pgrep -P "$pid" -x witness
 }
 
-# What comes when the command has ended ends the wait for the server, and not more.
+# A signal after the end of the command ends the wait for the server, and nothing else.
 signals_late() {
 	local pid sig status
 	for sig in INT TERM HUP QUIT USR2; do
@@ -226,7 +226,7 @@ signals_late() {
 	done
 }
 
-# hang_up [away]: a terminal hangs up of which run leads the session
+# hang_up [away]: hang up a terminal whose session is led by run
 hang_up() {
 	rm -f ready count
 	python3 - "$sframe" "$@" <<-'END_PTY'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""spoil.py FROM TO HOW...: copy a file, most often with a section of version 3, and damage it
+"""spoil.py FROM TO HOW...: copy a file, usually with a section of version 3, and damage it
 
 Each HOW is the name of a function below.
 """
@@ -11,7 +11,7 @@ PT_NULL, PT_LOAD, PT_GNU_SFRAME, SHF_WRITE = 0, 1, 0x6474E554, 1
 
 
 class File:
-    """A file, its headers that are about the section, and where its FDEs and rows are"""
+    """A file, the headers of its section, and the offsets of FDEs and rows"""
 
     def __init__(self, name):
         with open(name, "rb") as file:
@@ -37,7 +37,7 @@ class File:
         struct.pack_into("<" + kind, self.bytes, at, *values)
 
     def functions(self):
-        """Of each function, where its FDE, its attribute and its rows are"""
+        """Yield the offsets of each function's FDE, attributes and rows"""
         for fde in range(self.fdes, self.fdes + 16 * self.nr, 16):
             attr = self.rows + self.get("I", fde + 12)[0]
             yield fde, attr, attr + 5
@@ -59,7 +59,7 @@ def offset(file):
 
 
 def limit(file):
-    """The first row of each is behind its end."""
+    """The first row of each function is past the function's end."""
     for fde, attr, row in file.functions():
         assert file.get("HB", attr)[1] & 0xF == 0
         file.put("I", fde + 8, 1)
@@ -67,7 +67,7 @@ def limit(file):
 
 
 def order(file):
-    """The second row of each is where the first one is."""
+    """The second row of each function starts where the first one does."""
     for fde, attr, row in file.functions():
         nr, info = file.get("HB", attr)
         assert info & 0xF == 0
@@ -79,7 +79,7 @@ def order(file):
 
 
 def silent(file):
-    """Signal frames without rows: the kernel has another way to walk these."""
+    """Signal frames without rows: the kernel walks these in another way."""
     for _, attr, _ in file.functions():
         file.put("HB", attr, 0, 0x80)
 
@@ -113,37 +113,37 @@ def shdr_flags(file):
 
 
 def nameless(file):
-    """Only the program header says what it is."""
+    """Only the program header identifies the section."""
     file.put("I", file.shdr, 0)
     file.put("I", file.shdr + 4, 1)
 
 
 def odd_code(file):
-    """Code cannot be mapped where it is said to be."""
+    """The code's offset does not fit its address, so it cannot be mapped."""
     for at in range(file.get("Q", 32)[0], file.phdr, 56):
         if file.get("II", at) == (PT_LOAD, 5):
             file.put("Q", at + 8, file.get("Q", at + 8)[0] + 16)
 
 
 def many_phdrs(file):
-    """More than the file has: what is behind these is taken for some."""
+    """More headers than the file has: the bytes after them are taken for headers."""
     file.put("H", 56, 200)
 
 
 def no_shdrs(file):
-    """The first one would say how many there are, and does not. There is room for many."""
+    """The first header should have their number, but is empty. The file has room for many."""
     file.put("HHH", 58, 64, 0, 0)
     file.bytes += bytes(70000 * 64)
 
 
 def many_sections(file):
-    """The first one says how many there are."""
+    """The first header has their number."""
     no_shdrs(file)
     file.put("Q", file.get("Q", 40)[0] + 32, 70000)
 
 
 def many_shdrs(file):
-    """The section is behind as many headers as the kernel looks at."""
+    """The section's header comes after as many headers as the kernel looks at."""
     header = bytes(file.bytes[file.shdr:file.shdr + 64])
     shnum = file.get("H", 60)[0]
     shoff = file.get("Q", 40)[0]

@@ -3,9 +3,8 @@
 # Test sframe: test.sh DIRECTORY [WORDS]
 #
 # The directory is where 'make sframe test' put the programs. Needs gcc and binutils, and
-# programs to convert, of which those that are not there are skipped; PERF names one more.
-# ROUNDS is how many the fuzzer has. Results in TAP. With WORDS, only tests with these in
-# their name.
+# programs to convert; missing ones are skipped, and PERF names one more. ROUNDS is the number
+# of the fuzzer's rounds. Results in TAP. With WORDS, only tests with these in their name.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +16,7 @@ sframe=$bin/sframe
 samples=$here/../../testing/selftests/unwind/sframe
 libs=/lib/x86_64-linux-gnu
 
-# refuse STATUS REGEX ARGUMENT...: ends with this status and one sentence, and nothing else
+# refuse STATUS REGEX ARGUMENT...: sframe ends with this status and one sentence, and nothing else
 refuse() {
 	local wanted=$1 sentence=$2 status
 	shift 2
@@ -30,7 +29,7 @@ refuse() {
 	fi
 }
 
-# elf NAME: the program of this name, which is no script
+# elf NAME: the path of the program of this name, unless it is a script
 elf() {
 	local file
 	type -ap "$1" | while read -r file; do
@@ -41,7 +40,7 @@ elf() {
 	done
 }
 
-# program NAME FLAG...: small, with a function that aligns its stack
+# program NAME FLAG...: build a small one, with a function that aligns its stack
 program() {
 	local name=$1
 	shift
@@ -93,13 +92,13 @@ bad_options() {
 	return $wrong
 }
 
-# patch FILE OFFSET BYTES: as printf writes them
+# patch FILE OFFSET BYTES: write bytes, in the notation of printf
 patch() {
-	# shellcheck disable=SC2059	# that is what it is for
+	# shellcheck disable=SC2059	# BYTES is a format
 	printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2> /dev/null
 }
 
-# What is no file that can be converted, with each verb that reads it.
+# Files that cannot be converted, with each verb that reads them.
 bad_files() {
 	local wrong=0 verb
 	program p && cp p arm && cp p elf32 && cp p nothing && cp p part || return 1
@@ -139,7 +138,7 @@ bad_files() {
 	return $wrong
 }
 
-# Wherever a file ends, there is a sentence, or it is enough.
+# A file that is cut off anywhere gives one sentence, or is complete enough.
 truncated() {
 	local size at verb
 	program p
@@ -172,7 +171,7 @@ unwritable() {
 	! "$sframe" dump p > /dev/full 2> err && grep -q 'cannot be written' err
 }
 
-# many NR: a library of one function of so many rows
+# many NR: build a library of one function with this many rows
 many() {
 	awk -v nr="$1" 'BEGIN {
 		print "f: .cfi_startproc"
@@ -183,20 +182,20 @@ many() {
 	gcc -nostdlib -shared -o many.so many.S
 }
 
-# One function of many rows: libdw begins anew for each.
+# One function of many rows: libdw starts anew for each row.
 too_many() {
 	many 200000 || return 1
 	refuse 1 "too many rows" convert -o out2 many.so
 }
 
-# More rows than a function may have are those of two.
+# A function with too many rows becomes two functions.
 many_rows() {
 	many 70000 && "$sframe" check many.so || return 1
 	"$sframe" convert -o many.sf many.so && "$bin/decoder" many.so many.sf || return 1
 	"$sframe" dump many.sf | grep -q 'Num FDEs: 2$'
 }
 
-# A register of this number takes libdw 2 GiB, which it does not get.
+# For a register of this number, libdw needs 2 GiB, which it does not get.
 huge_register() {
 	printf '%s\n' 'f: .cfi_startproc' nop \
 		'.cfi_escape 5, 0xff, 0xff, 0xff, 0x3f, 1' nop ret .cfi_endproc > huge.S
@@ -205,29 +204,29 @@ huge_register() {
 	grep -q 'cannot be said: damaged' out
 }
 
-# Rows of all kinds are what they have to be.
+# Rows of all kinds are converted as expected.
 all_rows() {
 	gcc -nostdlib -shared -Wl,-Ttext=0x1000 -o rows.so "$here/rows.S" || return 1
 	"$sframe" convert -o rows.sf rows.so && "$sframe" dump rows.sf | sed 's/ *$//' > dumped
 	diff "$here/rows.txt" dumped && "$sframe" check rows.so && "$sframe" check -f 2 rows.so
 }
 
-# What real sections say is what readelf says.
+# For real sections, sframe prints the same as readelf.
 sample() {
 	"$sframe" dump "$1" > dumped || return 1
-	# readelf's, but for blanks at the end of lines.
+	# The expected text is readelf's, without blanks at the end of lines.
 	sed -i 's/ *$//' dumped
 	diff "$2" dumped && "$bin/decoder" "$1"
 }
 
-# How many functions readelf finds in .eh_frame; what overlaps counts once.
+# How many functions readelf finds in .eh_frame; overlapping ones count once.
 functions() {
 	readelf --debug-dump=frames "$1" 2> /dev/null |
 		sed -n 's/.* FDE .*pc=\([0-9a-f]*\)\.\.\([0-9a-f]*\)$/\1 \2/p' | sort |
 		awk '"x" $1 < "x" $2 && "x" $2 > "x" end { nr++; end = $2 } END { print nr }'
 }
 
-# both FILE: check, and the kernel's decoder, of both versions, and twice the same bytes
+# both FILE: check and the kernel's decoder pass with both versions; two conversions are the same
 both() {
 	local version
 	"$sframe" check "$1" > out
@@ -244,7 +243,7 @@ both() {
 	size "$1"
 }
 
-# How large the section is, next to .eh_frame.
+# The size of the section, next to that of .eh_frame.
 size() {
 	local bytes sum=0 hex='[0-9a-f]*'
 	"$sframe" convert -o one "$1"
@@ -255,12 +254,12 @@ size() {
 	echo "# section: $(stat -c %s one) bytes, .eh_frame and its table: $sum"
 }
 
-# What was wrong with a section is found.
+# check finds damage in a section.
 wrong_sections() {
 	local at wrong=0
 	gcc -nostdlib -shared -Wl,-Ttext=0x1000 -o rows.so "$here/rows.S" &&
 		"$sframe" convert -o good rows.so && "$sframe" check rows.so good || return 1
-	# The header says where rows begin; the first function has four, behind 5 bytes.
+	# The header says where rows begin; the first function has four, 5 bytes later.
 	at=$((28 + $(od -An -tu4 -j24 -N4 good) + 5))
 	wrong_section $((at + 2)) '\20' 'another CFA' || wrong=1
 	wrong_section $((at + 3)) '\2' 'another CFA' || wrong=1
@@ -285,7 +284,7 @@ wrong_sections() {
 	return $wrong
 }
 
-# wrong_section OFFSET BYTES WORDS: with these bytes check has these words for it
+# wrong_section OFFSET BYTES WORDS: with these bytes, check says WORDS
 wrong_section() {
 	cp good part
 	patch part "$1" "$2"
@@ -296,7 +295,7 @@ wrong_section() {
 	fi
 }
 
-# The address goes into starts of functions, and into nothing else.
+# The address changes the starts of functions, and nothing else.
 address() {
 	local at
 	program p && "$sframe" convert -a 0x123456 -o one p && "$sframe" convert -o two p ||
@@ -309,7 +308,7 @@ address() {
 	cmp -i $at one two || fail "rows differ"
 }
 
-# The library is its headers and its archive, which has no other names.
+# The library is its headers and its archive, which exports only the declared names.
 library() {
 	program p && echo 'no ELF' > text && "$bin/api" p text || return 1
 	nm -g --defined-only "$bin/libsframe-conv.a" | awk 'NF == 3 { print $3 }' | sort > names
@@ -318,7 +317,7 @@ library() {
 	diff declared names && grep -qx sframe_convert_fd names
 }
 
-# make_install GOAL VARIABLE...: what the makefile installs, in the directory "dest"
+# make_install GOAL VARIABLE...: install into the directory "dest" with the makefile
 make_install() {
 	rm -rf dest
 	MAKEFLAGS='' make -C "$here/.." OUTPUT="$bin/" DESTDIR="$work/dest" prefix=/opt/x "$@"
@@ -334,18 +333,18 @@ make_installs() {
 		[ "$(stat -c %a dest/opt/x/bin/sframe)" = 755 ] &&
 		[ "$(find dest -type f | wc -l)" = 1 ] || return 1
 	rm -f "$bin/sframe.1"
-	# The more is done at once, the earlier the program is there.
+	# With -j2, the program might be installed before the page fails.
 	for rst in false 'sleep 1; false'; do
 		! make_install -j2 install RST2MAN="$rst" && [ ! -e dest ] &&
 			[ ! -e "$bin/sframe.1" ] || fail "installed without a page" || return 1
 	done
-	# The word is in the source of the page as well, which stands in for it.
+	# The word is also in the source of the page, which stands in for the page with "cat".
 	make_install install RST2MAN="$rst2man" && cmp "$bin/sframe" dest/opt/x/bin/sframe &&
 		grep -q 'PT_GNU_SFRAME' dest/opt/x/share/man/man1/sframe.1 &&
 		[ "$(find dest -type f | wc -l)" = 2 ]
 }
 
-# plt NAME BLOCKS FLAG...: a program with so many functions for blocks; all PLTs are said
+# plt NAME BLOCKS FLAG...: build a program; its section has BLOCKS functions, which cover all PLTs
 plt() {
 	local name=$1 blocks=$2
 	shift 2
@@ -362,7 +361,7 @@ plt() {
 		done
 }
 
-# Entries that .eh_frame says nothing of are those that it has an expression for.
+# Entries that .eh_frame lacks get the same rows as those that it has an expression for.
 plt_code() {
 	program with -Wl,-z,lazy && program without -Wl,-z,lazy,--no-ld-generated-unwind-info ||
 		return 1
@@ -372,14 +371,14 @@ plt_code() {
 	[ "$(grep -c ' sp+' one)" = 4 ] && diff one two
 }
 
-# The first entry, and those that are alike.
+# The rows of the first entry, and those of the entries that are alike.
 plt_rows() {
 	"$sframe" convert -o rows "$1" && "$sframe" dump rows | awk '
 		/^ *func/ { nr++; next }
 		nr == 1 || nr == 2 { print $1 ~ /^0/ ? substr($1, 16) " " $2 : $1 }'
 }
 
-# readelf has nothing to say about a file.
+# readelf does not complain about a file, and finds the section.
 clean() {
 	readelf -lSWn "$1" > elf 2> err
 	if [ -s err ] || grep -iE 'warning|error: ' elf | grep -v '\.gnu\.warning'; then
@@ -392,7 +391,7 @@ clean() {
 	fi
 }
 
-# What was in a file is in it, and a section; as it is and when it was stripped.
+# An installed copy has the contents of the file, and a section; also when it was stripped.
 installed() {
 	local file=$1 copy=$2 how mode
 	"$sframe" install -o "$copy" "$file" && clean "$copy" || return 1
@@ -417,7 +416,7 @@ installed() {
 		"$sframe" check "$copy.stripped" > out && "$bin/decoder" "$copy.stripped"
 }
 
-# runs FILE SAYS ARGUMENT...: with a section it does what it did, stripped as well
+# runs FILE SAYS ARGUMENT...: with a section it works as before, also stripped
 runs() {
 	local file=$1 says=$2 copy
 	shift 2
@@ -466,7 +465,7 @@ linker() {
 	[ "$("$work/ld.so.stripped" "$(elf bash)" -c 'echo works')" = works ]
 }
 
-# Without -o the file is replaced: who has it open, or runs it, still has the former one.
+# Without -o the file is replaced: processes that opened it, or run it, keep the former one.
 in_place() {
 	local before
 	program p && before=$(stat -c %i p) && ln -f p former || return 1
@@ -484,7 +483,7 @@ no_install() {
 	cp p twice && "$sframe" install twice || return 1
 	refuse 1 'has an .sframe already' install -o out2 twice || wrong=1
 	cp p none
-	# No section headers: their number, their offset, and the section of their names.
+	# No section headers: clear their offset, their number, and the index of their names.
 	patch none 40 '\0\0\0\0\0\0\0\0' && patch none 60 '\0\0\0\0'
 	refuse 1 'has no section headers' install -o out2 none || wrong=1
 	refuse 1 'has no .eh_frame' convert -o out2 none || wrong=1

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A library with one function, whose name is given when it is compiled. Only its symbol
- * table has that name: 'called' is the same in all of them, and at the same place.
+ * A library with one function, whose name is chosen at compile time. Only the symbol table has
+ * that name: 'called' has the same name and the same address in all such libraries.
  */
 static void NAME(void (*function)(void))
 {
 	function();
-	/* The call is not the last thing that is done here. */
+	/* Do not let the call become a tail call. */
 	asm volatile("");
 }
 

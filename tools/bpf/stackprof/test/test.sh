@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Test stackprof on the running kernel, as root: test.sh DIRECTORY [WORDS]
 #
-# The directory is where 'make stackprof test' put the programs. Needs perf on PATH, go
+# The directory is where 'make stackprof test' put the programs. Needs perf on PATH, go,
 # python3, objcopy and protoc. Results in TAP. With WORDS, only tests with these in their name.
 set -u
 
@@ -12,8 +12,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 prof=$bin/stackprof
 threads=$bin/threads
 
-# run ARGUMENT...: stackprof, with its report in out and stderr in err; it must end, and its
-# books must balance
+# run ARGUMENT...: run stackprof, with its report in out and its messages in err; it must end,
+# and its counts must add up
 run() {
 	local status=0
 	timeout --foreground -s KILL 200 "$prof" -o out "$@" > said 2> err || status=$?
@@ -30,7 +30,7 @@ balanced() {
 	END { exit !seen || sum != all }' err || { cat err; fail "the books do not balance"; }
 }
 
-# count WORD: the number in front of it in what stackprof said
+# count WORD: the number before WORD in the messages of stackprof
 count() {
 	sed -n "s/.* \([0-9]\+\) $1.*/\1/p" err | head -n 1
 }
@@ -39,14 +39,14 @@ samples() {
 	sed -n 's/^stackprof: \([0-9]*\) samples:.*/\1/p' err
 }
 
-# value REGEX FILE: the sum of folded lines that match
+# value REGEX FILE: the sum of the folded lines that match
 value() {
 	awk -v re="$1" '{ n = $NF; sub(/ [0-9]+$/, "") }
 		$0 ~ re { sum += n }
 		END { print sum + 0 }' "$2"
 }
 
-# refuse STATUS REGEX ARGUMENT...: ends with this status and one sentence
+# refuse STATUS REGEX ARGUMENT...: stackprof ends with this status and one sentence
 refuse() {
 	local wanted=$1 sentence=$2 status
 	shift 2
@@ -108,14 +108,14 @@ bad_options() {
 	return $wrong
 }
 
-# Another kernel's BTF in the place of this one's.
+# The BTF of another kernel replaces that of this one.
 other_kernel() (
 	mount --bind "$bin/other.btf" /sys/kernel/btf/vmlinux || exit 1
 	trap 'umount /sys/kernel/btf/vmlinux' EXIT
 	refuse 1 'no deferred user stacks for BPF' -d 1
 )
 
-# Each thread's functions are where they belong, and hardly any sample is without.
+# Each thread has its own functions, and hardly any sample lacks its user stack.
 spin_stacks() {
 	local name
 	run -F 499 --folded -- "$threads" spin 4 || return 1
@@ -128,14 +128,14 @@ spin_stacks() {
 		fail "too many user stacks are not delivered"
 }
 
-# spins NUMBER: more than so many samples of a thread
+# spins NUMBER: one thread has more samples than this
 spins() {
 	[ "$(value ';thread_alpha;outer_alpha;inner_alpha' out)" -gt "$1" ] && return
 	cat out err
 	fail "not more than $1 samples of thread_alpha"
 }
 
-# No stack has functions of two threads, or one without its callers.
+# No stack has functions of two threads, or a function without its callers.
 wrong_stacks() {
 	! grep -E '(alpha.*(beta|gamma|delta)|beta.*(gamma|delta)|gamma.*(alpha|beta|delta))' out ||
 		{ fail "these mix threads"; return 1; }
@@ -146,8 +146,8 @@ wrong_stacks() {
 	}' out || fail "a stack with a gap"
 }
 
-# with_perf COMM COMMAND...: both at once. Each has a period of its own, not a frequency:
-# what that makes of a busy machine is different for each, and so are then the shares.
+# with_perf COMM COMMAND...: run perf and stackprof at once, with a period each. With frequencies,
+# each would adapt to a busy machine in its own way, and the shares would differ.
 with_perf() {
 	local comm=$1 perf
 	shift
@@ -163,7 +163,7 @@ with_perf() {
 	"$here/compare.py" perf out script "$comm"
 }
 
-# go tool pprof reads what --pprof wrote, and it is what --folded wrote.
+# go tool pprof reads the output of --pprof, which has the same samples as that of --folded.
 pprof() {
 	local tool
 	tool=$(go env GOTOOLDIR)/pprof
@@ -179,7 +179,7 @@ pprof() {
 	grep -q spin top || { cat top; fail "no function spin in -top"; }
 }
 
-# Names of threads and files may be anything, strings of a profile may not.
+# Names of threads and files may be any bytes, but strings of a profile must be UTF-8.
 strings() {
 	cp "$threads" $'b\xc3d' || return 1
 	run -F 499 --pprof file.pb.gz -- ./$'b\xc3d' spin 1 || return 1
@@ -189,7 +189,7 @@ strings() {
 		{ grep ^string_table decoded; fail "no name of thread and file"; }
 }
 
-# Blocked for as long as the program says, in the function that sleeps.
+# The blocked time is that of the program, in the function that sleeps.
 off_cpu() {
 	local says blocked
 	run --off-cpu --folded -- "$threads" sleep 50 20 || return 1
@@ -202,7 +202,7 @@ off_cpu() {
 	fi
 }
 
-# Who is still blocked at the end is there, too.
+# A thread that is still blocked at the end is reported, too.
 off_cpu_end() {
 	"$threads" wait &
 	sleep 0.5
@@ -211,7 +211,7 @@ off_cpu_end() {
 	[ "$(value 'sleep_here' out)" -gt 500000 ] || { cat out; fail "no sleep_here"; }
 }
 
-# A tracepoint's hits are counted one by one.
+# Each hit of a tracepoint counts.
 tracepoint() {
 	run -e syscalls:sys_enter_getppid --folded -- "$threads" calls 1000 || return 1
 	[ "$(value '^threads;.*;main;do_calls;call_here;syscall' out)" = 1000 ] ||
@@ -220,14 +220,14 @@ tracepoint() {
 	[ "$(value call_here out)" -ge 90 ] && [ "$(value call_here out)" -le 100 ]
 }
 
-# In NMIs.
+# Samples in NMIs.
 nmi() {
 	run -e "$1" -c 2000000 --folded -- "$threads" spin 2 || return 1
 	spins 20 || return 1
 	wrong_stacks
 }
 
-# The ring is full while the reader is stopped: that is counted, and what is there is right.
+# The ring fills while the reader is stopped: losses are counted, and other stacks are right.
 full_ring() {
 	"$prof" -F 4000 --ring-size 4 --stacks 1 --folded -- "$threads" spin 4 > out 2> err &
 	sleep 2
@@ -242,7 +242,7 @@ full_ring() {
 	wrong_stacks
 }
 
-# No room for stacks but in the ring.
+# Only the ring has room for stacks.
 few_stacks() {
 	run -F 499 --stacks 1 --folded -- "$threads" spin 2 || return 1
 	spins 20 || return 1
@@ -255,7 +255,7 @@ truncated() {
 	[ "$(count 'samples truncated')" -gt 100 ] && grep -q ';\[truncated\];inner_alpha;spin ' out
 }
 
-# As many addresses as there may be.
+# The largest depth.
 deep() {
 	local max result
 	max=$(cat /proc/sys/kernel/perf_event_max_stack)
@@ -266,14 +266,14 @@ deep() {
 	return $result
 }
 
-# One process can be followed, and that is the command.
+# Only one process can be followed, which is the command.
 few_tasks() {
 	run -F 499 --tasks 1 --folded -- "$threads" die 20 || return 1
 	cat err
 	[ "$(count 'children missed')" = 20 ]
 }
 
-# Children that are long gone, from a file that is gone, too.
+# Children that ended long ago, of a file that was removed.
 dead() {
 	cp "$threads" gone
 	run -e syscalls:sys_enter_getppid --folded -- sh -c './gone die 50; rm gone' || return 1
@@ -281,14 +281,14 @@ dead() {
 	[ "$(value '^gone;.*;main;do_die;die_here;syscall' out)" = 50 ]
 }
 
-# calls NUMBER NAME: so many were seen from the function of a library
+# calls NUMBER NAME: so many calls came from this function of a library
 calls() {
 	[ "$(value "^threads;.*;main;do_[a-z]*;$2;call_here;syscall" out)" = "$1" ] && return
 	cat out err
 	fail "not $1 calls from $2"
 }
 
-# One after the other at the same place.
+# Libraries that are mapped one after the other at the same address.
 swapped() {
 	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 \
 		"$bin/one.so" "$bin/two.so" "$bin/one.so" || return 1
@@ -296,7 +296,7 @@ swapped() {
 	calls 200 one && calls 100 two
 }
 
-# What was mapped when the buffer was full is found by looking again.
+# Mappings that were lost in a full buffer are found by another look.
 lost_mappings() {
 	# shellcheck disable=SC2016	# PPID is stackprof
 	run -e syscalls:sys_enter_getppid --folded -- sh -c 'exec "$0" "$@" $PPID' \
@@ -306,13 +306,13 @@ lost_mappings() {
 	calls 100 one
 }
 
-# split LIBRARY: into itself without a symbol table, and what it links to
+# split LIBRARY: into a library without symbol table, and the debuginfo that it links to
 split() {
 	objcopy --only-keep-debug "$bin/$1.so" "$1.debug" &&
 		objcopy --strip-all --add-gnu-debuglink="$1.debug" "$bin/$1.so" "$1.so"
 }
 
-# By build-id and by checksum, but not if these are others.
+# Debuginfo is found by build-id and by checksum, but not used if these differ.
 debuginfo() {
 	split one && split two || return 1
 	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 ./one.so ./two.so ||
@@ -325,14 +325,14 @@ debuginfo() {
 	calls 0 one && calls 0 two
 }
 
-# Nobody ever writes to it.
+# Debuginfo is a pipe without a writer.
 debuginfo_pipe() {
 	split one && split two && rm one.debug two.debug && mkfifo one.debug two.debug || return 1
 	run -e syscalls:sys_enter_getppid --folded -- "$threads" swap 100 ./one.so ./two.so
 }
 
-# Who truncates a file that is mapped sends SIGBUS. All names are there when a profile is
-# written, which waits for the reader of the pipe.
+# A user who truncates a mapped file causes SIGBUS. stackprof looks up all names before it opens
+# the profile, which waits for the reader of the pipe.
 not_mapped() {
 	local mapped tries=0
 	cp "$threads" victim
@@ -353,7 +353,7 @@ not_mapped() {
 	[ "$mapped" = 0 ] || fail "$mapped mappings of a target's file"
 }
 
-# It takes no notice of SIGTERM.
+# The command ignores SIGTERM.
 stubborn() {
 	# shellcheck disable=SC2016	# the shell's own number
 	run -F 499 --folded -d 1 -- sh -c 'trap "" TERM; echo $$; while :; do :; done' || return 1
@@ -384,13 +384,13 @@ plain() {
 		[ "$(grep -cE '^ *[0-9.]+ % +[0-9]+  threads$' out)" = 2 ]
 }
 
-# So many stacks were walked since boot.
+# How many stacks were walked since boot.
 walks() {
 	awk '$1 == "walks" { print $2 }' /sys/kernel/debug/unwind/stats
 }
 
-# What the man page says for users of bpftrace. It takes a minute to start in an emulator,
-# and finds names of processes that are still there.
+# The man page's advice for users of bpftrace. In an emulator, bpftrace takes a minute to start;
+# it finds names only of processes that still run.
 bpftrace_path() {
 	local perf spin tracer walked
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program whose stacks are known, for test.sh. It is built with frame pointers, which
- * the functions of libc may lack, but for syscall(), which needs none.
+ * A program with known stacks, for test.sh. It is built with frame pointers. Functions of libc
+ * may lack these, except for syscall(), which needs none.
  *
  *   threads spin SECONDS	four threads, two of them in system calls; each in
  *				functions of its own name
@@ -217,7 +217,7 @@ static noinline int do_lose(unsigned int times, const char *library, pid_t reade
 	cpu_set_t cpus;
 	void *handle;
 
-	/* The CPU with what is lost. It is said there when something else is mapped. */
+	/* Stay on the CPU whose buffer loses records: its next record tells of the loss. */
 	CPU_ZERO(&cpus);
 	CPU_SET(sched_getcpu(), &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);

@@ -374,6 +374,27 @@ TEST_F(cancel, exit_meanwhile)
 }
 
 /*
+ * Register the slots from @slot on until one gets this bit, and return it: other tracers
+ * may free lower bits at the same time. Returns -1 if the bit is not free, or on error.
+ */
+static int next_owner(int fd, int slot, int bit)
+{
+	for (; slot < UNWIND_TEST_SLOTS; slot++) {
+		int got;
+
+		if (tracer_op(fd, (struct unwind_test_op)OP_INIT(slot)))
+			break;
+		got = tracer_op(fd, (struct unwind_test_op)OP_STATE(slot));
+		if (got == bit)
+			return slot;
+		/* The lowest free bit is taken: another tracer has this one. */
+		if (got > bit)
+			break;
+	}
+	return -1;
+}
+
+/*
  * Defect 11: the next owner of a bit gets no request of the last one, even if the
  * requesting task sleeps in that entry while the bit changes hands.
  */
@@ -385,10 +406,9 @@ TEST_F(cancel, bit_changes_hands_in_mid_entry)
 	struct unwind_test_op *ops = (void *)(map + PAGE - sizeof(*ops));
 	struct unwind_test_op second[PAGE / sizeof(*ops) + 1] = { OP_STATE(0) };
 	struct unwind_test_op bit = OP_STATE(0);
-	int owner = 1;
 	struct runner asker = { .fd = self->fd, .ops = ops, .nr = 2 };
 	struct unwind_test_event event;
-	int uffd;
+	int uffd, owner;
 
 	ASSERT_NE(MAP_FAILED, (void *)map);
 	uffd = hang_page(map + PAGE);
@@ -400,12 +420,9 @@ TEST_F(cancel, bit_changes_hands_in_mid_entry)
 	wait_for_fault(uffd);
 
 	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_CANCEL(0)));
-	/* Find the next owner: other tracers may free lower bits at the same time. */
-	do {
-		ASSERT_GT(UNWIND_TEST_SLOTS, ++owner);
-		ASSERT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_INIT(owner)));
-		second[0].slot = owner;
-	} while (tracer_op(self->fd, (struct unwind_test_op)OP_STATE(owner)) != bit.ret);
+	owner = next_owner(self->fd, 2, bit.ret);
+	ASSERT_LT(0, owner);
+	second[0].slot = owner;
 	EXPECT_EQ(0, resolve(uffd, map + PAGE, second));
 	pthread_join(asker.thread, NULL);
 
@@ -490,21 +507,73 @@ TEST_F(cancel, bit_changes_hands_in_storm)
 	TH_LOG("%u granted, %u refused, %u called", granted, refused, called);
 }
 
-/* Closing the file cancels the tracer; requests pending in another task are dropped. */
+/*
+ * A thread that requests for slot 0 of file @closed in an ioctl of another file, and waits for
+ * memory there: its own ioctl would keep @closed open.
+ */
+struct waiter {
+	struct runner	runner;
+	int		closed;
+	int		armed;
+};
+
+static void *waiter_thread(void *data)
+{
+	struct waiter *waiter = data;
+	struct unwind_test_op arm = OP_AT(0, UNWIND_TEST_POINT_COOKIE, UNWIND_TEST_NMI);
+
+	/* The request in the next entry hits this point. */
+	waiter->armed = tracer_op(waiter->closed, arm);
+	return runner_thread(&waiter->runner);
+}
+
+/* Closing the file cancels the tracer and drops its request that is pending in another task. */
 TEST_F(cancel, close_with_request_pending)
 {
+	/* The third operation is on a page that the test supplies later. */
+	char *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct unwind_test_op *ops = (void *)(map + PAGE - 2 * sizeof(*ops));
+	struct unwind_test_op third[PAGE / sizeof(*ops) + 1] = { OP_STATE(0) };
+	struct waiter waiter = { .runner = { .fd = self->fd, .ops = ops, .nr = 3 } };
+	struct unwind_test_event event;
+	int bit, own_bit, uffd;
 	const char *why;
-	int other = tracer_open(&why);
-	struct unwind_test_op ops[] = { OP_INIT(0), OP_REQUEST(0, UNWIND_TEST_NMI) };
 
-	ASSERT_LE(0, other);
-	for (int i = 0; i < 20; i++) {
-		ASSERT_EQ(0, tracer_run_array(other, ops));
-		EXPECT_EQ(0, ops[1].ret);
-		close(other);
-		other = tracer_open(&why);
-	}
-	close(other);
+	ASSERT_NE(MAP_FAILED, (void *)map);
+	uffd = hang_page(map + PAGE);
+	if (uffd < 0)
+		SKIP(return, "no userfaultfd");
+	waiter.closed = tracer_open(&why);
+	ASSERT_LE(0, waiter.closed);
+	ASSERT_EQ(0, tracer_op(waiter.closed, (struct unwind_test_op)OP_INIT(0)));
+	bit = tracer_op(waiter.closed, (struct unwind_test_op)OP_STATE(0));
+	own_bit = tracer_op(self->fd, (struct unwind_test_op)OP_STATE(0));
+	ops[0] = (struct unwind_test_op)OP_REQUEST(0, UNWIND_TEST_TASK);
+	ops[1] = (struct unwind_test_op)OP_STATE(0);
+	ASSERT_EQ(0, pthread_create(&waiter.runner.thread, NULL, waiter_thread, &waiter));
+	wait_for_fault(uffd);
+	EXPECT_EQ(0, waiter.armed);
+	EXPECT_EQ(0, tracer_op(self->fd, (struct unwind_test_op)OP_AT_RESULT(
+						UNWIND_TEST_POINT_COOKIE)));
+	EXPECT_EQ(MASK_PENDING | MASK_USED | 1ULL << bit | 1ULL << own_bit, ops[1].arg);
+
+	/* The next owner of the bit must not be called for the request of the last one. */
+	EXPECT_EQ(0, close(waiter.closed));
+	EXPECT_LT(1, next_owner(self->fd, 2, bit));
+	EXPECT_FALSE((bool)waiter.runner.returned);
+	EXPECT_EQ(0, resolve(uffd, map + PAGE, third));
+	pthread_join(waiter.runner.thread, NULL);
+	EXPECT_EQ(0, waiter.runner.ret);
+	EXPECT_EQ(0, ops[0].ret);
+	EXPECT_EQ(MASK_PENDING | MASK_USED | 1ULL << own_bit, ops[2].arg);
+
+	/* The other tracer that asked in this entry is called as usual. */
+	ASSERT_TRUE(tracer_event(self->fd, &event));
+	EXPECT_EQ(0, event.slot);
+	EXPECT_EQ(ops[0].cookie, event.cookie);
+	EXPECT_EQ(WORKLOAD_NR(DEPTH), event.nr);
+	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 
 TEST_HARNESS_MAIN

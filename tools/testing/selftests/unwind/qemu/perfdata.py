@@ -55,11 +55,12 @@ class Sample:
         self.kernel = self.user = 0
         self.cookie = None
         self.stack = False
+        # Check this first: READ precedes the callchain.
+        if attr.sample_type & (READ | RAW | BRANCH):
+            raise ValueError("samples with fields that this reader does not know")
         at = attr.chain_at
         if attr.sample_type & CALLCHAIN:
             at = self._chain(body, at)
-        if attr.sample_type & (READ | RAW | BRANCH):
-            raise ValueError("samples with fields that this reader does not know")
         if attr.sample_type & REGS:
             abi, = struct.unpack_from("<Q", body, at)
             at += 8 + (8 * bin(attr.regs).count("1") if abi else 0)

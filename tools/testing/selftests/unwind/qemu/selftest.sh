@@ -194,6 +194,27 @@ echo "['met', 'within the spread', 'missed', 'missed'] 2" > "$tmp/wanted"
 PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 
+# chain FIELD: what perfdata.py reads from a sample with a callchain of two user addresses; with
+# READ, the counter before the callchain has the value of a length
+chain() {
+	python3 - "$1" <<END
+import struct, sys
+sys.path.insert(0, "$here")
+import perfdata
+read = perfdata.READ if sys.argv[1] == "READ" else 0
+attr = perfdata.Attr(struct.pack("<12Q", 0, 0, 0, perfdata.CALLCHAIN | read, *[0] * 8))
+words = [1 << 40] * bool(read) + [3, perfdata.CONTEXT_USER, 1, 2]
+try:
+    print(perfdata.Sample(perfdata.MISC_USER, struct.pack(f"<{len(words)}Q", *words), attr).user)
+except ValueError:
+    print("refused")
+END
+}
+
+printf '2\nrefused\n' > "$tmp/wanted"
+(export PYTHONDONTWRITEBYTECODE=1; chain none; chain READ) > "$tmp/got"
+expect 0 "perfdata: a field that precedes the callchain" diff "$tmp/wanted" "$tmp/got"
+
 # A part: stub NAME STATUS [STATUS], the status of its first run and of later ones. Its test
 # passes with 0. With 8 it passes and another test fails, with 9 a splat interrupts it, with
 # 5 it is skipped, with 4 the stub prints nothing, with 6 and 7 a kselftest fails.

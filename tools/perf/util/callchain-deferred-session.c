@@ -257,25 +257,25 @@ static int scan_file(struct perf_session *session, struct ui_progress *prog, int
 	if (!scan)
 		return -ENOMEM;
 
-	map = mmap(NULL, size + offset - start, PROT_READ, MAP_SHARED, fd, start);
-	if (map == MAP_FAILED) {
-		ret = -errno;
-		goto out;
-	}
-
 	scan->session = session;
 	scan->prog = prog;
 	scan->copy = session->header.needs_swap;
 	ret = zstd_init(&scan->zstd, 0);
 	if (ret)
 		goto out;
+
+	map = mmap(NULL, size + offset - start, PROT_READ, MAP_SHARED, fd, start);
+	if (map == MAP_FAILED) {
+		ret = -errno;
+		goto out;
+	}
 	ret = scan_events(scan, map + offset - start, size);
-	zstd_fini(&scan->zstd);
 
 	/* Without copies, the mapping stays until the process ends, as that of the second pass. */
 	if (scan->copy)
 		munmap(map, size + offset - start);
 out:
+	zstd_fini(&scan->zstd);
 	free(scan->rest);
 	free(scan);
 	return ret == -ENOMEM ? ret : 0;

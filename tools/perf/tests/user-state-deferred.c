@@ -103,9 +103,13 @@ static int test__user_state_record(struct test_suite *test __maybe_unused,
 static union perf_event *sample_event(struct perf_sample *sample, size_t tail)
 {
 	union perf_event *event = malloc(PERF_SAMPLE_MAX_SIZE);
-	u64 *words = (u64 *)(&event->header + 1);
+	u64 *words;
+
+	if (!event)
+		return NULL;
 
 	/* nr, abi, size */
+	words = (u64 *)(&event->header + 1);
 	memset(words, 0, 3 * sizeof(u64));
 	memset(words + 3, 0x77, tail * sizeof(u64));
 	event->header = (struct perf_event_header) {
@@ -131,8 +135,10 @@ static int test__user_state_write(struct test_suite *test __maybe_unused,
 	for (size_t i = 0; i < ARRAY_SIZE(stacks); i++) {
 		struct perf_sample sample;
 		union perf_event *event = sample_event(&sample, 4);
-		u64 *words = (u64 *)(&event->header + 1);
+		u64 *words;
 
+		TEST_ASSERT_VAL("memory", event);
+		words = (u64 *)(&event->header + 1);
 		TEST_ASSERT_VAL("it has neither", perf_sample__lacks_user_state(&sample, &evsel));
 		state.size = stacks[i];
 		perf_sample__set_user_state(&sample, &state);
@@ -159,6 +165,7 @@ static int test__user_state_write(struct test_suite *test __maybe_unused,
 		struct perf_sample sample;
 		union perf_event *event = sample_event(&sample, i ? 4 : 8184);
 
+		TEST_ASSERT_VAL("memory", event);
 		perf_sample__set_user_state(&sample, &state);
 		if (i)
 			sample.user_stack.offset = 8;
@@ -186,13 +193,19 @@ static struct evlist *two_events(void)
 
 		attr.sample_regs_user = masks[i];
 		new = evsel__new(&attr);
-		if (!new || perf_evsel__alloc_id(&new->core, 1, 1))
-			return NULL;
+		if (!new)
+			goto out;
+		/* From here on, the list deletes it. */
 		evlist__add(evlist, new);
+		if (perf_evsel__alloc_id(&new->core, 1, 1))
+			goto out;
 		perf_evlist__id_add(&evlist->core, &new->core, 0, 0, ids[i]);
 	}
 	evlist__set_id_pos(evlist);
 	return evlist;
+out:
+	evlist__delete(evlist);
+	return NULL;
 }
 
 /* A record has the registers of the event that wrote it. */

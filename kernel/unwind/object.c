@@ -714,7 +714,7 @@ void unwind_object_hit(const struct unwind_object_ref *ref, unsigned long hits)
 
 /**
  * unwind_objects_visit - visit the object of the vDSO, then all objects in state READY
- * @visit:	called for each object, in an RCU read-side section except for the vDSO
+ * @visit:	called for each object, in an RCU read-side section
  * @data:	for @visit
  *
  * Context: any.
@@ -725,8 +725,8 @@ void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void
 	struct unwind_object *object;
 	int bucket;
 
-	visit(&unwind_vdso, data);
 	guard(rcu)();
+	visit(&unwind_vdso, data);
 	hash_for_each_rcu(unwind_objects, bucket, object, hash) {
 		/* Pairs with unwind_object_publish(). */
 		if (smp_load_acquire(&object->state) == UNWIND_OBJECT_READY)

@@ -364,10 +364,11 @@ static bool unwind_cache_is_large(const struct unwind_task_info *info)
  * Return:
  * * 0		- @trace is filled in; empty if the registers were changed
  * * -EINVAL	- current is not a user task
- * * -ESRCH	- current is exiting, and gets no trace any more
+ * * -ESRCH	- current is exiting and has no trace: its last callbacks have run, or
+ *		  memory is short
  * * -ESTALE	- current is in exec
  * * -EBUSY	- current is in a page fault of its own walk
- * * -ENOMEM	- no memory for the trace
+ * * -ENOMEM	- no memory for the trace, and current is not exiting
  */
 int unwind_user_faultable(struct unwind_stacktrace *trace)
 {

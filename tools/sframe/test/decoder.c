@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * decoder FILE [SECTION]: the kernel's decoder takes the whole section, and says the same as
- * the decoder here. Ask both at the first and the last address of each row of the decoder here,
- * and next to each function.
+ * the decoder here. Ask both at each address of each function, and next to it: the two may
+ * divide a function into rows in different ways.
  *
  * decoder -k FILE: does the kernel's decoder take any part of the section? 0 if so.
  */
@@ -50,7 +50,9 @@ static bool same(const struct row *row, const struct function *function,
 	       function->signal == frame->signal;
 }
 
-static bool ask(const struct table *table, const struct sframe_table *kernel, u64 addr)
+/* Do both have the same answer? If not, print it unless @quiet. */
+static bool ask(const struct table *table, const struct sframe_table *kernel, u64 addr,
+		bool quiet)
 {
 	const struct function *function;
 	struct kernel_frame frame;
@@ -60,8 +62,9 @@ static bool ask(const struct table *table, const struct sframe_table *kernel, u6
 
 	if (row ? found && same(row, function, &frame) : !found)
 		return true;
-	printf("0x%" PRIx64 ": %s here, %s in the kernel\n", addr, row ? "a row" : "none",
-	       found ? "a row" : "none");
+	if (!quiet)
+		printf("0x%" PRIx64 ": %s here, %s in the kernel\n", addr,
+		       row ? "a row" : "none", found ? "a row" : "none");
 	return false;
 }
 
@@ -73,18 +76,15 @@ static unsigned long compare(const struct table *table, const struct sframe_tabl
 
 	for (size_t i = 0; i < table->nr; i++) {
 		const struct function *function = &table->functions[i];
-		u64 next;
+		u64 nr = function->end - function->start + 2;
+		bool differ = false;
 
-		bad += !ask(table, kernel, function->start - 1);
-		for (u64 addr = function->start; addr < function->end; addr = next) {
-			const struct function *unused;
-
-			next = function->end;
-			table_at(table, addr, &next, &unused);
-			bad += !ask(table, kernel, addr) + !ask(table, kernel, next - 1);
-			*asked += 2;
+		/* Print only the first of a run of addresses. */
+		for (u64 j = 0; j < nr; j++) {
+			differ = !ask(table, kernel, function->start - 1 + j, differ);
+			bad += differ;
 		}
-		bad += !ask(table, kernel, function->end);
+		*asked += nr;
 	}
 	return bad;
 }

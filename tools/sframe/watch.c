@@ -22,6 +22,9 @@
 /* Pages of each buffer, besides the first, if the user may lock that many. */
 #define RING_PAGES	16
 
+/* The kernel's limit, on any architecture. */
+#define CPUS_MAX	8192
+
 /* Ignore devices and names without a file. */
 #define IS_FILE(path)	((path)[0] == '/' && (path)[1] != '/' && strncmp(path, "/dev/", 5))
 
@@ -92,13 +95,40 @@ static void close_rings(struct watch *watch)
 	watch->nr = 0;
 }
 
-/* Open a buffer for each online CPU. */
-static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pids, int cpus)
+/*
+ * Store the numbers of all CPUs in @cpus, which has room for CPUS_MAX, and return how many there
+ * are. The numbers may have gaps, as in "0-3,8-11". CPUs that are offline are included: events of
+ * processes can be opened there, and count when the CPU comes online.
+ */
+static int list_cpus(int *cpus)
+{
+	FILE *list = fopen("/sys/devices/system/cpu/possible", "re");
+	int cpu, end, nr = 0, got;
+
+	while (list && (got = fscanf(list, "%d-%d", &cpu, &end)) > 0) {
+		if (got == 1)
+			end = cpu;
+		while (cpu >= 0 && cpu <= end && cpu < CPUS_MAX && nr < CPUS_MAX)
+			cpus[nr++] = cpu++;
+		if (fgetc(list) != ',')
+			break;
+	}
+	if (list)
+		fclose(list);
+	/* Without /sys, assume that there are no gaps. */
+	for (end = nr ? 0 : sysconf(_SC_NPROCESSORS_CONF); nr < end && nr < CPUS_MAX; nr++)
+		cpus[nr] = nr;
+	return nr;
+}
+
+/* Open a buffer for each CPU, except offline ones that the kernel refuses. */
+static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pids,
+		      const int *cpus, int nr)
 {
 	int ret = 0;
 
-	for (int cpu = 0; !ret && cpu < cpus; cpu++) {
-		ret = ring_open(watch, &watch->rings[watch->nr], pids, nr_pids, cpu);
+	for (int i = 0; !ret && i < nr; i++) {
+		ret = ring_open(watch, &watch->rings[watch->nr], pids, nr_pids, cpus[i]);
 		if (ret == -ENODEV)
 			ret = 0;
 		else if (!ret)
@@ -159,11 +189,12 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
  */
 struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd)
 {
-	int nr = sysconf(_SC_NPROCESSORS_CONF), ret = 0;
 	struct watch *watch = calloc(1, sizeof(*watch));
+	int cpus[CPUS_MAX], nr, ret;
 
 	if (!watch)
 		return NULL;
+	nr = list_cpus(cpus);
 	watch->page_size = sysconf(_SC_PAGESIZE);
 	watch->pages = RING_PAGES;
 	watch->rings = calloc(nr, sizeof(*watch->rings));
@@ -172,12 +203,12 @@ struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd)
 	if (!watch->rings || !watch->record)
 		ret = -ENOMEM;
 	else
-		ret = open_rings(watch, pids, nr_pids, nr);
+		ret = open_rings(watch, pids, nr_pids, cpus, nr);
 	/* An ordinary user may lock few pages, and perf needs them more. */
 	while (ret == -EPERM && watch->pages > 1) {
 		close_rings(watch);
 		watch->pages /= 4;
-		ret = open_rings(watch, pids, nr_pids, nr);
+		ret = open_rings(watch, pids, nr_pids, cpus, nr);
 	}
 	for (unsigned int i = 0; !ret && i < nr_pids; i++)
 		watch_threads(watch, pids[i], i ? 0 : pids[0], max_fd);

@@ -4,21 +4,37 @@
 # descriptors are free. To be sourced there.
 # shellcheck disable=SC2154	# session.sh sets it
 
-# build_cpus: a library that reports CPUS configured CPUs, and opens all events on CPU 0
+# build_cpus: a library that reports the CPUs of the list CPUS, opens all events on CPU 0, and
+# adds the number of the CPU on which it should have opened the event to a file "asked"
 build_cpus() {
 	cat > cpus.c <<-'END_CPUS'
 	#define _GNU_SOURCE
 	#include <dlfcn.h>
 	#include <stdarg.h>
+	#include <stdio.h>
 	#include <stdlib.h>
+	#include <string.h>
 	#include <sys/syscall.h>
 	#include <unistd.h>
 
-	long sysconf(int name)
+	FILE *fopen(const char *name, const char *mode)
 	{
-		long (*next)(int) = dlsym(RTLD_NEXT, "sysconf");
+		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+		char *list = getenv("CPUS");
 
-		return name == _SC_NPROCESSORS_CONF ? atoi(getenv("CPUS")) : next(name);
+		return strcmp(name, "/sys/devices/system/cpu/possible") ? next(name, mode) :
+		       fmemopen(list, strlen(list), "r");
+	}
+
+	static long ask(long cpu)
+	{
+		FILE *asked = fopen("asked", "a");
+
+		if (asked) {
+			fprintf(asked, "%ld\n", cpu);
+			fclose(asked);
+		}
+		return 0;
 	}
 
 	long syscall(long nr, ...)
@@ -31,7 +47,7 @@ build_cpus() {
 			args[i] = va_arg(list, long);
 		va_end(list);
 		if (nr == SYS_perf_event_open)
-			args[2] = 0;
+			args[2] = ask(args[2]);
 		return next(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
 	}
 	END_CPUS
@@ -39,7 +55,7 @@ build_cpus() {
 }
 
 # few_open [CPUS]: more files wait for conversion than may be open: each is converted in the end,
-# though each CPU has an event. With CPUS, the library "cpus" sets their number.
+# though each CPU has an event. With CPUS, the library "cpus" sets their numbers.
 few_open() {
 	local nr status
 	rm -rf .debug few_open
@@ -63,6 +79,14 @@ few_open() {
 		END { exit again }' err || fail "a sentence is said again" || return 1
 	[ $status = 0 ] && ! grep 'few_open/.*: \(is not there any more\|cannot\)' err &&
 		grep 'few_open/.*: is not looked at, as too many files are open' err
+}
+
+# The numbers of CPUs have gaps: each CPU has an event.
+sparse_cpus() {
+	rm -f asked
+	build_cpus || return 1
+	CPUS=0,2,8-11,40 LD_PRELOAD=$PWD/cpus.so ends 0 "" -v true || return 1
+	[ "$(sort -un asked | xargs)" = "0 2 8 9 10 11 40" ] || fail "asked: $(xargs < asked)"
 }
 
 # build_withhold: a library that drops each received descriptor of a file "withheld"

@@ -489,7 +489,8 @@ check "hostile files" hostile_files
 check "many files" many_files
 check "many files that have no section" crowd
 check "many files that wait" few_open
-check "many files that wait, and many CPUs" few_open 26
+check "many files that wait, and many CPUs" few_open 0-25
+check "numbers of CPUs with gaps" sparse_cpus
 check "a file that is withheld" withheld
 check "conversions without descriptors" scarce_jobs
 check "files that cannot be opened to be converted" scarce_file

@@ -358,6 +358,8 @@ static int run_served(struct sframe_server *server, const struct command *comman
 	if (ret && impatient)
 		run_say("what had no section is not listed: a signal came, %s",
 			strsignal(impatient));
+	else if (ret == -ENOMEM)
+		run_say("what had no section is not listed: there is no memory for it");
 	else if (ret < 0)
 		run_say("the process that makes sections has ended too early, or hangs");
 	if (next_time)

@@ -288,8 +288,8 @@ void sframe_server_stop(struct sframe_server *server)
 }
 
 /*
- * Returns 0 at the end of the list, or if the server hangs; 1 if a signal has interrupted it, or
- * without memory. Only ppoll() unblocks signals, so no signal is missed between two calls.
+ * Returns 0 at the end of the list, or if the server hangs; 1 if a signal has interrupted it;
+ * -ENOMEM without memory. Only ppoll() unblocks signals, so no signal is missed between two calls.
  */
 static int read_list(const struct sframe_server *server, const sigset_t *signals, char **list,
 		     size_t *size)
@@ -314,7 +314,7 @@ static int read_list(const struct sframe_server *server, const sigset_t *signals
 			room += 65536;
 			more = realloc(*list, room);
 			if (!more)
-				return 1;
+				return -ENOMEM;
 			*list = more;
 		}
 		got = read(server->socket, *list + *size, room - *size);
@@ -353,8 +353,9 @@ static int parse_list(const char *at, size_t size, sframe_missed_fn missed, void
  * Waits until all files seen are converted for later sessions, unless a signal handler
  * interrupts this.
  *
- * Return: 0 if @missed has seen all files; 1 if this did not wait; -1 if the server had
- * ended before, or hangs: sections were missed for an unknown time.
+ * Return: 0 if @missed has seen all files; 1 if this did not wait; -ENOMEM if there is no memory
+ * for the list of the files; -1 if the server had ended before, or hangs: sections were missed for
+ * an unknown time.
  */
 int sframe_server_end(struct sframe_server *server, sframe_missed_fn missed, void *data)
 {

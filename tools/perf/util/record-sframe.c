@@ -177,7 +177,9 @@ void record_sframe__end(struct record_sframe *sframe, bool failed, const struct 
 		return;
 	failed |= sframe->given_up;
 	ret = sframe_server_end(&sframe->server, failed ? NULL : add_missed, &list);
-	if (ret < 0)
+	if (ret == -ENOMEM)
+		pr_warning("WARNING: no memory for the list of files without SFrame sections\n");
+	else if (ret < 0)
 		pr_warning("WARNING: the process that makes SFrame sections has ended too early\n");
 	if (list.nr && !quiet) {
 		/* Do not spend this time on losses that every recording has. */

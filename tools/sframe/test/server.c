@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * server: what a profiler learns of a server that works, dies, cannot write, or hangs, and of a
- * signal that comes while nobody waits; and which time counts as time that a process is blocked.
+ * server: what a profiler learns of a server that works, dies, cannot write, or hangs, of a lack
+ * of memory, and of a signal that comes while nobody waits; and which time counts as time that a
+ * process is blocked.
  * Results in TAP.
  *
  * A stand-in replaces the session, so each case happens at a known place.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@
 /* More than fits into the socket and the buffers of stdio. */
 #define MANY	5000
 
-static enum { GOOD, DIES, CANNOT_WRITE, HANGS, FAILS, STALLS } does;
+static enum { GOOD, DIES, CANNOT_WRITE, HANGS, FAILS, STALLS, NO_MEMORY } does;
 
 /* This process gets a signal with what it reads, once. */
 static pid_t signalled;
@@ -158,6 +160,14 @@ ssize_t read(int fd, void *bytes, size_t size)
 		raise(SIGUSR1);
 	}
 	return got;
+}
+
+void *__real_realloc(void *old, size_t size);
+
+/* The second part of the list finds no memory. */
+void *__wrap_realloc(void *old, size_t size)
+{
+	return does == NO_MEMORY && old ? NULL : __real_realloc(old, size);
 }
 
 /* A signal ends the wait for a list that does not go on. */
@@ -306,6 +316,7 @@ int main(void)
 	      "a server that hangs");
 	check(serve(FAILS, -1, message) == -1 && !strcmp(message, "it fails"),
 	      "a server that fails");
+	check(serve(NO_MEMORY, 0, message) == -ENOMEM && !seen, "no memory for the list");
 	check(closed_streams(), "closed streams");
 	check_signal();
 	check_blocked();

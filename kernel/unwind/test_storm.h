@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The debugfs file unwind/storm: the interface between test_storm.c and
- * tools/testing/selftests/unwind/storm.c. Not an ABI: both sides are built from the same
+ * tools/testing/selftests/unwind/core/storm.c. Not an ABI: both sides are built from the same
  * tree.
  *
  * A burst is an array of steps that the kernel runs in one kernel entry of the caller.

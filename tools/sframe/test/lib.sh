@@ -6,8 +6,8 @@
 set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
-. "$here/../../testing/selftests/unwind/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/lib/tap.sh
+. "$here/../../testing/selftests/unwind/lib/tap.sh"
 chmod 755 "$work"
 export HOME=$work
 # SFrame cannot express the CFA of the function that binds lazily.

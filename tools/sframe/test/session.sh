@@ -9,8 +9,8 @@ if [ -z "${IN_NAMESPACE-}" ] && unshare -Urm true 2> /dev/null; then
 	IN_NAMESPACE=yes exec unshare -Urm "$0" "$@"
 fi
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
-. "$here/../../testing/selftests/unwind/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/lib/tap.sh
+. "$here/../../testing/selftests/unwind/lib/tap.sh"
 # shellcheck source-path=SCRIPTDIR source=ends.sh
 . "$here/ends.sh"
 # shellcheck source-path=SCRIPTDIR source=hangs.sh

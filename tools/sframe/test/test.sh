@@ -8,8 +8,8 @@
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/tap.sh
-. "$here/../../testing/selftests/unwind/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=../../testing/selftests/unwind/lib/tap.sh
+. "$here/../../testing/selftests/unwind/lib/tap.sh"
 # shellcheck source-path=SCRIPTDIR source=files.sh
 . "$here/files.sh"
 sframe=$bin/sframe

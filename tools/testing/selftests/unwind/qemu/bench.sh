@@ -53,7 +53,7 @@ done
 shoot() {
 	local status=0
 	LOG=$out/log TIMEOUT=300 "$here/vm.sh" run "$2" \
-		"'$out/selftest/user_regs' -T hostile_stack_pointers" \
+		"'$out/selftest/perf/user_regs' -T hostile_stack_pointers" \
 		> "$out/regs-$1" || status=$?
 	[ "$status" != "$([ "$1" = base ] && echo 1 || echo 0)" ] || return 0
 	cat "$out/regs-$1"
@@ -63,8 +63,8 @@ shoot() {
 
 mkdir "$out/selftest"
 make -s -C "$LINUX/tools/testing/selftests/unwind" OUTPUT="$out/selftest" \
-	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/user_regs" \
-	"$out/selftest/exec_loop" > "$out/log.selftest"
+	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/perf/user_regs" \
+	"$out/selftest/perf/exec_loop" > "$out/log.selftest"
 mkdir "$out/sframe"
 make -s -C "$LINUX/tools/sframe" OUTPUT="$out/sframe/" "$out/sframe/bench"
 echo "bench: registers of samples in NMI"

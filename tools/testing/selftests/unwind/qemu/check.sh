@@ -22,7 +22,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 dir=$BUILD/check
 install=$dir/kselftest
 ftrace=$LINUX/tools/testing/selftests/ftrace
-fuzz=$LINUX/tools/testing/selftests/unwind/fuzz/fuzz.sh
+unwind=$LINUX/tools/testing/selftests/unwind
 # shellcheck source-path=SCRIPTDIR source=parts.sh
 . "$here/parts.sh"
 
@@ -89,17 +89,19 @@ build_stackprof() {
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
 
-# programs KIND...: list the kselftest programs of these parts. The parts take about the same
-# time. More parts would cost more boots, and more kmemleak scans on the debug kernel.
+# programs KIND...: list the kselftest programs of these parts. A part is a folder, except that
+# walk is two parts: then all take about the same time. More parts would cost more boots, and
+# more kmemleak scans on the debug kernel.
 programs() {
-	local name kind
+	local name file kind
 	while IFS=: read -r _ name; do
-		case $name in
-		core_* | storm | fuzz_*) kind=core ;;
-		bpf_*) kind=bpf ;;
-		oracle_s* | sframe_*) kind=sframe ;;
-		depth | fail_* | fault_at | hostile_stack | paged_out) kind=faults ;;
-		*) kind=tasks ;;
+		file=$(echo "$unwind"/*/"$name.c")
+		case ${file#"$unwind/"} in
+		*/oracle_s* | */sframe_*) kind=sframe ;;
+		core/*) kind=core ;;
+		perf/*) kind=perf ;;
+		bpf/*) kind=bpf ;;
+		*) kind=walk ;;
 		esac
 		[[ " $* " == *" $kind "* ]] || continue
 		[[ ${without-} == *" $name "* ]] || echo "$name"
@@ -114,7 +116,7 @@ kselftest() {
 }
 
 # queue KERNEL KIND: queue one part. KIND is one of:
-parts="kselftest-tasks kselftest-bpf kselftest-faults kselftest-core kselftest-sframe
+parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
 corpus sframe-corpus go harness harness-quick lint"
 queue() {
@@ -150,7 +152,7 @@ queue() {
 		;;
 	go)
 		build_tool testing/selftests/unwind/go all &&
-			vm "$kernel" go "$LINUX/tools/testing/selftests/unwind/go" "$dir/go"
+			vm "$kernel" go "$unwind/go" "$dir/go"
 		;;
 	convert)
 		with=(PERF="$PERF_BIN/perf")
@@ -166,10 +168,10 @@ queue() {
 		host harness-quick "$here/selftest.sh"
 		;;
 	corpus)
-		host corpus "$fuzz" replay "$LINUX" "$dir/fuzz"
+		host corpus "$unwind/fuzz/fuzz.sh" replay "$LINUX" "$dir/fuzz"
 		;;
 	sframe-corpus)
-		host sframe-corpus "$fuzz" sframe-replay "$LINUX" "$dir/fuzz"
+		host sframe-corpus "$unwind/fuzz/fuzz.sh" sframe-replay "$LINUX" "$dir/fuzz"
 		;;
 	lint)
 		# shellcheck disable=SC2086	# its words
@@ -198,7 +200,7 @@ gate() {
 	debug)
 		without=$slow
 		with=(UNWIND_SECONDS=10 UNWIND_STORM_NMI=5000)
-		for kind in core "tasks faults" sframe bpf; do
+		for kind in walk "core perf" bpf sframe; do
 			# shellcheck disable=SC2086	# its words
 			kselftest debug $kind
 		done
@@ -208,8 +210,8 @@ gate() {
 		;;
 	plain)
 		[ -z "${LINT-}" ] || queue plain lint
-		each plain kselftest-tasks perf-deferred ftrace kselftest-bpf kselftest-core \
-			kselftest-sframe kselftest-faults kselftest-intel corpus sframe-corpus \
+		each plain kselftest-walk perf-deferred ftrace kselftest-perf kselftest-sframe \
+			kselftest-bpf kselftest-core kselftest-intel corpus sframe-corpus \
 			harness-quick kunit
 		;;
 	*)
@@ -219,7 +221,7 @@ gate() {
 }
 
 all() {
-	each "$1" ftrace kselftest-tasks kselftest-bpf kselftest-faults kselftest-core \
+	each "$1" ftrace kselftest-walk kselftest-bpf kselftest-perf kselftest-core \
 		kselftest-sframe
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus \
@@ -244,8 +246,8 @@ long() {
 		with=(SINGLESTEP=1)
 		vm plain kselftest-singlestep "$install" user_regs compat_task
 		with=()
-		host walker-fuzz "$fuzz" run "$LINUX" "$dir/fuzz" "$third" "$seed"
-		host sframe-fuzz "$fuzz" sframe-run "$LINUX" "$dir/fuzz" "$third" "$seed"
+		host walker-fuzz "$unwind/fuzz/fuzz.sh" run "$LINUX" "$dir/fuzz" "$third" "$seed"
+		host sframe-fuzz "$unwind/fuzz/fuzz.sh" sframe-run "$LINUX" "$dir/fuzz" "$third" "$seed"
 		;;
 	debug)
 		with=(UNWIND_SECONDS=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")
@@ -258,7 +260,7 @@ long() {
 		vm debug kselftest-full "$install" matrix core_probe
 		;;
 	kcsan)
-		each kcsan kselftest-tasks kselftest-bpf kselftest-faults kselftest-core \
+		each kcsan kselftest-walk kselftest-bpf kselftest-perf kselftest-core \
 			kselftest-sframe kunit
 		;;
 	esac

@@ -131,7 +131,7 @@ debug-kselftest-core 0 2 0
 END
 expect 0 "results: program, assertion, place, and how to run it again" \
 	diff "$tmp/wanted" "$tmp/got"
-"$here/results.py" debug-kselftest-faults /dev/stdin > "$tmp/got" <<END
+"$here/results.py" debug-kselftest-walk /dev/stdin > "$tmp/got" <<END
 1..2
 # #      SKIP      no page
 # ok 1 a.b # SKIP no page
@@ -142,17 +142,17 @@ ok 1 selftests: unwind: paged # SKIP
 ok 2 selftests: unwind: fail # SKIP
 END
 cat > "$tmp/wanted" <<END
-FAILED debug-kselftest-faults: paged: a.b # SKIP no page
+FAILED debug-kselftest-walk: paged: a.b # SKIP no page
     # #      SKIP      no page
     log: /dev/stdin:3
     again: make test T=paged.a.b KERNEL=debug
-FAILED debug-kselftest-faults: fail: a.c # SKIP needs CONFIG_FAULT_INJECTION
+FAILED debug-kselftest-walk: fail: a.c # SKIP needs CONFIG_FAULT_INJECTION
     log: /dev/stdin:6
     again: make test T=fail.a.c KERNEL=debug
-debug-kselftest-faults 0 2 0
+debug-kselftest-walk 0 2 0
 END
 expect 0 "results: a skip is a failure" diff "$tmp/wanted" "$tmp/got"
-count "0 0 1" "but where it is expected" plain-kselftest-faults <<END
+count "0 0 1" "but where it is expected" plain-kselftest-walk <<END
 # ok 1 a.c # SKIP needs CONFIG_FAULT_INJECTION
 # 1..1
 ok 1 selftests: unwind: fail # SKIP

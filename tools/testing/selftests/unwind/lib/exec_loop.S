@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A program that executes itself forever, each time with another number in the
- * registers that user_regs.c checks. The instruction pointer in execve() equals its
+ * registers that perf/user_regs.c checks. The instruction pointer in execve() equals its
  * entry point.
  */
 #include <asm/unistd_64.h>

@@ -21,7 +21,7 @@
 #include "fuzz_child.h"
 #include "perf_ring.h"
 #include "tracer.h"
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 #define RING_PAGES	128
 #define MAX_STACK	127

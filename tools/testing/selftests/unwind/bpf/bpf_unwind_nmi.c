@@ -18,7 +18,7 @@
 /* Number of known callers; the whole trace fits. */
 #define DEPTH		20
 
-/* Samples in NMI, see nmi.c. */
+/* Samples in NMI, see perf/nmi.c. */
 #define PERIOD_NS	250000
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
 #define HITS		60

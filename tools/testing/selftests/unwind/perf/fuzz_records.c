@@ -10,7 +10,7 @@
 
 #include "fuzz_records.h"
 #include "perf_ring.h"
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 struct seen seen;
 

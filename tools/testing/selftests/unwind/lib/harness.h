@@ -6,7 +6,7 @@
 #ifndef _UNWIND_HARNESS_H
 #define _UNWIND_HARNESS_H
 
-#include "../kselftest_harness.h"
+#include "../../kselftest_harness.h"
 
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	300

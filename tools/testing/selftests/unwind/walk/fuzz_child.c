@@ -26,7 +26,7 @@
 #include "random.h"
 #include "fuzz_child.h"
 #include "workload.h"
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 #define PAGE		4096UL
 /* In memory that 32-bit code can address. */

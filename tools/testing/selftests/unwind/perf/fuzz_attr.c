@@ -25,7 +25,7 @@
 #include "perf_ring.h"
 #include "random.h"
 #include "workload.h"
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 #define SLOTS		24
 #define VICTIMS		2

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "random.h"
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 static __u64 fuzz_seed, fuzz_state;
 static time_t fuzz_end;

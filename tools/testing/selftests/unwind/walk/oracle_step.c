@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "oracle.h"
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 /* A function that does not return is a bug in the test. */
 #define MAX_STEPS	20000

@@ -30,11 +30,11 @@ endif
 LINUX	:= $(TOP)/build/linux
 KDIR	:= $(TOP)/build/kernel-$(KERNEL)
 PERF	:= $(TOP)/build/perf
-SCRIPTS	:= $(TOP)/patches/scripts
+SCRIPTS	:= $(TOP)/scripts
 VM	:= $(TOP)/tools/testing/selftests/unwind/qemu
 JOBS	:= $(shell nproc)
 # Run a build that ends with make, even if make is killed.
-ALONE	= exec setpriv --pdeathsig TERM $(VM)/alone.sh
+ALONE	= exec setpriv --pdeathsig TERM $(SCRIPTS)/alone.sh
 
 # All clones share ccache's default cache: no hash may depend on the path or the age of
 # a clone.
@@ -145,21 +145,21 @@ define CHECK
 @$(ALONE) sh -c 'for k in $(2); do $(MAKE) KERNEL=$$k kernel && \
 	$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done'
 @exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
-	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(VM)/check.sh $(1) $(2) $(3)
+	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(SCRIPTS)/check.sh $(1) $(2) $(3)
 endef
 
 demo: kernel perf
-	@$(VM)/demo.sh $(KDIR) $(TOP)/build/demo
+	@$(SCRIPTS)/demo/demo.sh $(KDIR) $(TOP)/build/demo
 
 # Measure kernels without test options: the series and the base.
 bench: perf
 	@$(ALONE) sh -c 'for k in base bench; do $(MAKE) KERNEL=$$k kernel || exit 1; done'
 	@$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-bench ARCH=x86 headers
-	@LINUX=$(LINUX) $(VM)/bench.sh $(TOP)/build/kernel-base $(TOP)/build/kernel-bench $(TOP)/build/bench
+	@LINUX=$(LINUX) $(SCRIPTS)/bench/bench.sh $(TOP)/build/kernel-base $(TOP)/build/kernel-bench $(TOP)/build/bench
 
 interop: kernel perf
 	@$(SCRIPTS)/deps.sh debootstrap
-	@$(VM)/interop.sh $(KDIR) $(TOP)/build/interop
+	@$(SCRIPTS)/interop/interop.sh $(KDIR) $(TOP)/build/interop
 
 perf: tree
 	@$(ALONE) $(SCRIPTS)/perf.sh $(LINUX) $(PERF)

@@ -11,10 +11,12 @@ samples that were taken after their record was written, because it drops that re
 All other chains must be the same, address by address. Ends with status 1 otherwise.
 """
 
+import os
 import struct
 import sys
 from collections import Counter
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from perfdata import PerfData
 
 KERNEL_BASE = 1 << 63

@@ -30,15 +30,16 @@ import sys
 import tempfile
 import time
 
-TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
 PATCHES = os.path.join(TOP, "patches")
+BASE_SH = os.path.join(TOP, "scripts", "base.sh")
 BUILD = os.path.join(TOP, "build")
 LINUX = os.path.join(BUILD, "linux")
 STATE = os.path.join(BUILD, "tree.state")
 SERIES = os.path.join(PATCHES, "series")
 
 # Files of the repository that are not files of the kernel tree.
-NOT_OVERLAY = ("patches/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile",
+NOT_OVERLAY = ("patches/", "scripts/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile",
                ".gitignore")
 KCONFIG_DEST = "kernel/unwind/Kconfig"
 
@@ -255,7 +256,7 @@ def merge_maintainers(base, ours):
 
 def base_tree(version=""):
     """Return the directory and the version of the pristine base."""
-    done = subprocess.run([os.path.join(PATCHES, "scripts", "base.sh"), "tree", version],
+    done = subprocess.run([BASE_SH, "tree", version],
                           stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise SystemExit(1)
@@ -641,7 +642,7 @@ def other_base(version, commits, hooks):
         full = os.path.join(BUILD, "base-files", version)
         missing = [p for p in hooks.stages if not os.path.exists(os.path.join(full, p))]
         if missing:
-            done = subprocess.run([os.path.join(PATCHES, "scripts", "base.sh"), "files", version, full],
+            done = subprocess.run([BASE_SH, "files", version, full],
                                   input="".join(p + "\n" for p in hooks.stages).encode(), check=False)
             if done.returncode:
                 raise SystemExit(1)

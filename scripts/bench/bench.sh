@@ -20,6 +20,8 @@
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+unwind=$top/tools/testing/selftests/unwind
 base=$1
 kernel=$2
 out=$3
@@ -28,7 +30,7 @@ begin=$SECONDS
 # guest KERNEL-BUILD-DIR WHAT: one boot, see guest-bench.sh
 guest() {
 	ICOUNT=1 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-2400} \
-		"$here/vm.sh" run "$1" \
+		"$unwind/qemu/vm.sh" run "$1" \
 		"'$here/guest-bench.sh' $2 '$out' ${ROUNDS:-3}"
 }
 
@@ -42,7 +44,7 @@ gcc -Wall -Wextra -O2 -fomit-frame-pointer -static -Wa,--gsframe \
 	-o "$out/bench-chain" "$here/bench-load.c" "$here/bench-chain.S" ||
 	{ echo "bench: SFrame needs an assembler that can write it (binutils 2.40)" >&2; exit 1; }
 size -A "$out/bench-chain" | awk '$1 == ".sframe" { print $2 }' > "$out/section"
-for packed in "${here%/*}"/sframe/frames.*.gz.base64; do
+for packed in "$unwind"/sframe/frames.*.gz.base64; do
 	program=$out/$(basename "$packed" .gz.base64)
 	base64 -d "$packed" | gunzip > "$program"
 	chmod +x "$program"
@@ -52,7 +54,7 @@ done
 # triggers a WARN there.
 shoot() {
 	local status=0
-	LOG=$out/log TIMEOUT=300 "$here/vm.sh" run "$2" \
+	LOG=$out/log TIMEOUT=300 "$unwind/qemu/vm.sh" run "$2" \
 		"'$out/selftest/perf/user_regs' -T hostile_stack_pointers" \
 		> "$out/regs-$1" || status=$?
 	[ "$status" != "$([ "$1" = base ] && echo 1 || echo 0)" ] || return 0
@@ -81,7 +83,7 @@ for file in "$out"/stock-*-1.data; do
 	name=$(basename "$file" -1.data)
 	figures=$(HOME=$out/home PATH=${GUEST_PATH:+$GUEST_PATH:}$PATH \
 		perf script --no-inline -f -i "$file" -F ip,sym,dso,dsoff 2> "$out/log.script" |
-		"$here/../../../../sframe/test/complete.py")
+		"$top/tools/sframe/test/complete.py")
 	echo "$name ${figures%%$'\n'*}" >> "$out/complete"
 done
 echo

@@ -19,6 +19,7 @@
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
+qemu=${here%/*}/tools/testing/selftests/unwind/qemu
 dir=$BUILD/check
 install=$dir/kselftest
 ftrace=$LINUX/tools/testing/selftests/ftrace
@@ -40,7 +41,7 @@ guest() {
 		[ -z "${!variable-}" ] || vars+=$(printf ' %s=%q' "$variable" "${!variable}")
 	done
 	export MEM=$memory LEAK=$leak CHECK=1 LOG=$dir/$kernel-$kind TIMEOUT=$limit
-	GUEST_PATH=$PERF_BIN alone $((limit + 120)) "$here/vm.sh" run "$BUILD/kernel-$kernel" \
+	GUEST_PATH=$PERF_BIN alone $((limit + 120)) "$qemu/vm.sh" run "$BUILD/kernel-$kernel" \
 		"$vars sh $here/guest-check.sh ${kind%%-*} $*"
 }
 
@@ -118,7 +119,7 @@ kselftest() {
 # queue KERNEL KIND: queue one part. KIND is one of:
 parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
-corpus sframe-corpus go harness harness-quick lint"
+corpus sframe-corpus go harness harness-quick scripts lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# Set how long the storm, the fuzzers and the NMI tests run.
@@ -162,10 +163,13 @@ queue() {
 		vm "$kernel" "$kind" "$LINUX/tools/sframe" "$dir/sframe"
 		;;
 	harness)
-		host harness "$here/selftest.sh" "$BUILD/kernel-$kernel"
+		host harness "$qemu/selftest.sh" "$BUILD/kernel-$kernel"
 		;;
 	harness-quick)
-		host harness-quick "$here/selftest.sh"
+		host harness-quick "$qemu/selftest.sh"
+		;;
+	scripts)
+		host scripts "$here/selftest.sh"
 		;;
 	corpus)
 		host corpus "$unwind/fuzz/fuzz.sh" replay "$LINUX" "$dir/fuzz"
@@ -212,7 +216,7 @@ gate() {
 		[ -z "${LINT-}" ] || queue plain lint
 		each plain kselftest-walk perf-deferred ftrace kselftest-perf kselftest-sframe \
 			kselftest-bpf kselftest-core kselftest-intel corpus sframe-corpus \
-			harness-quick kunit
+			harness-quick scripts kunit
 		;;
 	*)
 		broken "$1" "the gate has nothing for this kernel, make check-long may have"
@@ -224,8 +228,8 @@ all() {
 	each "$1" ftrace kselftest-walk kselftest-bpf kselftest-perf kselftest-core \
 		kselftest-sframe
 	if [ "$1" = plain ]; then
-		each plain stackprof perf-callchain perf-deferred kselftest-intel harness corpus \
-			sframe-corpus go
+		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
+			corpus sframe-corpus go
 		! build_tool sframe all test || each plain convert record sframe
 		[ -z "${LINT-}" ] || queue plain lint
 	fi

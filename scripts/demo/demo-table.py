@@ -15,12 +15,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from perfdata import PerfData
 
 METHODS = ("fp", "deferred", "dwarf")
 HEADS = ("fp", "deferred", "dwarf,8192")
 COMPLETE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                        "../../../../sframe/test/complete.py")
+                        "../../tools/sframe/test/complete.py")
 
 # In percent.
 LIMIT = 99

@@ -7,6 +7,7 @@
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+qemu=$here/../../tools/testing/selftests/unwind/qemu
 kernel=$1
 out=$2
 root=$out/sid
@@ -41,7 +42,7 @@ fi
 rm -rf "$out/out"
 mkdir "$out/out"
 OUT=$out/out LOG=$out/log TIMEOUT=${TIMEOUT:-300} \
-	"$here/vm.sh" run "$kernel" "'$here/guest-interop.sh' '$root'"
+	"$qemu/vm.sh" run "$kernel" "'$here/guest-interop.sh' '$root'"
 echo
 status=0
 "$here/interop-table.py" "$out/out" || status=1

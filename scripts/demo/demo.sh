@@ -10,6 +10,7 @@
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+qemu=$here/../../tools/testing/selftests/unwind/qemu
 kernel=$1
 out=$2
 begin=$SECONDS
@@ -18,7 +19,7 @@ rm -rf "$out"
 mkdir -p "$out"
 echo "demo: booting, then about twenty recordings of a few seconds each"
 OUT=$out LOG=$out/log TIMEOUT=${TIMEOUT:-1200} \
-	"$here/vm.sh" run "$kernel" "'$here/guest-demo.sh'" ||
+	"$qemu/vm.sh" run "$kernel" "'$here/guest-demo.sh'" ||
 	{ echo "demo: stopped; the log is in $out/log" >&2; exit 1; }
 echo
 status=0

@@ -10,7 +10,7 @@ set -u -o pipefail
 # Debian's python3, which has the modules that the kernel's scripts import.
 PATH=/usr/bin:$PATH
 
-top=$(cd "$(dirname "$0")/../.." && pwd)
+top=$(cd "$(dirname "$0")/.." && pwd)
 source=$1
 kernel=${2-}
 cd "$top" || exit 1
@@ -71,7 +71,7 @@ checkpatch() {
 	tests+=,SPDX_LICENSE_TAG
 	# No --codespell, which takes three quarters of the time: spelling() checks that.
 	command=(perl scripts/checkpatch.pl --strict --quiet --show-types)
-	patches/scripts/series.py draft || return
+	scripts/series.py draft || return
 	# Remember passed patches for all clones, as ccache does, because they pass again.
 	passed=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/unwind-checkpatch
 	mkdir -p "$passed" || return
@@ -99,7 +99,7 @@ checkpatch() {
 new() {
 	local suffix
 	for suffix; do
-		patches/scripts/series.py new | grep "\.$suffix\$"
+		scripts/series.py new | grep "\.$suffix\$"
 	done
 	return 0
 }
@@ -170,7 +170,7 @@ fragments() {
 	tools/testing/selftests/unwind/qemu/check-config.sh "$kernel/requested" "$kernel/.config"
 }
 
-lint manifest patches/scripts/series.py manifest
+lint manifest scripts/series.py manifest
 lint shellcheck shell
 lint python python
 lint codespell spelling

@@ -13,7 +13,7 @@
 set -eu
 
 pkg=linux-source-6.12
-top=$(cd "$(dirname "$0")/../.." && pwd)
+top=$(cd "$(dirname "$0")/.." && pwd)
 build=$top/build
 
 say() { printf '%s\n' "$*" >&2; }

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from perfdata import PerfData
 
 WAYS = ("fp", "deferred", "dwarf,8192", "dwarf,8192,defer")

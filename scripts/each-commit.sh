@@ -10,8 +10,8 @@
 # shellcheck disable=SC2317	# report calls what it is given
 set -eu -o pipefail
 
-top=$(cd "$(dirname "$0")/../.." && pwd)
-here=$top/patches/scripts
+top=$(cd "$(dirname "$0")/.." && pwd)
+here=$top/scripts
 build=$top/build
 qemu=$top/tools/testing/selftests/unwind/qemu
 variants=${*:-on off}

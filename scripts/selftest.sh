@@ -1,0 +1,522 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test the scripts of the repository, as TAP: the counts of results, the parts of a check, and
+# what make, check.sh and guest-check.sh do with builds, programs and tests.
+# shellcheck source-path=SCRIPTDIR disable=SC2030,SC2031,SC2034	# subshells, parts.sh
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=${here%/*}
+qemu=$top/tools/testing/selftests/unwind/qemu
+# shellcheck source=../tools/testing/selftests/unwind/qemu/expect.sh
+. "$qemu/expect.sh"
+
+# count WANTED NAME [PART]: the last line of results.py for standard input must be WANTED
+count() {
+	"$here/results.py" "${3-plain-part}" /dev/stdin > "$tmp/counted"
+	tail -n 1 "$tmp/counted" > "$tmp/last"
+	echo "${3-plain-part} $1" > "$tmp/wanted"
+	expect 0 "results: $2" diff "$tmp/wanted" "$tmp/last"
+}
+
+count "0 1 0" "nothing is a failure" < /dev/null
+expect 0 "results: its log is said all the same" grep -qx "    log: /dev/stdin" "$tmp/counted"
+mkdir -p "$tmp/tests/unwind"
+printf '#!/bin/sh\necho 1..1\necho ok 1 good\n' > "$tmp/tests/unwind/good"
+printf '#!/bin/sh\nexit 1\n' > "$tmp/tests/unwind/bad"
+printf '#!/bin/sh\nexit 4\n' > "$tmp/tests/unwind/skip"
+printf '#!/bin/sh\nkill -9 $$\n' > "$tmp/tests/unwind/killed"
+printf '#!/bin/sh\n' > "$tmp/tests/unwind/silent"
+chmod +x "$tmp/tests/unwind/"*
+TMPDIR=$tmp sh "$here/guest-check.sh" kselftest "$tmp/tests" good bad skip killed missing \
+	silent > "$tmp/programs" 2> /dev/null
+count "1 5 0" "programs that fail, skip, are killed, missing or test nothing" < "$tmp/programs"
+count "2 1 0" "KTAP of the kernel, leaves only" <<END
+[    1.1] KTAP version 1
+[    1.1] 1..1
+[    1.1]     KTAP version 1
+[    1.1]     # Subtest: suite
+[    1.1]     1..3
+[    1.1]     ok 1 first
+[    1.1][    T1]     ok 2 second
+[    1.1]     ok 3 third # SKIP needs more
+[    1.1] # suite: pass:2 fail:0 skip:1 total:3
+[    1.1] ok 1 suite
+END
+count "1 1 0" "a failing leaf counts once" <<END
+TAP version 13
+1..1
+# 1..2
+# ok 1 a
+# not ok 2 b
+not ok 1 selftests: unwind: program # exit=1
+END
+count "1 1 0" "one passes, one fails" <<END
+# why it is good
+ok 1 a
+# why it is bad
+not ok 2 b
+END
+grep -v '^    log:' "$tmp/counted" > "$tmp/got"
+cat > "$tmp/wanted" <<END
+FAILED plain-part: b
+    # why it is bad
+    again: make test T=part
+plain-part 1 1 0
+END
+expect 0 "results: a test that fails says why" diff "$tmp/wanted" "$tmp/got"
+"$here/results.py" debug-kselftest-core /dev/stdin > "$tmp/got" <<END
+1..2
+# # a.c:7:first:Expected 1 (1) == i (2)
+# # a.c:8:first:Expected 2 (2) == i (2)
+# # first: Test failed
+# not ok 1 fixture.first
+# 1..1
+not ok 1 selftests: unwind: a # exit=1
+# not ok 1 global.second
+# 1..1
+not ok 2 selftests: unwind: b.global.second # exit=1
+END
+cat > "$tmp/wanted" <<END
+FAILED debug-kselftest-core: a: fixture.first
+    a.c:7:first:Expected 1 (1) == i (2)
+    log: /dev/stdin:5
+    again: make test T=a.fixture.first KERNEL=debug
+FAILED debug-kselftest-core: b: global.second
+    log: /dev/stdin:8
+    again: make test T=b.global.second KERNEL=debug
+debug-kselftest-core 0 2 0
+END
+expect 0 "results: program, assertion, place, and how to run it again" \
+	diff "$tmp/wanted" "$tmp/got"
+"$here/results.py" debug-kselftest-walk /dev/stdin > "$tmp/got" <<END
+1..2
+# #      SKIP      no page
+# ok 1 a.b # SKIP no page
+# 1..1
+ok 1 selftests: unwind: paged # SKIP
+# ok 1 a.c # SKIP needs CONFIG_FAULT_INJECTION
+# 1..1
+ok 2 selftests: unwind: fail # SKIP
+END
+cat > "$tmp/wanted" <<END
+FAILED debug-kselftest-walk: paged: a.b # SKIP no page
+    # #      SKIP      no page
+    log: /dev/stdin:3
+    again: make test T=paged.a.b KERNEL=debug
+FAILED debug-kselftest-walk: fail: a.c # SKIP needs CONFIG_FAULT_INJECTION
+    log: /dev/stdin:6
+    again: make test T=fail.a.c KERNEL=debug
+debug-kselftest-walk 0 2 0
+END
+expect 0 "results: a skip is a failure" diff "$tmp/wanted" "$tmp/got"
+count "0 0 1" "but where it is expected" plain-kselftest-walk <<END
+# ok 1 a.c # SKIP needs CONFIG_FAULT_INJECTION
+# 1..1
+ok 1 selftests: unwind: fail # SKIP
+END
+count "1 1 0" "a program that fails after its tests" <<END
+# 1..1
+# ok 1 a
+not ok 1 selftests: unwind: program # exit=139
+END
+count "1 1 0" "a suite that stops early" <<END
+# 1..2
+# ok 1 a
+not ok 1 selftests: unwind: program # TIMEOUT 45 seconds
+END
+count "1 1 1" "perf test" plain-perf-part <<END
+ 10: One  : Running (1 active)
+ 10: One  : Ok
+ 11: Two  : FAILED!
+ 12: Three: Skip (no hardware)
+END
+
+# verdicts: print the verdicts of make bench on sets of three figures for a limit of 100, and
+# the number of missed limits
+verdicts() {
+	python3 - "$here/bench/bench-table.py" <<END
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("table", sys.argv[1])
+table = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(table)
+limits = table.Limits()
+for values in [99, 100, 102], [90, 104, 106], [103, 104, 105], [3, 190, 200]:
+    limits.at_most("figure", values, 100)
+print([line.split("100  ")[1] for line in limits.lines], limits.missed)
+END
+}
+
+echo "['met', 'within the spread', 'missed', 'missed'] 2" > "$tmp/wanted"
+PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
+expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
+
+# chain FIELD: what perfdata.py reads from a sample with a callchain of two user addresses; with
+# READ, the counter before the callchain has the value of a length
+chain() {
+	python3 - "$1" <<END
+import struct, sys
+sys.path.insert(0, "$here")
+import perfdata
+read = perfdata.READ if sys.argv[1] == "READ" else 0
+attr = perfdata.Attr(struct.pack("<12Q", 0, 0, 0, perfdata.CALLCHAIN | read, *[0] * 8))
+words = [1 << 40] * bool(read) + [3, perfdata.CONTEXT_USER, 1, 2]
+try:
+    print(perfdata.Sample(perfdata.MISC_USER, struct.pack(f"<{len(words)}Q", *words), attr).user)
+except ValueError:
+    print("refused")
+END
+}
+
+printf '2\nrefused\n' > "$tmp/wanted"
+(export PYTHONDONTWRITEBYTECODE=1; chain none; chain READ) > "$tmp/got"
+expect 0 "perfdata: a field that precedes the callchain" diff "$tmp/wanted" "$tmp/got"
+
+# A part: stub NAME STATUS [STATUS], the status of its first run and of later ones. Its test
+# passes with 0. With 8 it passes and another test fails, with 9 a splat interrupts it, with
+# 5 it is skipped, with 4 the stub prints nothing, with 6 and 7 a kselftest fails.
+cat > "$tmp/stub" <<'END'
+#!/bin/sh
+echo >> "$0.$1"
+echo "$UNWIND_SEED" >> "$0.seed"
+[ "$(wc -l < "$0.$1")" = 1 ] || shift
+[ "$2" != 9 ] || { echo "# program.a.b: starts"; echo "# #  RUN  a.b ..."; exit 120; }
+case $2 in
+4) exit 1 ;;
+5) exec echo "ok 1 test # SKIP none" ;;
+6 | 7)
+	[ "$2" = 6 ] && program=program || program=other
+	printf '# not ok 1 a.b\nnot ok 1 selftests: unwind: %s # exit=1\n' "$program"
+	exit 1
+	;;
+esac
+[ "$2" != 121 ] || { echo "# program: starts"; echo "# #  RUN  a.b ..."; echo "# program: 3 s"; }
+case $2 in 0 | 8) ;; *) printf 'not ' ;; esac
+echo "ok 1 test"
+[ "$2" != 8 ] || echo "not ok 2 other"
+exit "$2"
+END
+chmod +x "$tmp/stub"
+
+# The files of kselftest programs contain the variables that the programs read.
+install=$tmp/installed
+parts="ftrace kselftest-intel"
+mkdir -p "$install/unwind"
+echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
+echo > "$install/unwind/other"
+
+# check WANTED NAME STATUS...: run a check whose only part ends with STATUS. WANTED is the
+# number of its runs and the last line.
+check() {
+	local want=$1 name=$2
+	shift 2
+	rm -rf "$tmp/check" "$tmp"/stub.*
+	(dir=$tmp/check && . "$here/parts.sh" && part plain-stub "$tmp/stub" it "$@" &&
+		run_parts && summary) > "$tmp/checked" 2>&1
+	echo "$(wc -l < "$tmp/stub.it") $(tail -n 1 "$tmp/checked")" > "$tmp/got"
+	echo "$want" > "$tmp/wanted"
+	expect 0 "parts: $name" diff "$tmp/wanted" "$tmp/got"
+}
+
+check "1 1 passed, 0 failed" "one that passes runs once" 0
+check "2 0 passed, 1 failed" "one that fails twice has failed" 1 1
+UNWIND_SEED=7 check "2 1 passed, 0 failed" "one that fails once is run again" 1 0
+expect 0 "parts: with the same seed" [ "$(paste -sd ' ' "$tmp/stub.seed")" = "7 7" ]
+expect 0 "parts: and is listed as unsteady" \
+	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
+expect 0 "parts: with what failed, and where that is" \
+	grep -qx "first run:     log: $tmp/check/plain-stub.first/output:1" "$tmp/checked"
+check "2 1 passed, 1 failed" "another one that fails then does not hide it" 1 8
+expect 0 "parts: it is listed as well" \
+	grep -qx "unsteady: plain-stub test ($tmp/check/plain-stub.first)" "$tmp/checked"
+check "2 0 passed, 1 failed" "one that is skipped has failed" 5 5
+printf '%s\n' "first run: FAILED plain-stub: test # SKIP none" \
+	"first run:     log: $tmp/check/plain-stub.first/output:1" \
+	"FAILED plain-stub: test # SKIP none" "    log: $tmp/check/plain-stub/output:1" \
+	> "$tmp/wanted"
+grep -E 'SKIP|log:' "$tmp/checked" > "$tmp/got"
+expect 0 "parts: that is said" diff "$tmp/wanted" "$tmp/got"
+check "2 1 passed, 0 failed" "an emulator's fault is run again" 122 0
+check "2 1 passed, 0 failed" "an emulator that dies is run again" 125 0
+check "1 0 passed, 2 failed" "a splat is not" 120 0
+check "1 0 passed, 2 failed" "a leak is not" 121 0
+expect 1 "parts: and is in no program" grep -q "  in program" "$tmp/checked"
+check "1 0 passed, 2 failed" "a guest that goes away is not" 123 0
+check "1 0 passed, 2 failed" "a guest that hangs is not" 124 0
+check "2 0 passed, 2 failed" "a splat in the second run" 1 120
+check "1 0 passed, 2 failed" "a splat in a test" 9
+expect 0 "parts: it says in which" grep -qx "    again: make test T=program.a.b KERNEL=plain" \
+	"$tmp/checked"
+
+# repeats WANTED NAME PART STATUS VARIABLE...: after a failure of a part with these variables,
+# the command that repeats the test must have WANTED after "T="
+repeats() {
+	local want=$1 name=$2 part=$3 status=$4
+	shift 4
+	rm -rf "$tmp/check" "$tmp"/stub.*
+	(dir=$tmp/check once=1 && . "$here/parts.sh" &&
+		part "$part" "$@" "$tmp/stub" it "$status" && run_parts) > "$tmp/checked" 2>&1
+	sed -n 's/^    again: make test T=//p' "$tmp/checked" | tail -n 1 > "$tmp/got"
+	printf '%s' "${want:+$want$'\n'}" > "$tmp/wanted"
+	expect 0 "again: $name" diff "$tmp/wanted" "$tmp/got"
+}
+
+UNWIND_SEED=7 repeats "program.a.b KERNEL=debug UNWIND_SEED=7 UNWIND_SECONDS=5" \
+	"the variables that a program reads" debug-kselftest-core 9 UNWIND_SECONDS=5 UNWIND_FULL=1
+repeats "program.a.b UNWIND_SECONDS=5" "without a seed" plain-kselftest-one 6 UNWIND_SECONDS=5
+UNWIND_SEED=7 repeats "other.a.b KERNEL=debug" "not those that it does not read" \
+	debug-kselftest-core 7 UNWIND_SECONDS=5
+repeats "other.a.b MINUTES=30 ACCEL=tcg,thread=multi APPEND='a b'" "those of the guest" \
+	plain-kselftest-storm 7 ACCEL=tcg,thread=multi MINUTES=30 APPEND="a b"
+repeats "ftrace UNWIND_FTRACE=exit.tc" "those of ftrace" plain-ftrace 1 UNWIND_FTRACE=exit.tc \
+	UNWIND_SECONDS=5
+repeats "kselftest-intel" "not those that it has without saying" plain-kselftest-intel 7 \
+	VM_CPU=max
+repeats "ftrace" "a part that says nothing" plain-ftrace 4
+repeats "" "not one that make test has not" plain-kselftest-one 4
+once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
+(dir=$tmp/check && . "$here/parts.sh" && run_parts && summary) > "$tmp/checked"
+expect 1 "parts: no part at all is a failure" [ $? = 0 ]
+
+# begun PID: wait until the child of this process is in the file started; fails if the process
+# ends before
+begun() {
+	until [ -s "$tmp/started" ]; do
+		kill -0 "$1" 2> /dev/null || return 1
+		sleep 0.1
+	done
+}
+
+# gone PID: test whether this process ends by itself, and otherwise end it
+gone() {
+	for _ in {1..50}; do
+		kill -0 "$1" 2> /dev/null || return 0
+		sleep 0.2
+	done
+	kill "$1"
+	return 1
+}
+
+# interrupt SIGNAL: a check's parts and their children must end with the check
+interrupt() {
+	local pid
+	rm -rf "$tmp/check" "$tmp/started"
+	(dir=$tmp/check && . "$here/parts.sh" && part plain-sleep alone 60 sh -c \
+		"sleep 1017 & echo \$! > $tmp/started; wait" && run_parts) > /dev/null 2>&1 &
+	pid=$!
+	begun "$pid" || return 2
+	kill "-$1" "$pid"
+	wait "$pid" 2> /dev/null
+	gone "$(cat "$tmp/started")"
+}
+
+expect 0 "parts: a check that is stopped ends its parts" interrupt TERM
+expect 0 "parts: so does one that is killed" interrupt KILL
+
+# Fake a disk with enough space.
+mkdir "$tmp/bin"
+printf '#!/bin/sh\nprintf "f\\nf 0 0 9999\\n"\n' > "$tmp/bin/df"
+chmod +x "$tmp/bin/df"
+
+# A build whose compiler is known only to the compiler's parent shell.
+cat > "$tmp/building" <<END
+#!/bin/bash
+sh -c 'sleep 1019 & echo \$! > $tmp/started; wait'
+exit
+END
+chmod +x "$tmp/building"
+
+# outlived COMMAND...: test whether its build goes on after the command is killed
+outlived() {
+	local pid
+	rm -f "$tmp/started"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "$@" < /dev/null &
+	pid=$!
+	begun "$pid" || return 2
+	kill -9 "$pid"
+	wait "$pid" 2> /dev/null
+	! gone "$(cat "$tmp/started")"
+}
+
+# building PROGRAM: replace all programs that make starts by true, and PROGRAM, which is one of
+# this directory or of qemu, by the build
+building() {
+	local program
+	rm -rf "$tmp/built"
+	mkdir "$tmp/built"
+	for program in deps.sh series.py base.sh perf.sh build-kernel.sh check.sh; do
+		ln -s "$(type -P true)" "$tmp/built/$program"
+	done
+	ln -s "$here/alone.sh" "$tmp/built"
+	ln -sf "$tmp/building" "$tmp/built/$1"
+}
+
+# built PROGRAM GOAL: run outlived on make GOAL, where only PROGRAM builds
+built() {
+	building "$1"
+	outlived "${make[@]}" "$2"
+}
+
+# refused GOAL...: make must not build while a check runs
+refused() {
+	building build-kernel.sh
+	rm -f "$tmp/started"
+	flock "$tmp/lock" timeout 60 env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
+		"${make[@]}" "$@" > "$tmp/checked" 2>&1 < /dev/null
+	[ $? = 2 ] && grep -q "another check runs" "$tmp/checked" && [ ! -e "$tmp/started" ]
+}
+
+# Use another lock than the check that runs this script.
+make=(make -C "$top" KERNEL=plain SCRIPTS="$tmp/built" VM="$tmp/built" LINUX="$tmp/linux"
+	CHECK_LOCK="$tmp/lock")
+expect 1 "builds: perf does not outlive make" built perf.sh perf
+expect 1 "builds: nor does a kernel" built build-kernel.sh kernel
+expect 1 "builds: nor those of a check" built build-kernel.sh check
+expect 1 "builds: nor those of benchmarks" built build-kernel.sh bench
+expect 0 "builds: none begins under a check that runs" refused check
+expect 0 "builds: nor does one for a test" refused test T=a
+mkdir -p "$tmp/linux/tools/testing/selftests"
+printf 'install:\n\t@%s\n' "$tmp/building" > "$tmp/linux/tools/testing/selftests/Makefile"
+expect 1 "builds: nor does what a check builds itself" outlived env BUILD="$tmp/build" \
+	LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/bin:$PATH" "$here/check.sh" test plain all
+
+# full: a check must not start on a full disk
+full() {
+	mkdir "$tmp/full"
+	printf '#!/bin/sh\nprintf "f\\nf 0 0 999\\n"\n' > "$tmp/full/df"
+	chmod +x "$tmp/full/df"
+	env BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/full:$PATH" \
+		"$here/check.sh" test plain all > "$tmp/checked" 2>&1
+	[ $? = 1 ] && grep -q "has 999 MB free, tests need 1000 MB" "$tmp/checked"
+}
+
+expect 0 "check: a full disk" full
+
+# limited: a part that takes too long must be stopped and reported
+limited() {
+	rm -rf "$tmp/check"
+	(dir=$tmp/check && . "$here/parts.sh" && part host-sleep alone 1 sleep 1018 &&
+		run_parts; summary) > "$tmp/checked" 2>&1
+	grep -q "^FAILED host-sleep: it took too long" "$tmp/checked"
+}
+
+# deaf: a part that SIGKILL ended must be reported as one that took too long
+deaf() {
+	(dir=$tmp/check && . "$here/parts.sh" && part host-deaf sh -c 'kill -9 $$' &&
+		run_parts; summary) > "$tmp/checked" 2>&1
+	grep -q "^FAILED host-deaf: it took too long" "$tmp/checked"
+}
+
+# found: a part whose fuzzer finds something on the host must not be repeated
+found() {
+	rm -f "$tmp"/stub.*
+	(dir=$tmp/check && . "$here/parts.sh" && part host-a-fuzz "$tmp/stub" it 1 0 &&
+		run_parts; summary) > "$tmp/checked" 2>&1
+	[ "$(wc -l < "$tmp/stub.it")" = 1 ]
+}
+
+expect 0 "parts: one that hangs" limited
+expect 0 "parts: one that does not heed a TERM" deaf
+expect 0 "parts: what a fuzzer finds" found
+
+# A fake kernel image with nothing but two KUnit suites.
+mkdir -p "$tmp/build/kernel-plain"
+gcc -nostdlib -static -no-pie -Wl,-e,0 -o "$tmp/build/kernel-plain/vmlinux" -x assembler - <<'END'
+	.data
+	.globl __kunit_suites_start, __kunit_suites_end
+	.globl __kunit_init_suites_start, __kunit_init_suites_end
+first:	.asciz "first"
+	.space 250
+later:	.asciz "at_init"
+	.space 248
+__kunit_suites_start:
+	.quad first
+__kunit_suites_end:
+__kunit_init_suites_start:
+	.quad later
+__kunit_init_suites_end:
+END
+
+# tested WHAT [VARIABLE...]: run make test; its output goes to the file checked
+tested() {
+	local status
+	env PATH="$tmp/bin:$PATH" BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp/bin" \
+		"${@:2}" "$here/check.sh" test plain "$1" > "$tmp/checked" 2>&1
+	status=$?
+	cat "$tmp/checked"
+	return $status
+}
+
+expect 2 "test: a suite that is not there" tested kunit.nonsense
+expect 0 "test: no guest is booted for it" [ ! -e "$tmp/build/check/plain-kunit" ]
+expect 2 "test: it is said which there are" tested kunit.nonsense.first
+tail -n 2 "$tmp/checked" > "$tmp/got"
+printf 'kunit or kunit.SUITE[.TEST], with one of these suites:\n  first at_init\n' > "$tmp/wanted"
+expect 0 "test: these" diff "$tmp/wanted" "$tmp/got"
+for suite in first at_init 'fi*.test'; do
+	expect 1 "test: the suite $suite is looked for in a guest" tested "kunit.$suite"
+	expect 0 "test: of which there is none" grep -q "vm: cannot run: no kernel" \
+		"$tmp/build/check/plain-kunit/errors"
+done
+mv "$tmp/build/kernel-plain/vmlinux" "$tmp/build/kernel-plain/cut"
+head -c 5000 "$tmp/build/kernel-plain/cut" > "$tmp/build/kernel-plain/vmlinux"
+expect 1 "test: a kernel that cannot be read" tested kunit.first
+expect 0 "test: that is said" grep -q "^FAILED plain-kunit: its suites" "$tmp/checked"
+
+# A program that fails in a guest; the fake emulator records the variables.
+selftests=$tmp/linux/tools/testing/selftests
+mkdir -p "$selftests"
+fake_kernel "$tmp/build/kernel-plain"
+cat > "$selftests/Makefile" <<'END'
+install:
+	mkdir -p $(INSTALL_PATH)/unwind
+	echo unwind:program > $(INSTALL_PATH)/kselftest-list.txt
+	echo UNWIND_SECONDS UNWIND_SEED > $(INSTALL_PATH)/unwind/program
+END
+cat > "$tmp/bin/emulator" <<END
+#!/bin/sh
+for word; do
+	case \$word in
+	tcg,*) echo "\$word" > $tmp/accelerator ;;
+	*/initramfs) grep -aoE 'UNWIND_S[A-Z]*=[^ ]*' "\$word" > $tmp/guest ;;
+	file:*) cat $qemu/cases/clean-boot.log > "\${word#file:}" ;;
+	file,id=status,*) printf 'ready\\nexit 1\\nend\\n' > "\${word#*path=}" ;;
+	esac
+done
+printf '# not ok 1 a.b\\nnot ok 1 selftests: unwind: program # exit=1\\n'
+END
+chmod +x "$tmp/bin/emulator"
+
+# repeated: make test with the printed words must repeat the first run
+repeated() {
+	local words
+	tested program UNWIND_SECONDS=5 QEMU="$tmp/bin/emulator"
+	mv "$tmp/guest" "$tmp/first" && grep -qx UNWIND_SECONDS=5 "$tmp/first" || return 1
+	read -ra words < <(sed -n 's/^    again: make test T=//p' "$tmp/checked")
+	echo "${words[@]}"
+	[ "${words[0]}" = program.a.b ] || return 1
+	tested "${words[@]}" QEMU="$tmp/bin/emulator"
+	diff "$tmp/first" "$tmp/guest"
+}
+
+expect 0 "test: the words that repeat a test repeat it" repeated
+expect 0 "test: one thread is the default" grep -qx tcg,thread=single "$tmp/accelerator"
+expect 2 "test: a program that is not there" tested nonsense
+expect 0 "test: it is said" grep -qx "check: there is no 'nonsense'." "$tmp/checked"
+expect 0 "test: with the programs" grep -qx "  program" "$tmp/checked"
+expect 0 "test: the list alone" tested help
+
+# nonsense: a test that the program does not have must fail, and list the existing tests
+# shellcheck disable=SC2016	# the dollar sign is the program's
+nonsense() {
+	printf '#!/bin/sh\n[ "$1" = -l ] && echo a.b || echo 1..0\n' > "$tmp/unwind/program"
+	chmod +x "$tmp/unwind/program"
+	"$here/guest-check.sh" kselftest "$tmp" program.nonsense > "$tmp/checked"
+	grep -qx "# a.b" "$tmp/checked" &&
+		grep -q "^not ok 1 selftests: unwind: program.nonsense # exit=none" "$tmp/checked"
+}
+
+mkdir "$tmp/unwind"
+expect 0 "guest: a test that is not there" nonsense
+
+finish

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# For tests of the harness: sets tmp, a temporary directory, and prints results in TAP.
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+count=0
+failed=0
+# The check that runs this script may have exported these.
+unset UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE
+unset MINUTES ACCEL SINGLESTEP VM_CPU APPEND
+
+# expect WANTED-STATUS NAME COMMAND...
+expect() {
+	local want=$1 name=$2 got
+	shift 2
+	"$@" > "$tmp/output" 2>&1
+	got=$?
+	count=$((count + 1))
+	if [ "$got" = "$want" ]; then
+		echo "ok $count $name"
+	else
+		echo "not ok $count $name: status $got, not $want"
+		sed 's/^/# /' "$tmp/output"
+		failed=$((failed + 1))
+	fi
+}
+
+# finish: print the plan; fails if a test failed
+finish() {
+	echo "1..$count"
+	[ "$failed" = 0 ]
+}
+
+# fake_kernel DIR: make an empty kernel that vm.sh accepts
+fake_kernel() {
+	mkdir -p "$1/arch/x86/boot"
+	touch "$1/vm-init" "$1/arch/x86/boot/bzImage"
+	printf '#!/bin/sh\necho 1000000\n' > "$1/vm-tsc"
+	chmod +x "$1/vm-tsc"
+}

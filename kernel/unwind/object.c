@@ -62,8 +62,8 @@ atomic_t unwind_objects_ticks;
 
 /* A walk asked since the last tick. No partner: a tick more or less does not matter. */
 static bool unwind_objects_asked;
-/* A task that must not make room found none. No partner, likewise. */
-static bool unwind_objects_full;
+/* User of a task that must not make room and found none. No partner: any of them will do. */
+static kuid_t unwind_objects_wanted = INVALID_UID;
 /* The sysctl. False until the end of unwind_objects_init(). */
 static bool unwind_sframe_enabled;
 
@@ -170,16 +170,20 @@ static void unwind_object_drop(struct unwind_object *object)
 }
 
 /**
- * struct unwind_objects_walk - a walk of lists of objects that drops old ones
+ * struct unwind_objects_walk - a walk of lists of objects that drops some
+ * @pick:	decides about an object; or NULL, to let @age decide
+ * @data:	for @pick
  * @age:	minimum time since the last lookup, in jiffies
  * @bytes:	memory of the objects dropped so far
  */
 struct unwind_objects_walk {
-	unsigned long	age;
-	size_t		bytes;
+	unwind_object_pick_t	pick;
+	const void		*data;
+	unsigned long		age;
+	size_t			bytes;
 };
 
-/* Drop an object of an LRU list, unless its last lookup is too recent. */
+/* Drop an object of an LRU list if it is picked, or its last lookup is old enough. */
 static enum lru_status unwind_object_isolate(struct list_head *item,
 					     struct list_lru_one *list, spinlock_t *lock,
 					     void *data)
@@ -188,13 +192,18 @@ static enum lru_status unwind_object_isolate(struct list_head *item,
 	struct unwind_objects_walk *walk = data;
 	/* No partner: dropping one object more or less does not matter. */
 	unsigned long used = READ_ONCE(object->used);
+	enum lru_status status = LRU_REMOVED;
 
 	/* unwind_object_publish() has put it on the list, but not set READY yet. */
 	if (READ_ONCE(object->state) == UNWIND_OBJECT_LOADING)
 		return LRU_SKIP;
+	if (walk->pick)
+		status = walk->pick(object, walk->data);
+	else if (time_before(jiffies, used + walk->age))
+		status = LRU_SKIP;
 	/* Keep its place: a walk of all lists sees each object once. */
-	if (time_before(jiffies, used + walk->age))
-		return LRU_SKIP;
+	if (status != LRU_REMOVED)
+		return status;
 	if (!unwind_object_forget(object))
 		return LRU_SKIP;
 
@@ -223,6 +232,20 @@ static enum lru_status unwind_object_shrink(struct list_head *item,
 void unwind_objects_drop(unsigned long age)
 {
 	struct unwind_objects_walk walk = { .age = age };
+
+	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &walk, ULONG_MAX);
+}
+
+/**
+ * unwind_objects_drop_picked - drop objects, whenever they were looked up
+ * @pick:	decides about an object; called with a spinlock held
+ * @data:	for @pick
+ *
+ * Context: as unwind_objects_drop().
+ */
+void unwind_objects_drop_picked(unwind_object_pick_t pick, const void *data)
+{
+	struct unwind_objects_walk walk = { .pick = pick, .data = data };
 
 	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &walk, ULONG_MAX);
 }
@@ -305,12 +328,15 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 static void unwind_objects_tick(struct work_struct *work)
 {
 	bool asked = xchg(&unwind_objects_asked, false);
+	kuid_t wanted = READ_ONCE(unwind_objects_wanted);
 
 	if (asked)
 		atomic_inc(&unwind_objects_ticks);
 	unwind_objects_drop(UNWIND_OBJECT_UNUSED);
-	if (xchg(&unwind_objects_full, false))
-		unwind_room_make(0);
+	if (uid_valid(wanted)) {
+		WRITE_ONCE(unwind_objects_wanted, INVALID_UID);
+		unwind_room_make(wanted, 1, 0);
+	}
 	if (asked || list_lru_count(&unwind_objects_lru))
 		schedule_delayed_work(&unwind_objects_work,
 				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
@@ -464,15 +490,15 @@ static struct unwind_object *unwind_object_alloc(void)
 struct unwind_object *unwind_object_begin(const struct unwind_object_source *source,
 					  bool by_worker)
 {
+	kuid_t user = unwind_room_user(current_real_cred());
 	struct unwind_object *object;
 	int ret;
 
-	if (by_worker && unwind_room_full(0)) {
-		/* No partner: a tick more or less does not matter. */
-		WRITE_ONCE(unwind_objects_full, true);
+	if (by_worker && unwind_room_full(1, 0)) {
+		WRITE_ONCE(unwind_objects_wanted, user);
 		return ERR_PTR(-ENOSPC);
 	}
-	if (!unwind_room_make(0))
+	if (!unwind_room_make(user, 1, 0))
 		return ERR_PTR(-ENOSPC);
 	object = unwind_object_alloc();
 	if (!object)

@@ -8,6 +8,7 @@
 #include <linux/compiler.h>
 #include <linux/fs.h>
 #include <linux/list.h>
+#include <linux/list_lru.h>
 #include <linux/rcupdate.h>
 #include <linux/sizes.h>
 #include <linux/time64.h>
@@ -185,13 +186,18 @@ bool unwind_object_get_vdso(const struct unwind_object_place *place,
 			    struct unwind_object_ref *ref);
 void unwind_object_hit(const struct unwind_object_ref *ref, unsigned long hits);
 
+/* LRU_REMOVED: drop the object; LRU_SKIP: keep it; LRU_STOP: keep it and all others. */
+typedef enum lru_status (*unwind_object_pick_t)(const struct unwind_object *object,
+						const void *data);
+
 void unwind_objects_drop(unsigned long age);
+void unwind_objects_drop_picked(unwind_object_pick_t pick, const void *data);
 /* For tests. */
 void unwind_objects_older(unsigned long by);
 
 kuid_t unwind_room_user(const struct cred *cred);
-bool unwind_room_full(long bytes);
-bool unwind_room_make(long bytes);
+bool unwind_room_full(unsigned int nr, long bytes);
+bool unwind_room_make(kuid_t user, unsigned int nr, long bytes);
 int unwind_room_load(struct unwind_object *object);
 void unwind_room_loaded(struct unwind_object *object);
 bool unwind_room_others(const struct unwind_object *object, u32 hash);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Limits of objects: their number, their memory, and the part of both that one user can
- * occupy with files whose reads never end.
+ * occupy, with files whose reads never end or with objects that are always in use.
  *
  * Contexts: task context that may sleep, except for functions that say otherwise.
  *
@@ -9,6 +9,7 @@
  * has reserved. A section is counted while it is being read.
  *
  * Objects cannot be dropped while they are being loaded, so each user has a budget of loads.
+ * Other objects have none: if there is no room, the user with most of it gives way.
  */
 #include <linux/array_size.h>
 #include <linux/atomic.h>
@@ -16,8 +17,11 @@
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/errno.h>
+#include <linux/hash.h>
 #include <linux/jiffies.h>
 #include <linux/list.h>
+#include <linux/list_lru.h>
+#include <linux/log2.h>
 #include <linux/math.h>
 #include <linux/memcontrol.h>
 #include <linux/minmax.h>
@@ -32,7 +36,7 @@
 #define UNWIND_OBJECTS_MAX	4096
 #define UNWIND_OBJECTS_SHARE	16
 
-/* Minimum time between drops of all objects, if none is unused. */
+/* Minimum time between drops of all objects of a user, if none is unused. */
 #define UNWIND_OBJECT_CLEAR	(15 * HZ)
 
 /*
@@ -80,6 +84,19 @@ static struct unwind_tries unwind_tries[64];
 /* Protects the above, and the bytes of objects on the list. Nests in unwind_objects_lock. */
 static DEFINE_SPINLOCK(unwind_loads_lock);
 
+/**
+ * struct unwind_use - room that the objects of some users take
+ * @nr:		number of objects
+ * @bytes:	memory that they use or have reserved
+ */
+struct unwind_use {
+	atomic_t	nr;
+	atomic_long_t	bytes;
+};
+
+/* By user. Two users that share a slot are treated as one, which costs them room only. */
+static struct unwind_use unwind_uses[64];
+
 static atomic_t unwind_objects_nr;
 /* Memory that objects use or have reserved, until they are dropped. */
 static atomic_long_t unwind_objects_bytes;
@@ -93,51 +110,139 @@ static long unwind_room_max(void)
 }
 
 /**
- * unwind_room_full - is there no room for one more object?
- * @bytes:	memory that it needs
+ * unwind_room_full - is there no room for more?
+ * @nr:		number of objects
+ * @bytes:	memory that is needed
  *
  * Context: any.
  * Return: true if there is no room without dropping objects.
  */
-bool unwind_room_full(long bytes)
+bool unwind_room_full(unsigned int nr, long bytes)
 {
 	/* Racy, because exceeding the limit by one object does no harm. */
-	return atomic_read(&unwind_objects_nr) >= UNWIND_OBJECTS_MAX ||
+	return atomic_read(&unwind_objects_nr) + nr > UNWIND_OBJECTS_MAX ||
 	       atomic_long_read(&unwind_objects_bytes) + bytes > unwind_room_max();
 }
 
+static struct unwind_use *unwind_use_of(kuid_t user)
+{
+	return &unwind_uses[hash_32(__kuid_val(user), ilog2(ARRAY_SIZE(unwind_uses)))];
+}
+
+/* The part of the room, as bytes: by number or by memory, whichever is more. */
+static long unwind_use_part(unsigned int nr, long bytes)
+{
+	return max(nr * (unwind_room_max() / UNWIND_OBJECTS_MAX), bytes);
+}
+
+static long unwind_use_taken(const struct unwind_use *use)
+{
+	return unwind_use_part(atomic_read(&use->nr), atomic_long_read(&use->bytes));
+}
+
+static struct unwind_use *unwind_use_most(void)
+{
+	struct unwind_use *most = &unwind_uses[0];
+
+	for (unsigned int i = 1; i < ARRAY_SIZE(unwind_uses); i++) {
+		if (unwind_use_taken(&unwind_uses[i]) > unwind_use_taken(most))
+			most = &unwind_uses[i];
+	}
+	return most;
+}
+
 /**
- * unwind_room_make - make room for one more object
- * @bytes:	memory that it needs
+ * struct unwind_room_want - room that objects of some users have to give
+ * @use:	the users
+ * @nr:		number of objects that need room
+ * @bytes:	memory that is needed
+ * @keep:	part of the room that the users keep
+ */
+struct unwind_room_want {
+	const struct unwind_use	*use;
+	unsigned int		nr;
+	long			bytes;
+	long			keep;
+};
+
+static enum lru_status unwind_room_pick(const struct unwind_object *object, const void *data)
+{
+	const struct unwind_room_want *want = data;
+
+	if (!unwind_room_full(want->nr, want->bytes) ||
+	    unwind_use_taken(want->use) <= want->keep)
+		return LRU_STOP;
+	return unwind_use_of(object->user) == want->use ? LRU_REMOVED : LRU_SKIP;
+}
+
+/* Drop objects of users with more of the room than @user will have. */
+static void unwind_room_level(kuid_t user, unsigned int nr, long bytes)
+{
+	struct unwind_room_want want = { .nr = nr, .bytes = bytes };
+	long taken;
+
+	want.keep = unwind_use_taken(unwind_use_of(user)) + unwind_use_part(1, bytes);
+	do {
+		want.use = unwind_use_most();
+		taken = unwind_use_taken(want.use);
+		if (taken <= want.keep)
+			break;
+		unwind_objects_drop_picked(unwind_room_pick, &want);
+	} while (unwind_room_full(nr, bytes) && unwind_use_taken(want.use) < taken);
+}
+
+/* Drop objects that were not looked up for a while. */
+static void unwind_room_drop_unused(unsigned int nr, long bytes)
+{
+	unsigned long age = UNWIND_OBJECT_UNUSED / 4;
+
+	for (; unwind_room_full(nr, bytes) && age > UNWIND_OBJECT_RECHECK; age /= 2)
+		unwind_objects_drop(age);
+}
+
+/* Drop all objects of @user from time to time. */
+static void unwind_room_clear(kuid_t user)
+{
+	/* Nothing but the last object makes that much room. */
+	const struct unwind_room_want all = {
+		.use = unwind_use_of(user), .bytes = unwind_room_max(),
+	};
+
+	if (jiffies - READ_ONCE(unwind_objects_cleared) <= UNWIND_OBJECT_CLEAR)
+		return;
+	WRITE_ONCE(unwind_objects_cleared, jiffies);
+	unwind_objects_drop_picked(unwind_room_pick, &all);
+}
+
+/**
+ * unwind_room_make - make room for more objects or for larger ones
+ * @user:	user that they are accounted to
+ * @nr:		number of objects
+ * @bytes:	memory that is needed
  *
- * Drop objects that were not looked up for a while, and if needed all that are not in use now.
- * A user may keep all objects in use on purpose: drop all of them from time to time, so that
- * other users have a chance.
+ * Drop objects that were not looked up for a while. If that is not enough, users with more of
+ * the room than @user have to give some of it. If @user has most, and all is in use, let new
+ * objects replace the old ones from time to time only: otherwise each walk would read files.
  *
  * Context: task context, may sleep.
  * Return: true if there is room now.
  */
-bool unwind_room_make(long bytes)
+bool unwind_room_make(kuid_t user, unsigned int nr, long bytes)
 {
-	unsigned long age = UNWIND_OBJECT_UNUSED / 4;
+	bool often = jiffies - READ_ONCE(unwind_objects_filled) < UNWIND_OBJECT_RETRY;
 
-	if (!unwind_room_full(bytes))
-		return true;
-	if (bytes > unwind_room_max() ||
-	    jiffies - READ_ONCE(unwind_objects_filled) < UNWIND_OBJECT_RETRY)
+	if (bytes > unwind_room_max())
 		return false;
-
-	for (; unwind_room_full(bytes) && age > UNWIND_OBJECT_RECHECK; age /= 2)
-		unwind_objects_drop(age);
-	if (!unwind_room_full(bytes))
-		return true;
-	if (jiffies - READ_ONCE(unwind_objects_cleared) > UNWIND_OBJECT_CLEAR) {
-		WRITE_ONCE(unwind_objects_cleared, jiffies);
-		unwind_objects_drop(0);
-		return !unwind_room_full(bytes);
+	if (unwind_room_full(nr, bytes) && !often)
+		unwind_room_drop_unused(nr, bytes);
+	if (unwind_room_full(nr, bytes))
+		unwind_room_level(user, nr, bytes);
+	if (unwind_room_full(nr, bytes) && !often) {
+		unwind_room_clear(user);
+		if (unwind_room_full(nr, bytes))
+			WRITE_ONCE(unwind_objects_filled, jiffies);
 	}
-	WRITE_ONCE(unwind_objects_filled, jiffies);
-	return false;
+	return !unwind_room_full(nr, bytes);
 }
 
 /**
@@ -154,16 +259,26 @@ unsigned long unwind_room_average(void)
 	return DIV_ROUND_UP(bytes / max(nr, 1), PAGE_SIZE) ?: 1;
 }
 
+/* Count objects and memory of a user. */
+static void unwind_room_add(kuid_t user, int nr, long bytes)
+{
+	struct unwind_use *use = unwind_use_of(user);
+
+	atomic_add(nr, &unwind_objects_nr);
+	atomic_long_add(bytes, &unwind_objects_bytes);
+	atomic_add(nr, &use->nr);
+	atomic_long_add(bytes, &use->bytes);
+}
+
 /**
  * unwind_room_take - count an object
- * @object:	the object, with its @bytes set
+ * @object:	the object, with its @user and @bytes set
  *
  * Context: any.
  */
 void unwind_room_take(const struct unwind_object *object)
 {
-	atomic_inc(&unwind_objects_nr);
-	atomic_long_add(object->bytes, &unwind_objects_bytes);
+	unwind_room_add(object->user, 1, object->bytes);
 }
 
 /**
@@ -176,8 +291,7 @@ void unwind_room_take(const struct unwind_object *object)
  */
 void unwind_room_give(const struct unwind_object *object)
 {
-	atomic_dec(&unwind_objects_nr);
-	atomic_long_sub(object->bytes, &unwind_objects_bytes);
+	unwind_room_add(object->user, -1, -(long)object->bytes);
 }
 
 /**
@@ -328,11 +442,12 @@ int unwind_object_reserve(struct unwind_object *object, long bytes)
 	/* No lock: only the task that loads an object changes its bytes. */
 	if (object->bytes + bytes > max)
 		return -EFBIG;
-	if (!unwind_room_make(bytes))
+	if (!unwind_room_make(object->user, 0, bytes))
 		return -ENOSPC;
-	if (atomic_long_add_return(bytes, &unwind_objects_bytes) > unwind_room_max() ||
+	unwind_room_add(object->user, 0, bytes);
+	if (atomic_long_read(&unwind_objects_bytes) > unwind_room_max() ||
 	    !unwind_loads_add(object, bytes, max)) {
-		atomic_long_sub(bytes, &unwind_objects_bytes);
+		unwind_room_add(object->user, 0, -bytes);
 		return -ENOSPC;
 	}
 	return 0;
@@ -349,5 +464,5 @@ void unwind_object_unreserve(struct unwind_object *object, long bytes)
 {
 	scoped_guard(spinlock, &unwind_loads_lock)
 		object->bytes -= bytes;
-	atomic_long_sub(bytes, &unwind_objects_bytes);
+	unwind_room_add(object->user, 0, -bytes);
 }

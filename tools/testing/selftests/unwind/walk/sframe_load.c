@@ -264,43 +264,104 @@ TEST_F(load, many_bytes)
 	free(files);
 }
 
+/* How many files one walk goes through. */
+#define TOGETHER	25
+
+/* Walk through @nr new files, named by number from @first, until @nr of them have tables. */
+static int walk_new_files(struct walker *walker, const char *dir, int first, int nr)
+{
+	const void *returns[TOGETHER];
+	char page[SFRAME_PAGE], path[64];
+	int how;
+
+	image_page(page);
+	for (int i = 0; i < nr; i++) {
+		void *map;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%d", dir, first + i);
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+		if (write(fd, page, SFRAME_PAGE) != SFRAME_PAGE)
+			return WRONG;
+		map = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		close(fd);
+		if (map == MAP_FAILED)
+			return WRONG;
+		returns[i] = map + 1 + (first + i) % 1000;
+	}
+	do {
+		walk_anew();
+		how = walk_returns(walker, returns, nr);
+	} while (how == WITHOUT_TABLE);
+	for (int i = 0; i < nr; i++)
+		munmap((void *)((uintptr_t)returns[i] & -SFRAME_PAGE), SFRAME_PAGE);
+	return how;
+}
+
 /* More files than the cache can hold: a new file may have to wait for its table. */
 TEST_F(load, many_files)
 {
-	enum { FILES = 5000, TOGETHER = 25 };
-	char page[SFRAME_PAGE], path[64];
-	const void *returns[TOGETHER];
+	enum { FILES = 5000 };
 	struct object object;
+	char path[64];
 
-	image_page(page);
-	for (int i = 0; i < FILES; i++) {
-		void *map;
-		int fd, how;
-
-		snprintf(path, sizeof(path), "%s/%d", self->dir, i);
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
-		ASSERT_EQ(SFRAME_PAGE, write(fd, page, SFRAME_PAGE));
-		map = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-		ASSERT_NE(MAP_FAILED, map);
-		close(fd);
-		returns[i % TOGETHER] = map + 1 + i % 1000;
-		if (i % TOGETHER != TOGETHER - 1)
-			continue;
-		do {
-			walk_anew();
-			how = walk_returns(&self->walker, returns, TOGETHER);
-		} while (how == WITHOUT_TABLE);
-		ASSERT_EQ(WITH_TABLE, how);
-		for (int j = 0; j < TOGETHER; j++)
-			munmap((void *)((uintptr_t)returns[j] & -SFRAME_PAGE), SFRAME_PAGE);
+	for (int i = 0; i < FILES; i += TOGETHER) {
+		ASSERT_EQ(WITH_TABLE, walk_new_files(&self->walker, self->dir, i, TOGETHER));
 		if (i > OBJECTS_MAX - 2 * TOGETHER)
 			EXPECT_GE(OBJECTS_MAX, object_count());
 	}
 	EXPECT_LE(FILES, unwind_stat("sframe_loaded") - self->loaded);
 	/* The latest files are in the cache, and the oldest are not. */
+	snprintf(path, sizeof(path), "%s/%d", self->dir, FILES - 1);
 	EXPECT_STATE(path, "ok");
 	snprintf(path, sizeof(path), "%s/0", self->dir);
 	EXPECT_EQ(0, object_find(path, &object));
+}
+
+/* An ordinary user. */
+#define SOMEBODY	1001
+
+/* Have @nr files in use as an ordinary user, at any time. */
+static int hoard(struct walker *walker, const char *dir, int nr)
+{
+	if (setresgid(SOMEBODY, SOMEBODY, SOMEBODY) || setresuid(SOMEBODY, SOMEBODY, SOMEBODY))
+		return WRONG;
+	for (int i = 0; i < nr; i += TOGETHER) {
+		int how = walk_new_files(walker, dir, i, nr - i < TOGETHER ? nr - i : TOGETHER);
+
+		if (how != WITH_TABLE ||
+		    tracer_op(walker->fd, (struct unwind_test_op)OP_OLDER(-1000)))
+			return WRONG;
+	}
+	return WITH_TABLE;
+}
+
+/* A user has all objects, and all are in use: others get some of the room at once. */
+TEST_F(load, room_of_others)
+{
+	enum { OTHERS = 30 };
+	struct mapped files[OTHERS];
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, chmod(self->dir, 0777));
+	child = fork();
+	if (!child)
+		_exit(hoard(&self->walker, self->dir, OBJECTS_MAX - object_count()));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(OBJECTS_MAX, object_count());
+
+	for (int i = 0; i < OTHERS; i++) {
+		ASSERT_TRUE(mapped_init(&files[i], &(struct image_spec) { .code = &chain_a },
+					"%s/other%d", self->dir, i));
+		EXPECT_CHAIN(&files[i]);
+	}
+	EXPECT_EQ(OBJECTS_MAX, object_count());
+	for (int i = 0; i < OTHERS; i++)
+		EXPECT_STATE(files[i].path, "ok");
+	EXPECT_STATE(self->file.path, "ok");
+	EXPECT_EQ(OBJECTS_MAX, object_count());
 }
 
 /* A thread that reads the list of files all the time. */

@@ -47,6 +47,8 @@
 #define UNWIND_OBJECT_WAIT	(HZ / 10)
 /* How many registrations for a file are tried until one has a table. */
 #define UNWIND_OBJECT_SIDES	4
+/* How many passes of the shrinker an object survives that was looked up recently. */
+#define UNWIND_OBJECT_CHANCES	4
 
 static DEFINE_HASHTABLE(unwind_objects, 10);
 /* Protects the hash and object states. */
@@ -174,53 +176,81 @@ static void unwind_object_drop(struct unwind_object *object)
  * @pick:	decides about an object; or NULL, to let @age decide
  * @data:	for @pick
  * @age:	minimum time since the last lookup, in jiffies
- * @bytes:	memory of the objects dropped so far
+ * @dropped:	the objects that were dropped
+ * @bytes:	their memory
  */
 struct unwind_objects_walk {
 	unwind_object_pick_t	pick;
 	const void		*data;
 	unsigned long		age;
+	struct list_head	dropped;
 	size_t			bytes;
 };
 
-/* Drop an object of an LRU list if it is picked, or its last lookup is old enough. */
-static enum lru_status unwind_object_isolate(struct list_head *item,
-					     struct list_lru_one *list, spinlock_t *lock,
-					     void *data)
+/* Drop an object of an LRU list, whose lock is held. */
+static enum lru_status unwind_object_isolate(struct unwind_object *object,
+					     struct list_lru_one *list,
+					     struct unwind_objects_walk *walk)
 {
-	struct unwind_object *object = container_of(item, struct unwind_object, lru);
-	struct unwind_objects_walk *walk = data;
-	/* No partner: dropping one object more or less does not matter. */
-	unsigned long used = READ_ONCE(object->used);
-	enum lru_status status = LRU_REMOVED;
-
 	/* unwind_object_publish() has put it on the list, but not set READY yet. */
-	if (READ_ONCE(object->state) == UNWIND_OBJECT_LOADING)
-		return LRU_SKIP;
-	if (walk->pick)
-		status = walk->pick(object, walk->data);
-	else if (time_before(jiffies, used + walk->age))
-		status = LRU_SKIP;
-	/* Keep its place: a walk of all lists sees each object once. */
-	if (status != LRU_REMOVED)
-		return status;
-	if (!unwind_object_forget(object))
+	if (READ_ONCE(object->state) == UNWIND_OBJECT_LOADING ||
+	    !unwind_object_forget(object))
 		return LRU_SKIP;
 
 	walk->bytes += object->bytes;
-	list_lru_isolate(list, item);
-	call_rcu(&object->rcu, unwind_object_free);
+	list_lru_isolate_move(list, &object->lru, &walk->dropped);
 	return LRU_REMOVED;
 }
 
-/* The same for the shrinker. It scans a part of one list: rotate to reach the rest next. */
-static enum lru_status unwind_object_shrink(struct list_head *item,
-					    struct list_lru_one *list, spinlock_t *lock,
-					    void *data)
+/* Drop it if it is picked, or if its last lookup is old enough. */
+static enum lru_status unwind_object_check(struct list_head *item, struct list_lru_one *list,
+					   spinlock_t *lock, void *data)
 {
-	enum lru_status status = unwind_object_isolate(item, list, lock, data);
+	struct unwind_object *object = container_of(item, struct unwind_object, lru);
+	struct unwind_objects_walk *walk = data;
+	enum lru_status status = LRU_REMOVED;
 
+	if (walk->pick)
+		status = walk->pick(object, walk->data);
+	/* No partner: dropping one object more or less does not matter. */
+	else if (time_before(jiffies, READ_ONCE(object->used) + walk->age))
+		status = LRU_SKIP;
+	/* Keep its place: a walk of all lists sees each object once. */
+	return status == LRU_REMOVED ? unwind_object_isolate(object, list, walk) : status;
+}
+
+/*
+ * The same for the shrinker. It scans a part of one list: rotate to reach the rest next. An
+ * object that was looked up recently has some chances. It has to go in the end: a cgroup with
+ * no other memory to reclaim would be out of memory.
+ */
+static enum lru_status unwind_object_shrink(struct list_head *item, struct list_lru_one *list,
+					    spinlock_t *lock, void *data)
+{
+	struct unwind_object *object = container_of(item, struct unwind_object, lru);
+	/* No partner, as in unwind_object_check(). */
+	unsigned long used = READ_ONCE(object->used);
+	enum lru_status status;
+
+	if (object->shrink_used != used) {
+		object->shrink_used = used;
+		object->shrink_nr = 0;
+	}
+	if (time_before(jiffies, used + UNWIND_OBJECT_RECHECK) &&
+	    object->shrink_nr++ < UNWIND_OBJECT_CHANCES)
+		return LRU_ROTATE;
+	status = unwind_object_isolate(object, list, data);
 	return status == LRU_SKIP ? LRU_ROTATE : status;
+}
+
+static void unwind_objects_drop_by(struct unwind_objects_walk *walk)
+{
+	struct unwind_object *object, *next;
+
+	INIT_LIST_HEAD(&walk->dropped);
+	list_lru_walk(&unwind_objects_lru, unwind_object_check, walk, ULONG_MAX);
+	list_for_each_entry_safe(object, next, &walk->dropped, lru)
+		call_rcu(&object->rcu, unwind_object_free);
 }
 
 /**
@@ -231,9 +261,7 @@ static enum lru_status unwind_object_shrink(struct list_head *item,
  */
 void unwind_objects_drop(unsigned long age)
 {
-	struct unwind_objects_walk walk = { .age = age };
-
-	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &walk, ULONG_MAX);
+	unwind_objects_drop_by(&(struct unwind_objects_walk) { .age = age });
 }
 
 /**
@@ -245,9 +273,7 @@ void unwind_objects_drop(unsigned long age)
  */
 void unwind_objects_drop_picked(unwind_object_pick_t pick, const void *data)
 {
-	struct unwind_objects_walk walk = { .pick = pick, .data = data };
-
-	list_lru_walk(&unwind_objects_lru, unwind_object_isolate, &walk, ULONG_MAX);
+	unwind_objects_drop_by(&(struct unwind_objects_walk) { .pick = pick, .data = data });
 }
 
 /**
@@ -290,7 +316,7 @@ void unwind_objects_older(unsigned long by)
 
 	guard(rcu)();
 	hash_for_each_rcu(unwind_objects, bucket, object, hash)
-		/* No partner, as in unwind_object_isolate(). */
+		/* No partner, as in unwind_object_check(). */
 		WRITE_ONCE(object->used, READ_ONCE(object->used) - by);
 }
 #endif
@@ -302,14 +328,16 @@ void unwind_objects_older(unsigned long by)
 static unsigned long unwind_objects_count(struct shrinker *shrinker,
 					  struct shrink_control *sc)
 {
-	return list_lru_shrink_count(&unwind_objects_lru, sc) * unwind_room_average();
+	return list_lru_shrink_count(&unwind_objects_lru, sc) * unwind_room_average() ?:
+	       SHRINK_EMPTY;
 }
 
 static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 					 struct shrink_control *sc)
 {
-	struct unwind_objects_walk walk = { .age = UNWIND_OBJECT_RECHECK };
+	struct unwind_objects_walk walk = { .dropped = LIST_HEAD_INIT(walk.dropped) };
 	unsigned long average = unwind_room_average();
+	struct unwind_object *object, *next;
 
 	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, average);
 	/*
@@ -318,6 +346,14 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 	 */
 	sc->nr_scanned = sc->nr_to_scan * average;
 	list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &walk);
+	/*
+	 * Free them before this returns: a cgroup with no other memory to reclaim is out of
+	 * memory after some attempts, which take less than a grace period.
+	 */
+	if (!list_empty(&walk.dropped))
+		synchronize_rcu();
+	list_for_each_entry_safe(object, next, &walk.dropped, lru)
+		unwind_object_free(&object->rcu);
 	return DIV_ROUND_UP(walk.bytes, PAGE_SIZE);
 }
 

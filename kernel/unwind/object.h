@@ -106,6 +106,8 @@ enum unwind_object_state {
  * @error:	why there is no table: an errno, or 0
  * @used:	time of the last lookup, in jiffies
  * @retry:	time of the next attempt, in jiffies, if @error may be temporary; or 0
+ * @shrink_used: @used when the shrinker saw the object last; protected by the lock of the list
+ * @shrink_nr:	how often the shrinker saw it since; likewise
  * @hits:	frames found in the table
  * @bytes:	memory that it uses
  * @elf:	segments and section
@@ -126,6 +128,8 @@ struct unwind_object {
 	int				error;
 	unsigned long			used;
 	unsigned long			retry;
+	unsigned long			shrink_used;
+	unsigned int			shrink_nr;
 	atomic_long_t			hits;
 	size_t				bytes;
 	struct unwind_elf		elf;

@@ -609,6 +609,44 @@ TEST_F(cgroup, old)
 	mapped_exit(&young);
 }
 
+/* Touch @size bytes of memory in @cgroup. */
+static int touch_main(const char *cgroup, size_t size)
+{
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED || file_print(cgroup, "cgroup.procs", "0"))
+		return 1;
+	memset(memory, 1, size);
+	return 0;
+}
+
+/* A table gives way to the memory of the cgroup's tasks, even if they use it all the time. */
+TEST_F(cgroup, in_use)
+{
+	struct object object;
+	struct member member;
+	int status;
+	pid_t child;
+
+	START_MEMBER(&member, self->cgroup);
+	EXPECT_EQ(WITH_TABLE, member_walk(&member));
+	EXPECT_STATE(self->large.path, "ok");
+	object_find(self->large.path, &object);
+	LATER(&self->walker, -1000);
+
+	/* Half of it fits only without the table. */
+	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "%ld",
+				file_number(self->cgroup, "memory.current", NULL) + (1 << 20)));
+	child = fork();
+	if (!child)
+		_exit(touch_main(self->cgroup, (1 << 20) + object.bytes / 2));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, file_number(self->cgroup, "memory.events", "oom_kill"));
+	EXPECT_EQ(0, object_find(self->large.path, &object));
+	EXPECT_EQ(0, member_end(&member));
+}
+
 /* A table outlives the cgroup that paid for it. */
 TEST_F(cgroup, removed)
 {

@@ -80,7 +80,9 @@ rm "$tmp/bin/cpio"
 # Compare the TSC frequency that the last guest got, the one that it used, and the real one.
 told_tsc() {
 	awk -v now="$("$kernel/vm-tsc")" '
-		match($0, /tsc_early_khz=[0-9]+/) { told = substr($0, RSTART + 14, RLENGTH - 14) + 0 }
+		match($0, /tsc_early_khz=[0-9]+/) {
+			told = substr($0, RSTART + 14, RLENGTH - 14) + 0
+		}
 		/tsc: Detected/ { used = int($(NF - 2) * 1000 + 0.5) }
 		END { exit !(told && told == used && told > now * 0.99 && told < now * 1.01) }
 	' "$tmp/log/console.log"

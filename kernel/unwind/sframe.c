@@ -516,9 +516,9 @@ sframe_check_run(const u8 *row, const u8 *end, u32 nr, u64 *least, u16 type,
  * Check the rows of a function, and make table entries of them; @func is the first entry,
  * set except for @nr and @rows. @rows is the offset of the piece's rows in the table.
  * @flex and @width are constants, because most of the time of a build is spent here.
- * Returns the last entry, or NULL if a row is invalid.
+ * Returns 0, -EINVAL if a row is invalid, or -EINTR.
  */
-static __always_inline struct sframe_func *
+static __always_inline int
 sframe_check_rows(const struct sframe_piece *piece, const struct sframe_desc *desc,
 		  u32 rows, struct sframe_func *func, const bool flex,
 		  const unsigned int width)
@@ -535,20 +535,21 @@ sframe_check_rows(const struct sframe_piece *piece, const struct sframe_desc *de
 
 		nr = min(desc->num_fres - done, run);
 		row = sframe_check_run(row, piece->end, nr, &least, func->type, flex, width);
-		if (!row || sframe_interrupted(done + nr))
-			return NULL;
+		if (!row)
+			return -EINVAL;
+		if (sframe_interrupted(done + nr))
+			return -EINTR;
 		if (done)
 			func = sframe_next_run(func, sframe_row_start(first, width),
 					       rows + (first - piece->rows));
 		func->nr = nr;
 	}
 	/* Rows ascend, so only the last start can be too large. */
-	return least <= (desc->rep_size ?: desc->size) ? func : NULL;
+	return least <= (desc->rep_size ?: desc->size) ? 0 : -EINVAL;
 }
 
-static struct sframe_func *
-sframe_add_rows(const struct sframe_piece *piece, const struct sframe_desc *desc,
-		u32 rows, struct sframe_func *func)
+static int sframe_add_rows(const struct sframe_piece *piece, const struct sframe_desc *desc,
+			   u32 rows, struct sframe_func *func)
 {
 	unsigned int type = SFRAME_FDE_FRE_TYPE(desc->info);
 
@@ -564,14 +565,15 @@ sframe_add_rows(const struct sframe_piece *piece, const struct sframe_desc *desc
 	}
 }
 
-/* Add a function to a table; false if it is bad. */
-static bool sframe_add(struct sframe_table *table, const struct sframe_piece *piece,
-		       const struct sframe_desc *desc, u32 rows)
+/* Add a function to a table. Returns 0, -EINVAL if it is bad, or -EINTR. */
+static int sframe_add(struct sframe_table *table, const struct sframe_piece *piece,
+		      const struct sframe_desc *desc, u32 rows)
 {
 	struct sframe_func *func = &table->funcs[table->nr_funcs];
+	int ret;
 
 	if (desc->start - table->base > U32_MAX - desc->size)
-		return false;
+		return -EINVAL;
 
 	*func = (struct sframe_func) {
 		.start	  = desc->start - table->base,
@@ -581,35 +583,38 @@ static bool sframe_add(struct sframe_table *table, const struct sframe_piece *pi
 			    (desc->info2 ? SFRAME_FUNC_FLEX : 0) |
 			    (desc->info & SFRAME_FDE_SIGNAL ? SFRAME_FUNC_SIGNAL : 0),
 	};
-	func = sframe_add_rows(piece, desc, rows, func);
-	if (!func)
-		return false;
+	ret = sframe_add_rows(piece, desc, rows, func);
+	if (ret)
+		return ret;
 	/* A signal frame without rows: leave it to the walker, which looks at the code. */
-	if (!func->nr && (func->type & SFRAME_FUNC_SIGNAL))
-		return true;
-
-	table->nr_funcs = func + 1 - table->funcs;
-	return true;
+	if (func->nr || !(func->type & SFRAME_FUNC_SIGNAL))
+		table->nr_funcs += sframe_nr_entries(desc);
+	return 0;
 }
 
 static int sframe_build_piece(const struct sframe_section *section,
 			      struct sframe_piece *piece, struct sframe_table *table)
 {
 	struct sframe_desc desc;
+	int ret;
 
 	for (u32 i = 0; i < piece->num_fdes; i++) {
 		if (sframe_interrupted(i))
 			return -EINTR;
-		if (sframe_get_desc(section, piece, i, &desc) &&
-		    sframe_add(table, piece, &desc, table->rows_size))
-			table->functions++;
-		else
+		ret = -EINVAL;
+		if (sframe_get_desc(section, piece, i, &desc))
+			ret = sframe_add(table, piece, &desc, table->rows_size);
+		if (ret == -EINTR)
+			return ret;
+		if (ret)
 			table->bad++;
+		else
+			table->functions++;
 	}
 	memcpy(table->rows + table->rows_size, piece->rows, piece->rows_size);
 	table->rows_size += piece->rows_size;
 	table->versions |= BIT(piece->version);
-	/* A fatal signal may be the reason why functions were left out. */
+	/* The sort that may follow cannot be stopped. */
 	return sframe_interrupted(0) ? -EINTR : 0;
 }
 

@@ -151,6 +151,63 @@ echo "['met', 'within the spread', 'missed', 'missed'] 2" > "$tmp/wanted"
 PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 
+# loads: print what bench-table.py makes of loads, for two rounds: 200 loads of 1000 each, 10
+# samples of 30, and 50000 for the rest; and 100 loads of 1600
+loads() {
+	python3 - "$here/bench/bench-table.py" <<END
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("table", sys.argv[1])
+table = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(table)
+
+class Data:
+    samples = [None] * 10
+
+class Bench:
+    times = {("reload-1", 5, "none"): [50000], ("reload-1", 5, "way"): [250300, 210300]}
+    loads = {("reload-1", 5, "way"): [200, 100]}
+    data = staticmethod(lambda *args: [Data, Data])
+
+print(table.per_load(Bench, "way", "none", 30))
+END
+}
+
+echo "[1000.0, 1600.0]" > "$tmp/wanted"
+PYTHONDONTWRITEBYTECODE=1 loads > "$tmp/got"
+expect 0 "bench: the cost of a load" diff "$tmp/wanted" "$tmp/got"
+
+# The profiler samples all rounds, so the clock must run in all of them: print the number of
+# rounds, and whether the time is that of all rounds.
+cat > "$tmp/rounds.c" <<'END'
+#define main bench_main
+#include "bench-load.c"
+#undef main
+
+static long rounds;
+static unsigned long spent;
+
+static void once(void)
+{
+	unsigned long begin = now();
+
+	while (now() - begin < 1000000)
+		;
+	spent += now() - begin;
+	rounds++;
+}
+
+int main(void)
+{
+	unsigned long ns = work(once, 12);
+
+	return printf("%ld %s\n", rounds, ns >= spent ? "all" : "not all") < 0;
+}
+END
+echo "12 all" > "$tmp/wanted"
+gcc -I"$here/bench" -o "$tmp/rounds" "$tmp/rounds.c" "$here/bench/bench-chain.S"
+"$tmp/rounds" > "$tmp/got"
+expect 0 "bench: all rounds are timed" diff "$tmp/wanted" "$tmp/got"
+
 # chain FIELD: what perfdata.py reads from a sample with a callchain of two user addresses; with
 # READ, the counter before the callchain has the value of a length
 chain() {

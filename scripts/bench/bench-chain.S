@@ -4,7 +4,9 @@
  * as many rows. Each calls the next one of the list that its argument points to, and
  * returns that function's result; the frame pointer holds an arbitrary value.
  */
+#ifndef FUNCS
 #define FUNCS	3700
+#endif
 #define SIZE	64
 
 	.globl	chain_funcs, chain_size

@@ -5,8 +5,9 @@
  *   bench-load read|bulk|cold|user|getppid|reload DEPTH COUNT [SPREAD]
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
- * their nanoseconds, which are instructions if the machine's clock counts these. With
- * SPREAD, the callers are in turn SPREAD functions of bench-chain.S, if it is linked.
+ * their nanoseconds, which are instructions if the machine's clock counts these; for
+ * reload also the number of SFrame sections that the kernel read meanwhile. With SPREAD,
+ * the callers are in turn SPREAD functions of bench-chain.S, if it is linked.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -79,6 +80,21 @@ static __attribute__((noinline)) void reload_once(void)
 		sink = sink * 3 + i;
 }
 
+static unsigned long loaded(void)
+{
+	FILE *file = fopen("/sys/kernel/debug/unwind/stats", "r");
+	unsigned long count;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %lu", name, &count) == 2) {
+		if (strcmp(name, "sframe_loaded"))
+			continue;
+		fclose(file);
+		return count;
+	}
+	exit(1);
+}
+
 static unsigned long now(void)
 {
 	struct timespec ts;
@@ -89,12 +105,9 @@ static unsigned long now(void)
 
 static __attribute__((noinline)) unsigned long work(void (*once)(void), long count)
 {
-	unsigned long begin;
+	/* Time the first rounds, too: the profiler takes samples in them. */
+	unsigned long begin = now();
 
-	/* Warm up, because the first rounds cost more. */
-	for (long i = 0; i < 100 && i < count; i++)
-		once();
-	begin = now();
 	while (count--)
 		once();
 	return now() - begin;
@@ -145,6 +158,7 @@ static unsigned long below_chain(int depth, unsigned int spread, void (*once)(vo
 
 int main(int argc, char **argv)
 {
+	unsigned long ns, before = 0;
 	void (*once)(void);
 
 	if (argc < 4 || argc > 5)
@@ -162,7 +176,13 @@ int main(int argc, char **argv)
 		once = reload_once;
 	else
 		once = getppid_once;
-	printf("%lu\n", argc == 4 ? below(atoi(argv[2]), once, atol(argv[3])) :
-	       below_chain(atoi(argv[2]), atoi(argv[4]), once, atol(argv[3])));
+	if (once == reload_once)
+		before = loaded();
+	ns = argc == 4 ? below(atoi(argv[2]), once, atol(argv[3])) :
+			 below_chain(atoi(argv[2]), atoi(argv[4]), once, atol(argv[3]));
+	if (once == reload_once)
+		printf("%lu %lu\n", ns, loaded() - before);
+	else
+		printf("%lu\n", ns);
 	return 0;
 }

@@ -4,8 +4,9 @@
 
 Reads "times", "chains", "start", "stock" and the recordings of guest-bench.sh, and
 "complete" of bench.sh. The cost of a sample is the additional time of the work with the
-profiler, divided by the number of samples. Each figure is the median of the rounds,
-followed by half the range.
+profiler, divided by the number of samples. The work is timed from its first round on; of
+the hundreds of samples, a few at most are of the program's start and end. Each figure is
+the median of the rounds, followed by half the range.
 """
 
 import os
@@ -99,10 +100,13 @@ class Bench:
     def __init__(self, out):
         self.out = out
         self.times = {}
+        self.loads = {}
         with open(os.path.join(out, "times"), encoding="ascii") as file:
             for line in file:
-                work, depth, way, _, ns = line.split()
+                work, depth, way, _, ns, *loads = line.split()
                 self.times.setdefault((work, int(depth), way), []).append(int(ns))
+                for load in loads:
+                    self.loads.setdefault((work, int(depth), way), []).append(int(load))
         with open(os.path.join(out, "chains"), encoding="ascii") as file:
             self.chains = {f[0]: tuple(map(int, f[1:])) for f in map(str.split, file)}
         self.rounds = len(self.times[("getppid", 5, "none")])
@@ -187,9 +191,41 @@ def per_frame(bench, work, way, depths):
     return [(b - a) / (depths[1] - depths[0]) for a, b in zip(flat, deep)]
 
 
+def per_load(bench, way, none, sample):
+    """
+    The cost of the load of a section in each round, if a sample costs @sample: samples during
+    a load cost as much as others.
+    """
+    work = "reload-1", 5
+    base = median(bench.times[(*work, none)])
+    return [(ns - base - sample * len(d.samples)) / loads
+            for ns, d, loads in zip(bench.times[(*work, way)], bench.data(*work, way),
+                                    bench.loads[(*work, way)])]
+
+
+def sections(bench, limits):
+    """
+    Sections of a C library's size: of bench-chain by the assembler, and by the converter.
+    """
+    sample = median(bench.costs("read-1", 5, "deferred", bench.data("read-1", 5, "deferred")))
+    with open(os.path.join(bench.out, "sections-chain"), encoding="ascii") as file:
+        sizes = dict(map(str.split, file))
+    with open(os.path.join(bench.out, "objects"), encoding="ascii") as file:
+        listed = {os.path.basename(f[-1]): f for f in map(str.split, file)}
+    for kind in ("", ".v2", ".v3"):
+        _, version, functions, _, memory, *_ = listed["bench-chain" + kind]
+        size, memory = int(sizes["bench-chain" + kind]), int(memory)
+        load = per_load(bench, "deferred" + kind, "none" + kind, sample)
+        row(f"a section, version {version}", f"{functions} functions", ["", figure(load)])
+        row(f"  {size:,} bytes", "bytes of memory",
+            ["", f"{memory:,}", f"x {memory / size:.3f}"])
+        limits.at_most(f"SFrame {version}: a section of the size of a C library's", load, LOAD)
+        limits.at_most(f"SFrame {version}: its memory, times its size", [memory / size], MEMORY)
+
+
 def sframe(bench, limits):
     """
-    Frames that only SFrame can unwind, the section of bench-chain, and programs of three
+    Frames that only SFrame can unwind, the sections of bench-chain, and programs of three
     assemblers.
     """
     for work, label in (("read", "in a system call"), ("user", "in user mode")):
@@ -207,23 +243,7 @@ def sframe(bench, limits):
     row("a frame not seen before", "in a system call", ["", figure(cold, 1)])
     limits.at_most("SFrame: a frame not seen before", cold, COLD)
 
-    # Samples during the load of a section cost as much as others.
-    data = bench.data("reload-1", 5, "deferred")
-    sample = median(bench.costs("read-1", 5, "deferred", bench.data("read-1", 5, "deferred")))
-    base = median(bench.times[("reload-1", 5, "none")])
-    with open(os.path.join(bench.out, "loads"), encoding="ascii") as file:
-        loads = [int(line.split()[1]) for line in file]
-    load = [(ns - base - sample * len(d.samples)) / n
-            for ns, d, n in zip(bench.times[("reload-1", 5, "deferred")], data, loads)]
-    with open(os.path.join(bench.out, "section"), encoding="ascii") as file:
-        size = int(file.read())
-    with open(os.path.join(bench.out, "sframe"), encoding="ascii") as file:
-        listed = [line.split() for line in file if line.endswith("/bench-chain\n")]
-    memory = int(listed[0][4])
-    row(f"a section of {size:,} bytes", f"{listed[0][2]} functions", ["", figure(load)])
-    row("", "bytes of memory", ["", f"{memory:,}", f"x {memory / size:.3f}"])
-    limits.at_most("SFrame: a section of the size of a C library's", load, LOAD)
-    limits.at_most("SFrame: its memory, times its size", [memory / size], MEMORY)
+    sections(bench, limits)
 
     for version in (1, 2, 3):
         cells = []

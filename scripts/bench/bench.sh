@@ -43,7 +43,6 @@ gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
 gcc -Wall -Wextra -O2 -fomit-frame-pointer -static -Wa,--gsframe \
 	-o "$out/bench-chain" "$here/bench-load.c" "$here/bench-chain.S" ||
 	{ echo "bench: SFrame needs an assembler that can write it (binutils 2.40)" >&2; exit 1; }
-size -A "$out/bench-chain" | awk '$1 == ".sframe" { print $2 }' > "$out/section"
 for packed in "$unwind"/sframe/frames.*.gz.base64; do
 	program=$out/$(basename "$packed" .gz.base64)
 	base64 -d "$packed" | gunzip > "$program"
@@ -68,7 +67,17 @@ make -s -C "$LINUX/tools/testing/selftests/unwind" OUTPUT="$out/selftest" \
 	KHDR_INCLUDES="-isystem $kernel/usr/include" "$out/selftest/perf/user_regs" \
 	"$out/selftest/perf/exec_loop" > "$out/log.selftest"
 mkdir "$out/sframe"
-make -s -C "$LINUX/tools/sframe" OUTPUT="$out/sframe/" "$out/sframe/bench"
+make -s -C "$LINUX/tools/sframe" OUTPUT="$out/sframe/" "$out/sframe/bench" "$out/sframe/sframe"
+# The converter also converts the functions of the C library that are in the program, about 1100.
+gcc -Wall -Wextra -O2 -fomit-frame-pointer -static -DFUNCS=2600 \
+	-o "$out/bench-bare" "$here/bench-load.c" "$here/bench-chain.S"
+for version in 2 3; do
+	"$out/sframe/sframe" install -f $version -o "$out/bench-chain.v$version" \
+		"$out/bench-bare"
+done
+for file in bench-chain{,.v2,.v3}; do
+	size -A "$out/$file" | awk -v name="$file" '$1 == ".sframe" { print name, $2 }'
+done > "$out/sections-chain"
 echo "bench: registers of samples in NMI"
 shoot base "$base"
 shoot series "$kernel"

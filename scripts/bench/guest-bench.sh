@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # In the guest: take the measurements of make bench, see bench.sh. Recordings and these
-# files go to /out: "times" (work, depth, way, round, nanoseconds), "chains" (recording,
-# samples, those that reach main, those that reach _start), "bpf" (program, depth,
-# round, nanoseconds, samples), "loads" (round, SFrame sections read in it), and the
-# kernel's own counters, "stats" and "sframe". For programs of the distribution:
+# files go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the
+# SFrame sections read), "chains" (recording, samples, those that reach main, those that
+# reach _start), "bpf" (program, depth, round, nanoseconds, samples), and the kernel's own
+# counters, "stats" and, for the sections of reload, "objects". For programs of the distribution:
 # "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
 # way, round, nanoseconds), and their recordings; "convert" is the output of the
 # converter's own benchmark.
@@ -70,25 +70,26 @@ measure() {
 	echo "$work $3 ${7:-$5} $6 $ns" >> /out/times
 }
 
-loaded() { awk '$1 == "sframe_loaded" { print $2 }' /sys/kernel/debug/unwind/stats; }
-
 # sframe WAY ROUND: measure frames that only SFrame can unwind, of one function, which is
 # cached, or of more functions than the cache holds, and the loading of sections
 sframe() {
-	local load=$chain spread=1 before depth
+	local load=$chain spread=1 depth file
 	for depth in 5 100; do
 		measure cpu-clock read $depth 150000 "$1" "$2"
 		measure cpu-clock user $depth 150000 "$1" "$2"
 	done
 	# This trace is deeper than the kernel caches.
 	measure cpu-clock read 500 150000 "$1" "$2"
-	before=$(loaded)
-	measure cpu-clock reload 5 100 "$1" "$2"
-	if [ "$1" != none ]; then
-		echo "$2 $(($(loaded) - before))" >> /out/loads
-		# Copy it now, because the kernel drops unused sections after a while.
-		cp /sys/kernel/debug/unwind/sframe /out/
-	fi
+	# The section of the assembler, and those of the converter.
+	for file in "$chain"{,.v2,.v3}; do
+		load=$file
+		measure cpu-clock reload 5 200 "$1" "$2" "$1${file#"$chain"}"
+		[ "$1" != none ] || continue
+		# Copy it now, because the next measurement drops it.
+		grep "/${file##*/}\$" /sys/kernel/debug/unwind/sframe >> /out/objects ||
+			die "the kernel has not read the section of $file"
+	done
+	load=$chain
 	# A longer period: otherwise samples hit the walks of other samples.
 	period=2000000
 	spread=3700
@@ -100,7 +101,7 @@ sframe() {
 
 # program WHAT DEPTH ROUND: measure samples with a BPF program
 program() {
-	"$bpf" "$1" 200000 "$load" bulk "$2" 6 > figures || die "$bpf failed"
+	"$bpf" "$1" 200000 "$load" bulk "$2" 12 > figures || die "$bpf failed"
 	echo "$1 $2 $3 $(paste -sd ' ' figures)" >> /out/bpf
 }
 
@@ -289,7 +290,7 @@ if [ "$what" = base ]; then
 	for round in $(seq "$rounds"); do
 		idle base "$round"
 		for way in none regs; do
-			measure perf_test/self/ bulk 5 6 $way "$round" base-$way
+			measure perf_test/self/ bulk 5 12 $way "$round" base-$way
 		done
 	done
 	exit
@@ -302,7 +303,7 @@ echo 1024 > /proc/sys/kernel/perf_event_max_stack
 for round in $(seq "$rounds"); do
 	echo "bench: round $round of $rounds"
 	idle none "$round"
-	measure perf_test/self/ bulk 5 6 regs "$round"
+	measure perf_test/self/ bulk 5 12 regs "$round"
 	for way in none fp deferred dwarf,8192 dwarf,8192,defer; do
 		for depth in 5 100; do
 			measure cpu-clock read $depth 150000 $way "$round"
@@ -313,7 +314,7 @@ for round in $(seq "$rounds"); do
 		none | deferred) sframe $way "$round" ;;
 		esac
 		for depth in 5 30 120 500; do
-			measure perf_test/self/ bulk $depth 6 $way "$round"
+			measure perf_test/self/ bulk $depth 12 $way "$round"
 		done
 	done
 	for depth in 5 30 120 500; do

@@ -487,6 +487,8 @@ static int unwind_object_look(const struct unwind_object_source *source,
 	int ret;
 
 	*ref = (struct unwind_object_ref) {};
+	/* Otherwise an error for the file itself would be taken as one for the last @side. */
+	unwind_side_put(no_free_ptr(*side));
 	/* Pairs with unwind_object_forget(): objects found below were not dropped before. */
 	ref->epoch = atomic_long_read_acquire(&unwind_objects_epoch);
 

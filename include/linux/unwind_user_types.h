@@ -223,8 +223,9 @@ struct unwind_text_frame {
  * @again_ticks: tick of the object lookups to which @again belongs
  * @again:	walks in that tick after which all had to be looked up again, because a file
  *		could not be read just then
+ * @frames_full: counts answers for which no slot was free
  * @frames_used: which of @frames have a key
- * @frames:	cached answers of tables; the latest of each pair comes first
+ * @frames:	cached answers of tables; each may be in one of two pairs
  */
 struct unwind_text {
 	u64				seq;
@@ -237,7 +238,8 @@ struct unwind_text {
 	unsigned long			no_caller;
 #ifdef CONFIG_UNWIND_USER_SFRAME
 	u32				again_ticks;
-	u32				again;
+	u16				again;
+	u16				frames_full;
 	u64				frames_used;
 	struct unwind_text_frame	frames[UNWIND_TEXT_FRAMES][2];
 #endif

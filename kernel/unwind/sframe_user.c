@@ -165,29 +165,65 @@ static void unwind_sframe_lookup(struct unwind_user_state *state, bool exact,
 		*frame = (struct unwind_user_frame) { .unknown = true, .restorer = true };
 }
 
-/* Get the two slots in which a frame may be remembered. */
-static __always_inline struct unwind_text_frame *
-unwind_sframe_pair(struct unwind_text *text, unsigned long key)
+/* Get the numbers of the two pairs of slots in which a frame may be remembered. */
+static __always_inline unsigned int unwind_sframe_first(unsigned long key)
 {
-	return text->frames[hash_long(key, ilog2(UNWIND_TEXT_FRAMES))];
+	return hash_long(key, ilog2(UNWIND_TEXT_FRAMES));
+}
+
+static __always_inline unsigned int unwind_sframe_second(unsigned long key)
+{
+	return hash_long(key, 2 * ilog2(UNWIND_TEXT_FRAMES)) % UNWIND_TEXT_FRAMES;
 }
 
 /* Find a remembered frame, or NULL. */
 static __always_inline struct unwind_text_frame *
 unwind_sframe_remembered(struct unwind_text *text, unsigned long key)
 {
-	struct unwind_text_frame *pair = unwind_sframe_pair(text, key);
+	struct unwind_text_frame *pair = text->frames[unwind_sframe_first(key)];
 
-	return likely(pair[0].key == key) ? &pair[0] :
+	if (likely(pair[0].key == key))
+		return &pair[0];
+	if (likely(pair[1].key == key))
+		return &pair[1];
+	pair = text->frames[unwind_sframe_second(key)];
+	return pair[0].key == key ? &pair[0] :
 	       pair[1].key == key ? &pair[1] : NULL;
 }
 
-/* Remember a frame. Returns its slot, or NULL if the frame cannot be packed. */
+/* Of the frames for which no slot is free, one in this many replaces another one. */
+#define UNWIND_SFRAME_REPLACE	4
+
+/*
+ * Choose a slot for a frame: a free one, or sometimes one in use, or NULL. If each frame
+ * replaced another one, repeated walks of a stack with too many frames would replace most of
+ * them before their next use.
+ */
+static struct unwind_text_frame *unwind_sframe_slot(struct unwind_text *text,
+						    unsigned long key)
+{
+	const unsigned int pairs[] = { unwind_sframe_first(key), unwind_sframe_second(key) };
+	const unsigned int slots = 2 * ARRAY_SIZE(pairs);
+	unsigned int nr = 0, full;
+
+	while (nr < slots && text->frames[pairs[nr / 2]][nr % 2].key)
+		nr++;
+	if (nr == slots) {
+		full = text->frames_full++;
+		if (full % UNWIND_SFRAME_REPLACE)
+			return NULL;
+		nr = full / UNWIND_SFRAME_REPLACE % slots;
+	}
+	text->frames_used |= BIT_ULL(pairs[nr / 2]);
+	return &text->frames[pairs[nr / 2]][nr % 2];
+}
+
+/* Remember a frame. Returns its slot, or NULL if it gets none or cannot be packed. */
 static const struct unwind_text_frame *
 unwind_sframe_remember(struct unwind_text *text, unsigned long key,
 		       const struct unwind_user_frame *frame)
 {
-	struct unwind_text_frame *pair = unwind_sframe_pair(text, key), packed = {
+	struct unwind_text_frame *slot, packed = {
 		.key	 = key,
 		.cfa_off = frame->cfa_off,
 		.cfa	 = frame->cfa,
@@ -209,10 +245,10 @@ unwind_sframe_remember(struct unwind_text *text, unsigned long key,
 		}
 	}
 
-	pair[1] = pair[0];
-	pair[0] = packed;
-	text->frames_used |= BIT_ULL(hash_long(key, ilog2(UNWIND_TEXT_FRAMES)));
-	return &pair[0];
+	slot = unwind_sframe_slot(text, key);
+	if (slot)
+		*slot = packed;
+	return slot;
 }
 
 static void unwind_sframe_unpack(const struct unwind_text_frame *packed,

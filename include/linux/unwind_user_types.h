@@ -181,23 +181,27 @@ struct unwind_text_code {
 /**
  * enum unwind_text_kind - kind of a cached frame
  * @UNWIND_TEXT_CALLER:	where the CFA is, and the caller's frame pointer
+ * @UNWIND_TEXT_DRAP:	likewise in a function that aligns its stack: both are saved at
+ *			offsets from its frame pointer
  * @UNWIND_TEXT_OUTERMOST: there is no caller
  * @UNWIND_TEXT_UNKNOWN: no table covers the address
  * @UNWIND_TEXT_RESTORER: a signal handler returns to this address
  */
 enum unwind_text_kind {
 	UNWIND_TEXT_CALLER,
+	UNWIND_TEXT_DRAP,
 	UNWIND_TEXT_OUTERMOST,
 	UNWIND_TEXT_UNKNOWN,
 	UNWIND_TEXT_RESTORER,
 };
 
 /**
- * struct unwind_text_frame - cached answer of a table, if it is of the most common form
+ * struct unwind_text_frame - cached answer of a table, if it is of a common form
  * @key:	the address, and whether it is exact; 0 for none
  * @cfa_off:	from the base to the CFA, in bytes
- * @fp_off:	from the CFA to the caller's frame pointer; 0 if that is unchanged
- * @cfa:	base of the CFA: stack or frame pointer
+ * @fp_off:	from the CFA to the caller's frame pointer, or 0 if that is unchanged; with
+ *		%UNWIND_TEXT_DRAP from the frame pointer
+ * @cfa:	base of the CFA: stack or frame pointer, UNWIND_BASE_*
  * @kind:	&enum unwind_text_kind
  */
 struct unwind_text_frame {

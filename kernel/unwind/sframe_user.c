@@ -218,32 +218,43 @@ static struct unwind_text_frame *unwind_sframe_slot(struct unwind_text *text,
 	return &text->frames[pairs[nr / 2]][nr % 2];
 }
 
+/* Pack the row of a caller; false if the form of the row is not a common one. */
+static bool unwind_sframe_pack(const struct unwind_user_frame *frame,
+			       struct unwind_text_frame *packed)
+{
+	if (frame->signal || frame->ra != (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) ||
+	    frame->ra_off != ARCH_SFRAME_RA_OFF)
+		return false;
+
+	packed->cfa = frame->cfa;
+	packed->cfa_off = frame->cfa_off;
+	packed->fp_off = frame->fp == UNWIND_BASE_SAME ? 0 : frame->fp_off;
+	if (frame->cfa == (ARCH_SFRAME_FP | UNWIND_BASE_LOAD)) {
+		packed->kind = UNWIND_TEXT_DRAP;
+		return frame->fp == frame->cfa && packed->fp_off == frame->fp_off;
+	}
+
+	packed->kind = UNWIND_TEXT_CALLER;
+	if (frame->cfa != ARCH_SFRAME_SP && frame->cfa != ARCH_SFRAME_FP)
+		return false;
+	return frame->fp == UNWIND_BASE_SAME ||
+	       (frame->fp == (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) &&
+		packed->fp_off && packed->fp_off == frame->fp_off);
+}
+
 /* Remember a frame. Returns its slot, or NULL if it gets none or cannot be packed. */
 static const struct unwind_text_frame *
 unwind_sframe_remember(struct unwind_text *text, unsigned long key,
 		       const struct unwind_user_frame *frame)
 {
-	struct unwind_text_frame *slot, packed = {
-		.key	 = key,
-		.cfa_off = frame->cfa_off,
-		.cfa	 = frame->cfa,
-		.kind	 = frame->restorer ? UNWIND_TEXT_RESTORER :
-			   frame->unknown ? UNWIND_TEXT_UNKNOWN :
-			   frame->outermost ? UNWIND_TEXT_OUTERMOST : UNWIND_TEXT_CALLER,
-	};
+	struct unwind_text_frame *slot, packed = { .key = key };
 
-	if (packed.kind == UNWIND_TEXT_CALLER) {
-		if (frame->signal || frame->ra != (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) ||
-		    frame->ra_off != ARCH_SFRAME_RA_OFF ||
-		    (frame->cfa != ARCH_SFRAME_SP && frame->cfa != ARCH_SFRAME_FP))
-			return NULL;
-		if (frame->fp != UNWIND_BASE_SAME) {
-			packed.fp_off = frame->fp_off;
-			if (frame->fp != (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) ||
-			    !frame->fp_off || packed.fp_off != frame->fp_off)
-				return NULL;
-		}
-	}
+	if (frame->unknown)
+		packed.kind = frame->restorer ? UNWIND_TEXT_RESTORER : UNWIND_TEXT_UNKNOWN;
+	else if (frame->outermost)
+		packed.kind = UNWIND_TEXT_OUTERMOST;
+	else if (!unwind_sframe_pack(frame, &packed))
+		return NULL;
 
 	slot = unwind_sframe_slot(text, key);
 	if (slot)
@@ -259,7 +270,8 @@ static void unwind_sframe_unpack(const struct unwind_text_frame *packed,
 		.cfa_off   = packed->cfa_off,
 		.ra	   = UNWIND_BASE_CFA | UNWIND_BASE_LOAD,
 		.ra_off	   = ARCH_SFRAME_RA_OFF,
-		.fp	   = packed->fp_off ? UNWIND_BASE_CFA | UNWIND_BASE_LOAD :
+		.fp	   = packed->kind == UNWIND_TEXT_DRAP ? packed->cfa :
+			     packed->fp_off ? UNWIND_BASE_CFA | UNWIND_BASE_LOAD :
 					      UNWIND_BASE_SAME,
 		.fp_off	   = packed->fp_off,
 		.outermost = packed->kind == UNWIND_TEXT_OUTERMOST,

@@ -137,7 +137,7 @@ enum unwind_user_step {
 #define UNWIND_USER_SWITCHES	8
 
 /* Cache sizes: executable mappings, other ranges, pairs of looks at code, pairs of frames. */
-#define UNWIND_TEXT_CODES	4
+#define UNWIND_TEXT_CODES	8
 #define UNWIND_TEXT_RANGES	4
 #define UNWIND_TEXT_LOOKS	32
 #define UNWIND_TEXT_FRAMES	64
@@ -174,7 +174,7 @@ struct unwind_object_ref {
 struct unwind_text_code {
 	struct unwind_text_range	range;
 	struct unwind_object_ref	ref;
-	unsigned long			hits;
+	u32				hits;
 	bool				rewritable;
 };
 

@@ -73,6 +73,8 @@ static struct unwind_cache *unwind_alloc_cache(void)
 {
 	struct unwind_cache *cache = unwind_alloc(PAGE_SIZE);
 
+	/* With the default limit, no trace needs more memory. */
+	static_assert(UNWIND_PAGE_ENTRIES >= PERF_MAX_STACK_DEPTH);
 	if (!cache)
 		return NULL;
 

@@ -252,7 +252,7 @@ static void check_hits(const struct trace *trace, struct unwind_text *text)
 	for (int i = 0; i < UNWIND_TEXT_CODES; i++) {
 		const struct unwind_text_code *code = &text->code[i];
 
-		sim_rule(code->hits < MAX_HITS_LEFT, "%lu uses are not counted yet", code->hits);
+		sim_rule(code->hits < MAX_HITS_LEFT, "%u uses are not counted yet", code->hits);
 		if (code->hits)
 			hits[sim_area(code->range.start) - process.areas] += code->hits;
 	}

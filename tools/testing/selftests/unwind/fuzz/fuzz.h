@@ -14,7 +14,7 @@
 
 #include "sframe_plain.h"
 
-#define AREAS		8
+#define AREAS		10
 #define AREA_PAGES	16
 #define MAX_RECORDS	128
 #define MAX_ENTRIES	1024

@@ -52,7 +52,7 @@ static const char * const op_names[OPS] = {
 enum { TAG_NONE = AREAS, TAG_4G, TAG_END, TAG_HOLE, TAG_KERNEL, TAGS };
 
 static const char * const tag_names[TAGS] = {
-	"code", "lib", "data", "stack", "alt", "high", "edge", "edge32",
+	"code", "lib", "data", "stack", "alt", "high", "edge", "edge32", "more", "most",
 	"", "4g", "end", "hole", "kernel",
 };
 
@@ -72,6 +72,9 @@ static const struct area default_areas[AREAS] = {
 	{ .base = 0x7f0000000000, .pages = 4, .flags = AREA_READ | AREA_VMA | AREA_EXEC },
 	{ .base = TASK_SIZE_MAX - 2 * PAGE_SIZE, .pages = 2, .flags = AREA_READ | AREA_VMA },
 	{ .base = 0xfffff000, .pages = 1, .flags = AREA_READ | AREA_VMA },
+	/* Two more for inputs that map them. */
+	{ .base = 0x7e0000000000, .pages = 1 },
+	{ .base = 0x7d0000000000, .pages = 1 },
 };
 
 #define REG(name) { #name, offsetof(struct pt_regs, name) }

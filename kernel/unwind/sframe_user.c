@@ -280,6 +280,16 @@ static void unwind_sframe_unpack(const struct unwind_text_frame *packed,
 	};
 }
 
+/* May the answer for the ip be remembered? */
+static bool unwind_sframe_may_remember(const struct unwind_user_state *state, bool exact,
+				       const struct unwind_user_frame *frame)
+{
+	/* The answer is that of the code, which may be unreadable now, or rewritten later. */
+	if (!exact && (frame->unknown || frame->last))
+		return unwind_text_may_remember(state, state->ip);
+	return state->text && !pagefault_disabled();
+}
+
 static unsigned long unwind_sframe_key(unsigned long ip, bool exact)
 {
 	/* Not 0, which marks a free slot: an exact ip is the address of code. */
@@ -304,8 +314,7 @@ unwind_sframe_frame(struct unwind_user_state *state, bool exact,
 		return packed;
 
 	unwind_sframe_lookup(state, exact, frame);
-	/* With page faults disabled, a restorer may have been unreadable. */
-	return likely(text) && !pagefault_disabled() ?
+	return unwind_sframe_may_remember(state, exact, frame) ?
 		unwind_sframe_remember(text, key, frame) : NULL;
 }
 

@@ -437,8 +437,10 @@ TEST_F(hostile, signal_rows)
 }
 
 /*
- * A return to a restorer means that a signal interrupted code. A return to other code without
- * a table does not. A program may overwrite one with the other.
+ * A return to a restorer means that a signal interrupted code. A return to other code does
+ * not, whether no function in the table has it or it follows one that has no caller. A
+ * program may overwrite one with the other: in a mapping of its own, and in a private one of
+ * the file, where the kernel asks the table before it looks at the code.
  */
 TEST_F(hostile, rewritten_restorer)
 {
@@ -452,38 +454,46 @@ TEST_F(hostile, rewritten_restorer)
 	static const __u8 restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 	const void *stack[64] = {}, **at = walker_words(&self->walker);
 	const void **regs = &stack[UCONTEXT + offsetof(ucontext_t, uc_mcontext) / sizeof(*stack)];
-	__u8 *code;
+	__u8 *maps[2], *places[3];
 
-	code = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, code);
 	image_init(&self->file.image, &(struct image_spec) {
 		.size = SFRAME_PAGE, .functions = functions, .nr = FUNCTIONS,
 	});
 	ASSERT_TRUE(mapped_write(&self->file, "%s/file", self->dir));
+	for (unsigned int i = 0; i < ARRAY_SIZE(maps); i++) {
+		maps[i] = mmap(NULL, SFRAME_PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			       MAP_PRIVATE | (i ? 0 : MAP_ANONYMOUS), i ? self->file.fd : -1,
+			       i ? self->file.image.text : 0);
+		ASSERT_NE(MAP_FAILED, maps[i]);
+	}
+	places[0] = maps[0] + SIZE;
+	places[1] = maps[1] + FUNCTIONS * SIZE + SIZE / 2;
+	places[2] = maps[1] + FUNCTIONS * SIZE;
 
 	stack[1] = self->file.map + PLAIN * SIZE + SIZE / 2;
-	stack[2] = code + SIZE;
 	regs[REG_RIP] = self->file.map + OUTERMOST * SIZE + SIZE / 2;
 	regs[REG_RSP] = at + ARRAY_SIZE(stack);
 	/* cs and ss */
 	regs[REG_CSGSFS] = (void *)(0x2bUL << 48 | 0x33);
 
-	for (int i = 0; i < 4; i++) {
-		memset(code + SIZE, 0x90, sizeof(restorer));
+	for (unsigned int i = 0; i < 4 * ARRAY_SIZE(places); i++) {
+		stack[2] = places[i / 4];
+		memset(places[i / 4], 0x90, sizeof(restorer));
 		if (i % 2)
-			memcpy(code + SIZE, restorer, sizeof(restorer));
+			memcpy(places[i / 4], restorer, sizeof(restorer));
 		/* The first walk after the change, and one more. */
 		for (int again = 0; again < 2; again++) {
 			EXPECT_TRUE(walk_words(&self->walker, stack, ARRAY_SIZE(stack)));
-			ASSERT_EQ(i % 2 ? 4 : 3, self->walker.event.nr);
+			ASSERT_EQ(i % 2 ? 4 : 3, self->walker.event.nr)
+				TH_LOG("place %u, change %u", i / 4, i % 4);
 			EXPECT_EQ((uintptr_t)stack[2], self->walker.event.entries[2]);
 			if (i % 2)
 				EXPECT_EQ((uintptr_t)regs[REG_RIP],
 					  self->walker.event.entries[3]);
 		}
 	}
-	munmap(code, SFRAME_PAGE);
+	for (unsigned int i = 0; i < ARRAY_SIZE(maps); i++)
+		munmap(maps[i], SFRAME_PAGE);
 }
 
 /* Register rules: the registers hold kernel addresses or invalid ones. */

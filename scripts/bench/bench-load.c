@@ -2,12 +2,13 @@
 /*
  * Fixed work for make bench: the difference in run time is the cost of the profiler.
  *
- *   bench-load read|bulk|cold|user|getppid|reload DEPTH COUNT [SPREAD]
+ *   bench-load read|bulk|cold|user|getppid|reload DEPTH COUNT [SPREAD [MAPPINGS]]
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
  * their nanoseconds, which are instructions if the machine's clock counts these; for
  * reload also the number of SFrame sections that the kernel read meanwhile. With SPREAD,
- * the callers are in turn SPREAD functions of bench-chain.S, if it is linked.
+ * the callers are in turn SPREAD functions of bench-chain.S, if it is linked; with
+ * MAPPINGS, in turn in as many mappings of their code.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -141,15 +142,36 @@ static unsigned long chain_work(void **list)
 	return work(chain_once, chain_count);
 }
 
+/* The start of the program, which the linker maps at the start of the file. */
+extern const char __executable_start[];
+
+/* Map the functions once more; they run at any address. */
+static const char *chain_map(void)
+{
+	size_t skip = (size_t)chain_code % 4096, size = skip + chain_funcs * chain_size;
+	int fd = open("/proc/self/exe", O_RDONLY);
+	char *map = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+			 chain_code - __executable_start - skip);
+
+	if (map == MAP_FAILED || close(fd) || memcmp(map + skip, chain_code, chain_size))
+		exit(1);
+	return map + skip;
+}
+
 /* Functions that are adjacent in the list are not adjacent in the table. */
-static unsigned long below_chain(int depth, unsigned int spread, void (*once)(void), long count)
+static unsigned long below_chain(int depth, unsigned int spread, unsigned int mappings,
+				 void (*once)(void), long count)
 {
 	void **list = calloc(depth + 1, sizeof(*list));
+	const char *maps[16] = { chain_code };
 
-	if (!spread || spread > chain_funcs || !list)
+	if (!spread || spread > chain_funcs || !mappings || mappings > ARRAY_SIZE(maps) || !list)
 		exit(2);
+	for (unsigned int i = 1; i < mappings; i++)
+		maps[i] = chain_map();
 	for (int i = 0; i < depth; i++)
-		list[i] = (void *)&chain_code[i % spread * 1009 % chain_funcs * chain_size];
+		list[i] = (void *)(maps[i % mappings] +
+				   i % spread * 1009 % chain_funcs * chain_size);
 	list[depth] = (void *)chain_work;
 	chain_once = once;
 	chain_count = count;
@@ -161,7 +183,7 @@ int main(int argc, char **argv)
 	unsigned long ns, before = 0;
 	void (*once)(void);
 
-	if (argc < 4 || argc > 5)
+	if (argc < 4 || argc > 6)
 		return 2;
 	zero = open("/dev/zero", O_RDONLY);
 	if (!strcmp(argv[1], "read"))
@@ -179,7 +201,8 @@ int main(int argc, char **argv)
 	if (once == reload_once)
 		before = loaded();
 	ns = argc == 4 ? below(atoi(argv[2]), once, atol(argv[3])) :
-			 below_chain(atoi(argv[2]), atoi(argv[4]), once, atol(argv[3]));
+			 below_chain(atoi(argv[2]), atoi(argv[4]), argc == 6 ? atoi(argv[5]) : 1,
+				     once, atol(argv[3]));
 	if (once == reload_once)
 		printf("%lu %lu\n", ns, loaded() - before);
 	else

@@ -184,10 +184,13 @@ def frames(bench):
                                           for way in WAYS[:2]])
 
 
-def per_frame(bench, work, way, depths):
-    """The cost of an additional frame in each round."""
-    flat, deep = (bench.costs(work, depth, way, bench.data(work, depth, way))
-                  for depth in depths)
+def per_frame(bench, work, way, depths, base=None):
+    """
+    The cost of an additional frame in each round. @base is the work of the smaller depth, if
+    that is another one.
+    """
+    flat, deep = (bench.costs(what, depth, way, bench.data(what, depth, way))
+                  for what, depth in zip((base or work, work), depths))
     return [(b - a) / (depths[1] - depths[0]) for a, b in zip(flat, deep)]
 
 
@@ -234,9 +237,18 @@ def sframe(bench, limits):
         row("a frame seen before", label, [figure(place, 1), figure(deferred, 1)])
         limits.at_most(f"SFrame, {label}: times a frame in place",
                        [cost / median(place) for cost in deferred], WARM)
+    place = median(per_frame(bench, "read", "fp", (5, 100)))
+    for spread in (30, 60, 100):
+        seen = per_frame(bench, f"read-{spread}", "deferred", (5, 100), "read-1")
+        row("", f"{spread} functions in turn", ["", figure(seen, 1)])
+        limits.at_most(f"SFrame, {spread} functions: times a frame in place",
+                       [cost / place for cost in seen], WARM)
+    # These frames leave the fast path, but nothing is looked up again.
+    seen = per_frame(bench, "read-1-8", "deferred", (5, 100), "read-1")
+    row("", "8 mappings in turn", ["", figure(seen, 1)])
+    limits.at_most("SFrame: a frame in another mapping", seen, COLD)
     deep = per_frame(bench, "read-1", "deferred", (100, 500))
     row("", "100 to 500 below", ["", figure(deep, 1)])
-    place = median(per_frame(bench, "read", "fp", (5, 100)))
     limits.at_most("SFrame, 100 to 500 below: times a frame in place",
                    [cost / place for cost in deep], WARM)
     cold = per_frame(bench, "read-3700", "deferred", (300, 700))

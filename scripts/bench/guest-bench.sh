@@ -56,7 +56,9 @@ record() {
 
 # measure EVENT WORK DEPTH COUNT WAY ROUND [NAME-OF-WAY]
 measure() {
-	local work=$2${spread:+-$spread} args=("$2" "$3" "$4" ${spread:+"$spread"}) name ns
+	local work=$2${spread:+-${spread// /-}} args=() name ns
+	# shellcheck disable=SC2206	# the spread is one or two words
+	args=("$2" "$3" "$4" $spread)
 	name=$work-$3-${7:-$5}-$6
 	case $5 in
 	none)
@@ -70,14 +72,19 @@ measure() {
 	echo "$work $3 ${7:-$5} $6 $ns" >> /out/times
 }
 
-# sframe WAY ROUND: measure frames that only SFrame can unwind, of one function, which is
-# cached, or of more functions than the cache holds, and the loading of sections
+# sframe WAY ROUND: measure frames that only SFrame can unwind, of one function or of some,
+# which are cached, in eight mappings in turn, or of more functions than the cache holds, and
+# the loading of sections
 sframe() {
 	local load=$chain spread=1 depth file
 	for depth in 5 100; do
 		measure cpu-clock read $depth 150000 "$1" "$2"
 		measure cpu-clock user $depth 150000 "$1" "$2"
 	done
+	for spread in 30 60 100 "1 8"; do
+		measure cpu-clock read 100 150000 "$1" "$2"
+	done
+	spread=1
 	# This trace is deeper than the kernel caches.
 	measure cpu-clock read 500 150000 "$1" "$2"
 	# The section of the assembler, and those of the converter.

@@ -4,8 +4,9 @@
  * file share its object.
  *
  * Contexts: unwind_object_get() runs in task context and may sleep; with @may_load false
- * it does not sleep. The shrinker runs in any reclaim. Readers of an object are in RCU
- * read-side sections, and use a reference that unwind_object_get() returned before.
+ * it does not sleep. The shrinker runs in any reclaim, and may wait for a grace period.
+ * Readers of an object are in RCU read-side sections, and use a reference that
+ * unwind_object_get() returned before.
  *
  * Invariant: an object in state READY is immutable, except for statistics and times. It
  * leaves the hash once, under unwind_objects_lock, and is freed after a grace period. No
@@ -32,6 +33,7 @@
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/swap.h>
 #include <linux/sysctl.h>
 #include <linux/unwind_user.h>
 #include <linux/vmalloc.h>
@@ -47,8 +49,10 @@
 #define UNWIND_OBJECT_WAIT	(HZ / 10)
 /* How many registrations for a file are tried until one has a table. */
 #define UNWIND_OBJECT_SIDES	4
-/* How many passes of the shrinker an object survives that was looked up recently. */
+/* How many visits of the shrinker an object survives that was looked up recently. */
 #define UNWIND_OBJECT_CHANCES	4
+/* Pages that the shrinker scans at once: many, because it waits for a grace period then. */
+#define UNWIND_OBJECTS_BATCH	4096
 
 static DEFINE_HASHTABLE(unwind_objects, 10);
 /* Protects the hash and object states. */
@@ -64,8 +68,6 @@ atomic_t unwind_objects_ticks;
 
 /* A walk asked since the last tick. No partner: a tick more or less does not matter. */
 static bool unwind_objects_asked;
-/* User of a task that must not make room and found none. No partner: any of them will do. */
-static kuid_t unwind_objects_wanted = INVALID_UID;
 /* The sysctl. False until the end of unwind_objects_init(). */
 static bool unwind_sframe_enabled;
 
@@ -175,7 +177,8 @@ static void unwind_object_drop(struct unwind_object *object)
  * struct unwind_objects_walk - a walk of lists of objects that drops some
  * @pick:	decides about an object; or NULL, to let @age decide
  * @data:	for @pick
- * @age:	minimum time since the last lookup, in jiffies
+ * @age:	minimum time since the last lookup, in jiffies; 0 to drop all
+ * @may_fail:	the shrinker works for an allocation that may fail
  * @dropped:	the objects that were dropped
  * @bytes:	their memory
  */
@@ -183,6 +186,7 @@ struct unwind_objects_walk {
 	unwind_object_pick_t	pick;
 	const void		*data;
 	unsigned long		age;
+	bool			may_fail;
 	struct list_head	dropped;
 	size_t			bytes;
 };
@@ -213,44 +217,64 @@ static enum lru_status unwind_object_check(struct list_head *item, struct list_l
 	if (walk->pick)
 		status = walk->pick(object, walk->data);
 	/* No partner: dropping one object more or less does not matter. */
-	else if (time_before(jiffies, READ_ONCE(object->used) + walk->age))
+	else if (walk->age && time_before(jiffies, READ_ONCE(object->used) + walk->age))
 		status = LRU_SKIP;
 	/* Keep its place: a walk of all lists sees each object once. */
 	return status == LRU_REMOVED ? unwind_object_isolate(object, list, walk) : status;
 }
 
 /*
- * The same for the shrinker. It scans a part of one list: rotate to reach the rest next. An
- * object that was looked up recently has some chances. It has to go in the end: a cgroup with
- * no other memory to reclaim would be out of memory.
+ * Must the shrinker keep the object? One that was looked up recently has some chances within
+ * a second, and is kept for allocations that may fail, as those for other objects. Otherwise
+ * it has to go: a cgroup with no other memory to reclaim would be out of memory.
  */
+static bool unwind_object_keep(struct unwind_object *object, bool may_fail)
+{
+	/* No partner, as in unwind_object_check(). */
+	if (time_after_eq(jiffies, READ_ONCE(object->used) + UNWIND_OBJECT_RECHECK))
+		return false;
+	if (may_fail)
+		return true;
+	if (time_after(jiffies, object->shrink_since + UNWIND_OBJECT_RECHECK)) {
+		object->shrink_since = jiffies;
+		object->shrink_nr = 0;
+	}
+	return object->shrink_nr++ < UNWIND_OBJECT_CHANCES;
+}
+
+/* The same for the shrinker. It scans a part of one list: rotate to reach the rest next. */
 static enum lru_status unwind_object_shrink(struct list_head *item, struct list_lru_one *list,
 					    spinlock_t *lock, void *data)
 {
 	struct unwind_object *object = container_of(item, struct unwind_object, lru);
-	/* No partner, as in unwind_object_check(). */
-	unsigned long used = READ_ONCE(object->used);
-	enum lru_status status;
+	struct unwind_objects_walk *walk = data;
 
-	if (object->shrink_used != used) {
-		object->shrink_used = used;
-		object->shrink_nr = 0;
-	}
-	if (time_before(jiffies, used + UNWIND_OBJECT_RECHECK) &&
-	    object->shrink_nr++ < UNWIND_OBJECT_CHANCES)
+	if (unwind_object_keep(object, walk->may_fail) ||
+	    unwind_object_isolate(object, list, walk) == LRU_SKIP)
 		return LRU_ROTATE;
-	status = unwind_object_isolate(object, list, data);
-	return status == LRU_SKIP ? LRU_ROTATE : status;
+	return LRU_REMOVED;
+}
+
+/* Free objects after a grace period: before this returns, or later. */
+static void unwind_objects_free(struct unwind_objects_walk *walk, bool wait)
+{
+	struct unwind_object *object, *next;
+
+	if (wait && !list_empty(&walk->dropped))
+		synchronize_rcu();
+	list_for_each_entry_safe(object, next, &walk->dropped, lru) {
+		if (wait)
+			unwind_object_free(&object->rcu);
+		else
+			call_rcu_hurry(&object->rcu, unwind_object_free);
+	}
 }
 
 static void unwind_objects_drop_by(struct unwind_objects_walk *walk)
 {
-	struct unwind_object *object, *next;
-
 	INIT_LIST_HEAD(&walk->dropped);
 	list_lru_walk(&unwind_objects_lru, unwind_object_check, walk, ULONG_MAX);
-	list_for_each_entry_safe(object, next, &walk->dropped, lru)
-		call_rcu(&object->rcu, unwind_object_free);
+	unwind_objects_free(walk, false);
 }
 
 /**
@@ -335,9 +359,11 @@ static unsigned long unwind_objects_count(struct shrinker *shrinker,
 static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 					 struct shrink_control *sc)
 {
-	struct unwind_objects_walk walk = { .dropped = LIST_HEAD_INIT(walk.dropped) };
+	struct unwind_objects_walk walk = {
+		.may_fail	= sc->gfp_mask & __GFP_NORETRY,
+		.dropped	= LIST_HEAD_INIT(walk.dropped),
+	};
 	unsigned long average = unwind_room_average();
-	struct unwind_object *object, *next;
 
 	sc->nr_to_scan = DIV_ROUND_UP(sc->nr_to_scan, average);
 	/*
@@ -347,13 +373,10 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 	sc->nr_scanned = sc->nr_to_scan * average;
 	list_lru_shrink_walk(&unwind_objects_lru, sc, unwind_object_shrink, &walk);
 	/*
-	 * Free them before this returns: a cgroup with no other memory to reclaim is out of
-	 * memory after some attempts, which take less than a grace period.
+	 * Wait for memory that cannot be had elsewhere: a cgroup with no other memory to reclaim
+	 * is out of memory after some attempts, which take less than a grace period.
 	 */
-	if (!list_empty(&walk.dropped))
-		synchronize_rcu();
-	list_for_each_entry_safe(object, next, &walk.dropped, lru)
-		unwind_object_free(&object->rcu);
+	unwind_objects_free(&walk, !walk.may_fail && !current_is_kswapd());
 	return DIV_ROUND_UP(walk.bytes, PAGE_SIZE);
 }
 
@@ -364,15 +387,11 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 static void unwind_objects_tick(struct work_struct *work)
 {
 	bool asked = xchg(&unwind_objects_asked, false);
-	kuid_t wanted = READ_ONCE(unwind_objects_wanted);
 
 	if (asked)
 		atomic_inc(&unwind_objects_ticks);
 	unwind_objects_drop(UNWIND_OBJECT_UNUSED);
-	if (uid_valid(wanted)) {
-		WRITE_ONCE(unwind_objects_wanted, INVALID_UID);
-		unwind_room_make(wanted, 1, 0);
-	}
+	unwind_room_tick();
 	if (asked || list_lru_count(&unwind_objects_lru))
 		schedule_delayed_work(&unwind_objects_work,
 				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
@@ -533,7 +552,7 @@ struct unwind_object *unwind_object_begin(const struct unwind_object_source *sou
 	int ret;
 
 	if (by_worker && unwind_room_full(1, 0)) {
-		WRITE_ONCE(unwind_objects_wanted, user);
+		unwind_room_later(user);
 		return ERR_PTR(-ENOSPC);
 	}
 	if (!unwind_room_make(user, 1, 0))
@@ -850,9 +869,11 @@ static int __init unwind_objects_init(void)
 	}
 
 	unwind_objects_seed = get_random_u32();
+	unwind_room_init();
 	unwind_object_cache = KMEM_CACHE(unwind_object, SLAB_ACCOUNT | SLAB_PANIC);
 	unwind_objects_shrinker->count_objects = unwind_objects_count;
 	unwind_objects_shrinker->scan_objects = unwind_objects_scan;
+	unwind_objects_shrinker->batch = UNWIND_OBJECTS_BATCH;
 	shrinker_register(unwind_objects_shrinker);
 
 	unwind_vdso_init();

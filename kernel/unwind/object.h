@@ -106,8 +106,9 @@ enum unwind_object_state {
  * @error:	why there is no table: an errno, or 0
  * @used:	time of the last lookup, in jiffies
  * @retry:	time of the next attempt, in jiffies, if @error may be temporary; or 0
- * @shrink_used: @used when the shrinker saw the object last; protected by the lock of the list
- * @shrink_nr:	how often the shrinker saw it since; likewise
+ * @shrink_since: when the shrinker began to count visits, in jiffies; protected by the lock of
+ *		the list
+ * @shrink_nr:	how often the shrinker saw the object since; likewise
  * @hits:	frames found in the table
  * @bytes:	memory that it uses
  * @elf:	segments and section
@@ -128,7 +129,7 @@ struct unwind_object {
 	int				error;
 	unsigned long			used;
 	unsigned long			retry;
-	unsigned long			shrink_used;
+	unsigned long			shrink_since;
 	unsigned int			shrink_nr;
 	atomic_long_t			hits;
 	size_t				bytes;
@@ -202,6 +203,9 @@ void unwind_objects_older(unsigned long by);
 kuid_t unwind_room_user(const struct cred *cred);
 bool unwind_room_full(unsigned int nr, long bytes);
 bool unwind_room_make(kuid_t user, unsigned int nr, long bytes);
+void unwind_room_later(kuid_t user);
+void unwind_room_tick(void);
+void unwind_room_init(void);
 int unwind_room_load(struct unwind_object *object);
 void unwind_room_loaded(struct unwind_object *object);
 bool unwind_room_others(const struct unwind_object *object, u32 hash);

@@ -13,19 +13,22 @@
  */
 #include <linux/array_size.h>
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
+#include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/errno.h>
-#include <linux/hash.h>
+#include <linux/init.h>
+#include <linux/jhash.h>
 #include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/list_lru.h>
-#include <linux/log2.h>
 #include <linux/math.h>
 #include <linux/memcontrol.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/random.h>
 #include <linux/spinlock.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
@@ -88,21 +91,33 @@ static DEFINE_SPINLOCK(unwind_loads_lock);
  * struct unwind_use - room that the objects of some users take
  * @nr:		number of objects
  * @bytes:	memory that they use or have reserved
+ * @filled:	last time without room for them, in jiffies
+ * @cleared:	last drop of all of them, in jiffies
  */
 struct unwind_use {
 	atomic_t	nr;
 	atomic_long_t	bytes;
+	/* No partner: only rate limits. */
+	unsigned long	filled;
+	unsigned long	cleared;
 };
 
-/* By user. Two users that share a slot are treated as one, which costs them room only. */
-static struct unwind_use unwind_uses[64];
+#define UNWIND_USES	256
+/* How many of them are asked for room at once. */
+#define UNWIND_USES_ASKED	8
+
+/*
+ * By user. Two users that share a slot have the room of one: the hash is seeded, so that this
+ * depends on chance.
+ */
+static struct unwind_use unwind_uses[UNWIND_USES];
+static u32 unwind_uses_seed __ro_after_init;
+/* Slots of users whose tasks must not make room and found none. The next tick makes some. */
+static DECLARE_BITMAP(unwind_uses_wanted, UNWIND_USES);
 
 static atomic_t unwind_objects_nr;
 /* Memory that objects use or have reserved, until they are dropped. */
 static atomic_long_t unwind_objects_bytes;
-/* Last time without room, and last drop of all objects. No partner: only a rate limit. */
-static unsigned long unwind_objects_filled;
-static unsigned long unwind_objects_cleared;
 
 static long unwind_room_max(void)
 {
@@ -124,71 +139,81 @@ bool unwind_room_full(unsigned int nr, long bytes)
 	       atomic_long_read(&unwind_objects_bytes) + bytes > unwind_room_max();
 }
 
-static struct unwind_use *unwind_use_of(kuid_t user)
+static unsigned int unwind_use_slot(kuid_t user)
 {
-	return &unwind_uses[hash_32(__kuid_val(user), ilog2(ARRAY_SIZE(unwind_uses)))];
-}
-
-/* The part of the room, as bytes: by number or by memory, whichever is more. */
-static long unwind_use_part(unsigned int nr, long bytes)
-{
-	return max(nr * (unwind_room_max() / UNWIND_OBJECTS_MAX), bytes);
-}
-
-static long unwind_use_taken(const struct unwind_use *use)
-{
-	return unwind_use_part(atomic_read(&use->nr), atomic_long_read(&use->bytes));
-}
-
-static struct unwind_use *unwind_use_most(void)
-{
-	struct unwind_use *most = &unwind_uses[0];
-
-	for (unsigned int i = 1; i < ARRAY_SIZE(unwind_uses); i++) {
-		if (unwind_use_taken(&unwind_uses[i]) > unwind_use_taken(most))
-			most = &unwind_uses[i];
-	}
-	return most;
+	return jhash_1word(__kuid_val(user), unwind_uses_seed) % UNWIND_USES;
 }
 
 /**
  * struct unwind_room_want - room that objects of some users have to give
- * @use:	the users
- * @nr:		number of objects that need room
- * @bytes:	memory that is needed
- * @keep:	part of the room that the users keep
+ * @by_nr:	objects are short, otherwise bytes
+ * @more:	how many more are needed
+ * @slot:	the users
+ * @user:	the only one of them; or INVALID_UID for all
+ * @keep:	how many they keep
  */
 struct unwind_room_want {
-	const struct unwind_use	*use;
-	unsigned int		nr;
-	long			bytes;
-	long			keep;
+	bool		by_nr;
+	long		more;
+	unsigned int	slot;
+	kuid_t		user;
+	long		keep;
 };
+
+/* How much is missing. Racy, because exceeding the limit by one object does no harm. */
+static long unwind_room_missing(const struct unwind_room_want *want)
+{
+	if (want->by_nr)
+		return atomic_read(&unwind_objects_nr) + want->more - UNWIND_OBJECTS_MAX;
+	return atomic_long_read(&unwind_objects_bytes) + want->more - unwind_room_max();
+}
+
+/* What a slot has of it. */
+static long unwind_use_taken(const struct unwind_room_want *want, unsigned int slot)
+{
+	const struct unwind_use *use = &unwind_uses[slot];
+
+	return want->by_nr ? atomic_read(&use->nr) : atomic_long_read(&use->bytes);
+}
+
+/* The slot with most of the room, except for those in @asked. */
+static unsigned int unwind_use_most(const struct unwind_room_want *want,
+				    const unsigned long *asked)
+{
+	unsigned int most = find_first_zero_bit(asked, UNWIND_USES), slot;
+
+	for_each_clear_bit(slot, asked, UNWIND_USES) {
+		if (unwind_use_taken(want, slot) > unwind_use_taken(want, most))
+			most = slot;
+	}
+	return most;
+}
 
 static enum lru_status unwind_room_pick(const struct unwind_object *object, const void *data)
 {
 	const struct unwind_room_want *want = data;
 
-	if (!unwind_room_full(want->nr, want->bytes) ||
-	    unwind_use_taken(want->use) <= want->keep)
+	if (unwind_room_missing(want) <= 0 || unwind_use_taken(want, want->slot) <= want->keep)
 		return LRU_STOP;
-	return unwind_use_of(object->user) == want->use ? LRU_REMOVED : LRU_SKIP;
+	if (uid_valid(want->user) && !uid_eq(object->user, want->user))
+		return LRU_SKIP;
+	return unwind_use_slot(object->user) == want->slot ? LRU_REMOVED : LRU_SKIP;
 }
 
-/* Drop objects of users with more of the room than @user will have. */
-static void unwind_room_level(kuid_t user, unsigned int nr, long bytes)
+/* Drop objects of users with more than slot @own will have. Ask some of them, each once. */
+static void unwind_room_level(unsigned int own, bool by_nr, long more)
 {
-	struct unwind_room_want want = { .nr = nr, .bytes = bytes };
-	long taken;
+	struct unwind_room_want want = { .by_nr = by_nr, .more = more, .user = INVALID_UID };
+	DECLARE_BITMAP(asked, UNWIND_USES) = {};
 
-	want.keep = unwind_use_taken(unwind_use_of(user)) + unwind_use_part(1, bytes);
-	do {
-		want.use = unwind_use_most();
-		taken = unwind_use_taken(want.use);
-		if (taken <= want.keep)
+	for (int i = 0; i < UNWIND_USES_ASKED && unwind_room_missing(&want) > 0; i++) {
+		want.slot = unwind_use_most(&want, asked);
+		want.keep = unwind_use_taken(&want, own) + max(more, 1);
+		if (unwind_use_taken(&want, want.slot) <= want.keep)
 			break;
+		__set_bit(want.slot, asked);
 		unwind_objects_drop_picked(unwind_room_pick, &want);
-	} while (unwind_room_full(nr, bytes) && unwind_use_taken(want.use) < taken);
+	}
 }
 
 /* Drop objects that were not looked up for a while. */
@@ -200,49 +225,84 @@ static void unwind_room_drop_unused(unsigned int nr, long bytes)
 		unwind_objects_drop(age);
 }
 
-/* Drop all objects of @user from time to time. */
-static void unwind_room_clear(kuid_t user)
+/* Drop all objects of a slot, or of one @user, from time to time if that may be enough. */
+static void unwind_room_clear(unsigned int slot, kuid_t user, unsigned int nr, long bytes)
 {
-	/* Nothing but the last object makes that much room. */
-	const struct unwind_room_want all = {
-		.use = unwind_use_of(user), .bytes = unwind_room_max(),
-	};
+	const struct unwind_room_want by_nr = { .by_nr = true, .more = nr };
+	struct unwind_room_want all = { .more = bytes, .slot = slot, .user = user };
+	struct unwind_use *use = &unwind_uses[slot];
 
-	if (jiffies - READ_ONCE(unwind_objects_cleared) <= UNWIND_OBJECT_CLEAR)
+	if (jiffies - READ_ONCE(use->cleared) <= UNWIND_OBJECT_CLEAR ||
+	    unwind_room_missing(&by_nr) > unwind_use_taken(&by_nr, slot) ||
+	    unwind_room_missing(&all) > unwind_use_taken(&all, slot))
 		return;
-	WRITE_ONCE(unwind_objects_cleared, jiffies);
+	WRITE_ONCE(use->cleared, jiffies);
+	/* Nothing but the last object makes that much room. */
+	all.more = unwind_room_max();
 	unwind_objects_drop_picked(unwind_room_pick, &all);
+}
+
+static bool unwind_room_make_for(unsigned int slot, kuid_t user, unsigned int nr, long bytes)
+{
+	struct unwind_use *use = &unwind_uses[slot];
+	bool often = jiffies - READ_ONCE(use->filled) < UNWIND_OBJECT_RETRY;
+
+	if (bytes > unwind_room_max())
+		return false;
+	if (unwind_room_full(nr, bytes) && !often)
+		unwind_room_drop_unused(nr, bytes);
+	unwind_room_level(slot, true, nr);
+	unwind_room_level(slot, false, bytes);
+	if (unwind_room_full(nr, bytes) && !often) {
+		unwind_room_clear(slot, user, nr, bytes);
+		if (unwind_room_full(nr, bytes))
+			WRITE_ONCE(use->filled, jiffies);
+	}
+	return !unwind_room_full(nr, bytes);
 }
 
 /**
  * unwind_room_make - make room for more objects or for larger ones
  * @user:	user that they are accounted to
- * @nr:		number of objects
+ * @nr:		number of objects, 0 or 1
  * @bytes:	memory that is needed
  *
  * Drop objects that were not looked up for a while. If that is not enough, users with more of
- * the room than @user have to give some of it. If @user has most, and all is in use, let new
- * objects replace the old ones from time to time only: otherwise each walk would read files.
+ * the room than @user have to give some of it. If none has more, and all is in use, let new
+ * objects replace those of @user from time to time only: otherwise each walk would read files.
  *
  * Context: task context, may sleep.
  * Return: true if there is room now.
  */
 bool unwind_room_make(kuid_t user, unsigned int nr, long bytes)
 {
-	bool often = jiffies - READ_ONCE(unwind_objects_filled) < UNWIND_OBJECT_RETRY;
+	return unwind_room_make_for(unwind_use_slot(user), user, nr, bytes);
+}
 
-	if (bytes > unwind_room_max())
-		return false;
-	if (unwind_room_full(nr, bytes) && !often)
-		unwind_room_drop_unused(nr, bytes);
-	if (unwind_room_full(nr, bytes))
-		unwind_room_level(user, nr, bytes);
-	if (unwind_room_full(nr, bytes) && !often) {
-		unwind_room_clear(user);
-		if (unwind_room_full(nr, bytes))
-			WRITE_ONCE(unwind_objects_filled, jiffies);
+/**
+ * unwind_room_later - let the next tick make room for one more object
+ * @user:	user that it is accounted to
+ *
+ * Context: any.
+ */
+void unwind_room_later(kuid_t user)
+{
+	set_bit(unwind_use_slot(user), unwind_uses_wanted);
+}
+
+/**
+ * unwind_room_tick - make room for users that could not do so
+ *
+ * Context: task context, may sleep.
+ */
+void unwind_room_tick(void)
+{
+	unsigned int slot;
+
+	for_each_set_bit(slot, unwind_uses_wanted, UNWIND_USES) {
+		clear_bit(slot, unwind_uses_wanted);
+		unwind_room_make_for(slot, INVALID_UID, 1, 0);
 	}
-	return !unwind_room_full(nr, bytes);
 }
 
 /**
@@ -262,7 +322,7 @@ unsigned long unwind_room_average(void)
 /* Count objects and memory of a user. */
 static void unwind_room_add(kuid_t user, int nr, long bytes)
 {
-	struct unwind_use *use = unwind_use_of(user);
+	struct unwind_use *use = &unwind_uses[unwind_use_slot(user)];
 
 	atomic_add(nr, &unwind_objects_nr);
 	atomic_long_add(bytes, &unwind_objects_bytes);
@@ -465,4 +525,12 @@ void unwind_object_unreserve(struct unwind_object *object, long bytes)
 	scoped_guard(spinlock, &unwind_loads_lock)
 		object->bytes -= bytes;
 	unwind_room_add(object->user, 0, -bytes);
+}
+
+/**
+ * unwind_room_init - draw the seed, before the first object is counted
+ */
+void __init unwind_room_init(void)
+{
+	unwind_uses_seed = get_random_u32();
 }

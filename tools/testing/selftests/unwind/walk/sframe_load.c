@@ -346,6 +346,7 @@ TEST_F(load, room_of_others)
 
 	ASSERT_EQ(0, chmod(self->dir, 0777));
 	child = fork();
+	ASSERT_LE(0, child);
 	if (!child)
 		_exit(hoard(&self->walker, self->dir, OBJECTS_MAX - object_count()));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
@@ -620,30 +621,59 @@ static int touch_main(const char *cgroup, size_t size)
 	return 0;
 }
 
-/* A table gives way to the memory of the cgroup's tasks, even if they use it all the time. */
+/* Walk in @cgroup all the time, and say when the first walk is done. */
+static int look_main(const char *cgroup, const struct mapped *large, int ready)
+{
+	struct walker walker;
+	const char *why;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (file_print(cgroup, "cgroup.procs", "0") || walker_init(&walker, &why))
+		return 1;
+	while (walk_large(&walker, large) != WRONG) {
+		if (ready >= 0 && write(ready, "", 1) != 1)
+			return 1;
+		ready = -1;
+		walk_anew();
+	}
+	return 1;
+}
+
+/* A table gives way to the memory of the cgroup's tasks, even if it is used all the time. */
 TEST_F(cgroup, in_use)
 {
+	pid_t child, looker;
 	struct object object;
 	struct member member;
-	int status;
-	pid_t child;
+	int status, ready[2];
+	char c;
 
 	START_MEMBER(&member, self->cgroup);
 	EXPECT_EQ(WITH_TABLE, member_walk(&member));
 	EXPECT_STATE(self->large.path, "ok");
 	object_find(self->large.path, &object);
-	LATER(&self->walker, -1000);
+	ASSERT_EQ(0, pipe(ready));
+	looker = fork();
+	ASSERT_LE(0, looker);
+	if (!looker)
+		_exit(look_main(self->other, &self->large, ready[1]));
+	close(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
 
 	/* Half of it fits only without the table. */
 	ASSERT_EQ(0, file_print(self->cgroup, "memory.max", "%ld",
 				file_number(self->cgroup, "memory.current", NULL) + (1 << 20)));
 	child = fork();
+	ASSERT_LE(0, child);
 	if (!child)
 		_exit(touch_main(self->cgroup, (1 << 20) + object.bytes / 2));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
 	EXPECT_EQ(0, file_number(self->cgroup, "memory.events", "oom_kill"));
-	EXPECT_EQ(0, object_find(self->large.path, &object));
+	EXPECT_EQ(0, kill(looker, SIGKILL));
+	EXPECT_EQ(looker, waitpid(looker, &status, 0));
+	/* It did not end before. */
+	EXPECT_TRUE(WIFSIGNALED(status));
 	EXPECT_EQ(0, member_end(&member));
 }
 

@@ -488,6 +488,27 @@ int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size)
 }
 
 /**
+ * image_check_sections - check that a file has all its section headers
+ * @image:	the file
+ *
+ * They are mostly at its end. If some are missing, libelf returns none, and no error. Neither the
+ * kernel nor image_sframe() needs them all, so opening such a file is no error.
+ *
+ * Return: 0, or a negative errno.
+ */
+int image_check_sections(struct image *image)
+{
+	const Elf64_Ehdr *ehdr = elf64_getehdr(image->elf);
+
+	if (!ehdr->e_shoff || !ehdr->e_shnum)
+		return image_error(image, ENODATA, "has no section headers");
+	if (ehdr->e_shoff > image->size ||
+	    ehdr->e_shnum * sizeof(Elf64_Shdr) > image->size - ehdr->e_shoff)
+		return image_error(image, EBADMSG, "is truncated: it lacks section headers");
+	return 0;
+}
+
+/**
  * image_open_cfi - find .eh_frame
  * @image:	the file; @image->eh_frame and @image->eh_addr are set
  *
@@ -495,9 +516,12 @@ int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size)
  */
 int image_open_cfi(struct image *image)
 {
+	int ret = image_check_sections(image);
 	GElf_Shdr shdr;
 	Elf_Scn *scn;
 
+	if (ret)
+		return ret;
 	scn = image_section(image, ".eh_frame", &shdr);
 	if (!scn || shdr.sh_type == SHT_NOBITS || !shdr.sh_size)
 		return image_error(image, ENODATA, "has no .eh_frame");

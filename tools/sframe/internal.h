@@ -71,6 +71,7 @@ int image_error(struct image *image, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int image_open_fd(struct image *image, int fd, char *message);
 int image_open_memory(struct image *image, const void *bytes, size_t size, char *message);
+int image_check_sections(struct image *image);
 int image_open_cfi(struct image *image);
 void image_close(struct image *image);
 void image_limit_memory(u64 size);

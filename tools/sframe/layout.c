@@ -281,14 +281,14 @@ static int find_extent(struct image *image, u64 size, struct extent *extent)
 static int check_end(struct image *image, u64 end, u64 size)
 {
 	Elf64_Ehdr *ehdr = elf64_getehdr(image->elf);
+	int ret = image_check_sections(image);
 	Elf_Scn *scn = NULL;
 	GElf_Shdr shdr;
-	size_t nr = 0;
 
-	if (elf_getshdrnum(image->elf, &nr) || !nr)
-		return image_error(image, EINVAL, "has no section headers");
-	if (end < ehdr->e_shoff + nr * sizeof(Elf64_Shdr))
-		end = ehdr->e_shoff + nr * sizeof(Elf64_Shdr);
+	if (ret)
+		return ret;
+	if (end < ehdr->e_shoff + ehdr->e_shnum * sizeof(Elf64_Shdr))
+		end = ehdr->e_shoff + ehdr->e_shnum * sizeof(Elf64_Shdr);
 	while ((scn = elf_nextscn(image->elf, scn))) {
 		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
 			continue;

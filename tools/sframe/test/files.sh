@@ -16,18 +16,18 @@ hostile_files() {
 		case $name in functions*|rows|parts) "$bin/decoder" -k "$name" || wrong=1 ;; esac
 		(ulimit -t 5 && refuse 1 "$name: $sentence\$" convert -o out2 "$name") || wrong=1
 	done <<-'END'
-		notes|no build-id|has no .eh_frame
-		large-note|abababababababab|has no .eh_frame
-		cut-note|abababababababab|has no .eh_frame
-		far-note|no build-id|has no .eh_frame
-		far-sections|no build-id|has no .eh_frame
+		notes|no build-id|has no section headers
+		large-note|abababababababab|has no section headers
+		cut-note|abababababababab|has no section headers
+		far-note|no build-id|has no section headers
+		far-sections|no build-id|is truncated: it lacks section headers
 		names|no build-id|has no .eh_frame
 		segments||has more than 8 executable segments
 		program-headers||has more than 256 program headers
-		functions-few|no build-id sframe|has no .eh_frame
-		functions|no build-id|has no .eh_frame
-		rows|no build-id|has no .eh_frame
-		parts|no build-id|has no .eh_frame
+		functions-few|no build-id sframe|has no section headers
+		functions|no build-id|has no section headers
+		rows|no build-id|has no section headers
+		parts|no build-id|has no section headers
 		sections||has too many sections
 		odd-sections||has too many sections
 	END

@@ -17,10 +17,18 @@
 #define CHECK_PRINT	20
 #define CHECK_MACHINES	2
 
+/* Limit of looked up places: ten times as many as the largest real files have, in 2 s. */
+#define CHECK_STEPS	(1U << 26)
+
+/* Sections with PLTs. */
+#define PLTS		4
+
 /**
  * struct check - results of a check
  * @image:	the file
  * @name:	its name
+ * @plts:	its sections with PLTs
+ * @nr_plts:	number of @plts
  * @version:	version of the section
  * @table:	functions of the section, without signal frames that have no rows
  * @functions:	number of functions in .eh_frame
@@ -31,10 +39,13 @@
  * @missing:	bytes that the section lacks although SFrame could describe them
  * @bad:	bytes that the section describes differently
  * @printed:	number of differences, printed up to CHECK_PRINT
+ * @steps:	number of places looked up, up to CHECK_STEPS
  */
 struct check {
 	struct image	*image;
 	const char	*name;
+	struct range	plts[PLTS];
+	unsigned int	nr_plts;
 	unsigned int	version;
 	struct table	table;
 	u64	functions;
@@ -45,6 +56,7 @@ struct check {
 	u64	missing;
 	u64	bad;
 	unsigned int	printed;
+	unsigned int	steps;
 };
 
 static void check_print(struct check *check, u64 addr, u64 bytes, const char *what)
@@ -89,17 +101,38 @@ static const char *check_row(const struct check *check, const struct cfi_cursor 
 	return NULL;
 }
 
-static bool is_plt(const struct check *check, u64 start, u64 end)
+static void find_plts(struct check *check)
 {
-	static const char * const names[] = { ".plt", ".plt.sec", ".plt.got", ".plt.bnd" };
+	static const char * const names[PLTS] = { ".plt", ".plt.sec", ".plt.got", ".plt.bnd" };
 	GElf_Shdr shdr;
 
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (image_section(check->image, names[i], &shdr) && start >= shdr.sh_addr &&
-		    end - shdr.sh_addr <= shdr.sh_size)
+	for (unsigned int i = 0; i < PLTS; i++) {
+		if (image_section(check->image, names[i], &shdr) &&
+		    shdr.sh_size <= UINT64_MAX - shdr.sh_addr)
+			check->plts[check->nr_plts++] = (struct range) {
+				shdr.sh_addr, shdr.sh_addr + shdr.sh_size
+			};
+	}
+}
+
+static bool is_plt(const struct check *check, u64 start, u64 end)
+{
+	for (unsigned int i = 0; i < check->nr_plts; i++) {
+		if (start >= check->plts[i].start && end <= check->plts[i].end)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * A few bytes can describe any amount of code, also in segments that go on after the end of the
+ * file: count each step, or there would be billions of them.
+ */
+static int check_step(struct check *check)
+{
+	if (++check->steps > CHECK_STEPS)
+		return image_error(check->image, EFBIG, "has too many rows to be checked");
+	return 0;
 }
 
 /* Check a row of .eh_frame, or a part of it that one row of the section covers. */
@@ -149,6 +182,8 @@ static int check_function(struct check *check, struct cfi_cursor *cursor,
 			const struct function *function;
 			const struct row *row;
 
+			if (check_step(check))
+				return -EFBIG;
 			end = cursor->end;
 			if (cursor->frame && cfi_needs_addr(cursor->frame))
 				end = at + 1;
@@ -160,7 +195,7 @@ static int check_function(struct check *check, struct cfi_cursor *cursor,
 }
 
 /* Check rows of the section between functions of .eh_frame. */
-static void check_hole(struct check *check, u64 start, u64 end)
+static int check_hole(struct check *check, u64 start, u64 end)
 {
 	u64 next;
 
@@ -168,6 +203,8 @@ static void check_hole(struct check *check, u64 start, u64 end)
 		const struct function *function;
 		const struct row *row;
 
+		if (check_step(check))
+			return -EFBIG;
 		next = end;
 		row = table_at(&check->table, start, &next, &function);
 		if (!row)
@@ -179,6 +216,7 @@ static void check_hole(struct check *check, u64 start, u64 end)
 		check->bad += next - start;
 		check_print(check, start, next - start, "a row without .eh_frame");
 	}
+	return 0;
 }
 
 static int check_compare(struct check *check)
@@ -195,11 +233,13 @@ static int check_compare(struct check *check)
 	if (ret)
 		goto out;
 	for (size_t i = 0; !ret && i < list.nr; i++) {
-		check_hole(check, end, list.functions[i].start);
-		ret = check_function(check, &cursor, &list.functions[i]);
+		ret = check_hole(check, end, list.functions[i].start);
+		if (!ret)
+			ret = check_function(check, &cursor, &list.functions[i]);
 		end = list.functions[i].end;
 	}
-	check_hole(check, end, UINT64_MAX);
+	if (!ret)
+		ret = check_hole(check, end, UINT64_MAX);
 	cfi_close(&cursor);
 out:
 	cfi_list_free(&list);
@@ -247,6 +287,7 @@ int check_section(struct image *image, const struct section *from, const char *n
 	struct check check = { .image = image, .name = name };
 	int ret;
 
+	find_plts(&check);
 	ret = table_read(image, from, &check.table, &check.version);
 	if (!ret)
 		ret = check_compare(&check);

@@ -192,6 +192,28 @@ many_rows() {
 	"$sframe" dump many.sf | grep -q 'Num FDEs: 2$'
 }
 
+# A PLT in a segment that goes on after the end of the file: its CFA depends on the address, so
+# check looks at each address, and at the rows of each entry where .eh_frame has no PLT.
+large_plt() {
+	local index plt fde
+	program so -shared -fPIC -Wl,-z,lazy || return 1
+	index=$(readelf -lW so | awk '/^  [A-Z_]+ +0x/ { if (/ LOAD .* R E /) print nr + 0; nr++ }')
+	plt=$(readelf -SW so | sed -n 's/.* \.plt *PROGBITS *\([0-9a-f]*\) .*/\1/p')
+	fde=$(readelf --debug-dump=frames so |
+		sed -n "s/^\([0-9a-f]*\) .* FDE .*pc=$plt\.\..*/\1/p")
+	[ "$index" ] && [ "$fde" ] || fail "no PLT" || return 1
+	patch so $((64 + 56 * index + 32)) '\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0' || return 1
+	fde=$(($(section_at so .eh_frame) + 16#$fde))
+	cp so small.so && patch so $((fde + 12)) '\360\377\377\177' || return 1
+	(ulimit -t 20 && "$sframe" convert -o large.sf so &&
+		refuse 1 'so: has too many rows to be checked' check so) || return 1
+	# The second of its functions is the PLT.
+	patch large.sf 8 '\2' && patch large.sf $((28 + 16 + 8)) '\340\377\377\377' || return 1
+	(ulimit -t 20 && "$sframe" check small.so large.sf > out 2> err)
+	cat err
+	grep -q 'small.so: has too many rows to be checked' err
+}
+
 # For a register of this number, libdw needs 2 GiB, which it does not get.
 huge_register() {
 	printf '%s\n' 'f: .cfi_startproc' nop \
@@ -513,6 +535,7 @@ check "truncated files" truncated
 check "unwritable output" unwritable
 check "limits: work" too_many
 check "limits: rows" many_rows
+check "limits: rows to check" large_plt
 check "limits: registers" huge_register
 check "rows of all kinds" all_rows
 check "wrong sections" wrong_sections

@@ -167,26 +167,47 @@ static int write_out(const char *name, const struct new_file *file)
 	return why ? fail(1, "%s: cannot be written: %s", name, why) : 0;
 }
 
-static int do_convert(const struct command *command)
+/* The output may be another name of the file itself; - is standard output. */
+static bool is_file(const char *output, const struct stat *read)
+{
+	struct stat st;
+
+	return strcmp(output, "-") && !stat(output, &st) && st.st_dev == read->st_dev &&
+	       st.st_ino == read->st_ino;
+}
+
+static int convert_to(const struct command *command, const char *name)
 {
 	struct new_file file = { .mode = 0644, .former = -1 };
 	struct sframe_output out;
+	struct stat st;
+	int ret;
+
+	/* A user of -o may mean install, which would keep the program. */
+	if (!stat(command->file, &st) && is_file(name, &st))
+		return fail(1, "%s: is the file to convert, and not replaced by its section", name);
+	if (sframe_convert_path(command->file, &command->options, &out))
+		return fail(1, "%s: %s", command->file, out.message);
+	file.bytes = out.bytes;
+	file.size = out.size;
+	ret = write_out(name, &file);
+	if (!ret)
+		say_stats(command, &out);
+	sframe_free(&out);
+	return ret;
+}
+
+static int do_convert(const struct command *command)
+{
 	char *name = NULL;
 	int ret;
 
-	if (sframe_convert_path(command->file, &command->options, &out))
-		return fail(1, "%s: %s", command->file, out.message);
-	if (!command->output && asprintf(&name, "%s.sframe", command->file) < 0) {
-		sframe_free(&out);
+	if (command->output)
+		return convert_to(command, command->output);
+	if (asprintf(&name, "%s.sframe", command->file) < 0)
 		return fail(1, "there is no memory");
-	}
-	file.bytes = out.bytes;
-	file.size = out.size;
-	ret = write_out(command->output ?: name, &file);
-	if (!ret)
-		say_stats(command, &out);
+	ret = convert_to(command, name);
 	free(name);
-	sframe_free(&out);
 	return ret;
 }
 
@@ -331,15 +352,6 @@ static int install_file(const struct command *command, struct new_file *file,
 	return ret;
 }
 
-/* The output may be another name of the file itself. */
-static bool is_in_place(const struct command *command, const struct stat *read)
-{
-	struct stat st;
-
-	return !command->output || (!stat(command->output, &st) &&
-				    st.st_dev == read->st_dev && st.st_ino == read->st_ino);
-}
-
 static int do_install(const struct command *command)
 {
 	struct new_file file;
@@ -350,7 +362,7 @@ static int do_install(const struct command *command)
 	ret = read_open(command->file, &fd, &bytes, &size, &file.read);
 	if (ret)
 		return ret;
-	file.former = is_in_place(command, &file.read) ? fd : -1;
+	file.former = !command->output || is_file(command->output, &file.read) ? fd : -1;
 	file.mode = file.read.st_mode;
 	ret = install_file(command, &file, bytes, size);
 	free(bytes);

@@ -495,6 +495,19 @@ in_place() {
 		! readelf -SW former | grep -q sframe && no_rest
 }
 
+# A program is not replaced by its section, under any of its names.
+not_itself() {
+	local out
+	program p && cp p before && ln -f p hard && ln -sf p soft && ln -sf p p.sframe || return 1
+	for out in "-o p" "-o ./p" "-o hard" "-o soft" ""; do
+		# shellcheck disable=SC2086	# words
+		refuse 1 'is the file to convert' convert $out p || return 1
+		cmp p before && cmp hard before || return 1
+	done
+	[ -L soft ] && [ -L p.sframe ] && rm p.sframe hard || return 1
+	cp p ./- && "$sframe" convert -o - ./- > out && "$sframe" convert -o good p && cmp out good
+}
+
 no_install() {
 	local wrong=0 verb
 	program p && cp p long && head -c 10000 /dev/zero >> long || return 1
@@ -615,6 +628,7 @@ else
 	skip "install: links, owners and files of others" "only root makes them"
 fi
 check "install: refused" no_install
+check "convert: into the program itself" not_itself
 check "sessions: a server and who asks it" "$bin/server"
 check "sessions: who opens files, and does not end" "$bin/mapped"
 check "sessions: who opens the device for a user" "$bin/opener"

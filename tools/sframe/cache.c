@@ -631,17 +631,16 @@ int cache_each(int cache, bool read_only, unsigned int max,
 	return ret;
 }
 
-/* Is this a build-id note that the kernel recognizes, too? */
 static bool is_build_id(const GElf_Nhdr *note, const char *name)
 {
 	return note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(ELF_NOTE_GNU) &&
 	       !memcmp(name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) &&
-	       note->n_descsz >= BUILD_ID_MIN && note->n_descsz <= UNWIND_SFRAME_BUILD_ID_MAX;
+	       note->n_descsz >= BUILD_ID_MIN;
 }
 
-/* Search @size bytes of notes, which lie within the file. */
+/* Search @size bytes of notes, which lie within the file, as the kernel does. */
 static void find_in_notes(const struct image *image, u64 offset, size_t size,
-			  struct build_id *id)
+			  struct build_id *id, bool *is_long)
 {
 	Elf_Data *data = elf_getdata_rawchunk(image->elf, offset, size, ELF_T_NHDR);
 	size_t at = 0, name, desc;
@@ -650,13 +649,21 @@ static void find_in_notes(const struct image *image, u64 offset, size_t size,
 	while (data && !id->size && (at = gelf_getnote(data, at, &note, &name, &desc))) {
 		if (!is_build_id(&note, (const char *)data->d_buf + name))
 			continue;
+		/* The kernel goes on to the next note. */
+		if (note.n_descsz > sizeof(id->bytes)) {
+			*is_long = true;
+			continue;
+		}
 		id->size = note.n_descsz;
 		memcpy(id->bytes, (const char *)data->d_buf + desc, id->size);
 	}
 }
 
-/* Use program headers like the kernel, to find the same build-id. */
-static void find_build_id(const struct image *image, struct build_id *id)
+/*
+ * Use program headers like the kernel, to find the same build-id. Sets @is_long if there is one
+ * that is longer than the kernel recognizes, such as the SHA256 of mold.
+ */
+static void find_build_id(const struct image *image, struct build_id *id, bool *is_long)
 {
 	u64 left = NOTES_MAX;
 	GElf_Phdr phdr;
@@ -673,7 +680,7 @@ static void find_build_id(const struct image *image, struct build_id *id)
 		size = phdr.p_filesz < left ? phdr.p_filesz : left;
 		if (size > image->size - phdr.p_offset)
 			size = image->size - phdr.p_offset;
-		find_in_notes(image, phdr.p_offset, size, id);
+		find_in_notes(image, phdr.p_offset, size, id, is_long);
 		left -= size;
 	}
 }
@@ -696,14 +703,15 @@ static void find_gaps(const struct image *image, u32 own, char *message)
  * @fd:		the file
  * @id:		set; size 0 if it has none that the kernel recognizes
  * @has_sframe:	set if it has a section of its own that the kernel can use
- * @message:	set to why the file cannot be converted, or what its own section lacks, or "";
- *		SFRAME_MESSAGE bytes
+ * @message:	set to why the file cannot be converted or cannot get a section, or what its own
+ *		section lacks, or ""; SFRAME_MESSAGE bytes
  *
  * Return: 0, or a negative errno.
  */
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 {
 	struct image image;
+	bool is_long = false;
 	u32 own;
 	int ret;
 
@@ -713,10 +721,12 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 	ret = image_open_fd(&image, fd, message);
 	if (ret)
 		return ret;
-	find_build_id(&image, id);
+	find_build_id(&image, id, &is_long);
 	*has_sframe = table_can_be(&image, &own);
 	if (*has_sframe)
 		find_gaps(&image, own, message);
+	else if (!id->size && is_long)
+		snprintf(message, SFRAME_MESSAGE, "has a build-id that is too long");
 	image_close(&image);
 	return 0;
 }

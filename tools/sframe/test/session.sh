@@ -435,6 +435,23 @@ own_section() {
 	! grep 'own-all: ' err-all
 }
 
+# A build-id that the kernel does not take is no missing one.
+long_id() {
+	local name id
+	library ids || return 1
+	for name in 20 24 32 1; do
+		id=$(printf "%0$((2 * name))d" 7)
+		gcc -O2 -shared -fPIC -Wl,--build-id=0x"$id" -o "id-$name" library.c || return 1
+	done
+	mapped id-20 id-24 id-32 id-1 && ends 0 "" -v -p "$holder" true
+	kill "$holder"
+	grep '/id-20: converted' err || return 1
+	for name in 24 32; do
+		grep "through .*/id-$name: it has a build-id that is too long" err || return 1
+	done
+	grep 'through .*/id-1: it has no build-id' err
+}
+
 # The kernel has a section before the cache has it on the disk. The kernel gets the cached file,
 # unless that would come over the network.
 kept() {
@@ -467,6 +484,7 @@ else
 	skip "said: a file that may not be read" "needs a user namespace"
 fi
 check "a section of a file's own that says little" own_section
+check "build-ids of other lengths" long_id
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped

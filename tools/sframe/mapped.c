@@ -240,13 +240,23 @@ static void is_for_later(struct mapped_file *file, int error)
 	file->error = -EAGAIN;
 }
 
-/* Opening one of the names has failed: the errno of another name may say more. */
-static void say_missing(struct mapped_file *file, int error)
+/* A mapped device. Elsewhere, or if the file has a build-id, something else has its name now. */
+static bool is_device(const struct request *request, int error)
 {
-	if (is_scarce(error))
+	return error == EINVAL && !request->id.size && !strncmp(request->path, "/dev/", 5);
+}
+
+/* Opening one of the names has failed: the errno of another name may say more. */
+static void say_missing(const struct request *request, struct mapped_file *file, int error)
+{
+	if (is_scarce(error)) {
 		is_for_later(file, error);
-	else if (file->error == -ENOENT && (error == EACCES || error == EPERM))
+	} else if (is_device(request, error)) {
+		file->error = -EINVAL;
+		file->message[0] = '\0';
+	} else if (file->error == -ENOENT && (error == EACCES || error == EPERM)) {
 		snprintf(file->message, SFRAME_MESSAGE, "cannot be opened: %s", strerror(error));
+	}
 }
 
 /* Get an O_PATH descriptor and close the file: if that hangs, the session waits for the answer. */
@@ -283,7 +293,7 @@ static int request_open(int socket, const struct request *request, struct mapped
 		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
 		fd = sframe_open_in(here ? "/" : root, request->path);
 		if (fd < 0) {
-			say_missing(file, errno);
+			say_missing(request, file, errno);
 			continue;
 		}
 		if (request_goes_on(socket, fd, file)) {

@@ -25,8 +25,9 @@
 /* The kernel's limit, on any architecture. */
 #define CPUS_MAX	8192
 
-/* Ignore devices and names without a file. */
-#define IS_FILE(path)	((path)[0] == '/' && (path)[1] != '/' && strncmp(path, "/dev/", 5))
+/* Ignore names without a file. The last one is that of anonymous memory which is shared. */
+#define IS_FILE(path)	((path)[0] == '/' && (path)[1] != '/' &&	\
+			 strcmp(path, "/dev/zero (deleted)"))
 
 struct watch {
 	struct ring {

@@ -435,6 +435,26 @@ own_section() {
 	! grep 'own-all: ' err-all
 }
 
+# Below /dev are files as well, and not only devices; also when they are mapped later.
+below_dev() {
+	local shm wrong=0
+	library shm && shm=$(mktemp -p /dev/shm sframe.XXXXXX) || return 1
+	cp shm "$shm"
+	if ! mapped "$shm" /dev/zero; then
+		rm "$shm"
+		skipped "nothing can be run there"
+		return
+	fi
+	ends 0 "" -v -p "$holder" true && cp err err-before || wrong=1
+	kill "$holder"
+	rm -rf .debug
+	# shellcheck disable=SC2016	# for the inner shell
+	SHM=$shm ends 0 "" -v sh -c 'LD_PRELOAD=$SHM sh -c "
+		until grep -q \$SHM:.converted err; do sleep 0.1; done"' || wrong=1
+	rm "$shm"
+	grep "$shm: converted" err-before && ! grep /dev/zero err-before && [ $wrong = 0 ]
+}
+
 # A build-id that the kernel does not take is no missing one.
 long_id() {
 	local name id
@@ -485,6 +505,7 @@ else
 fi
 check "a section of a file's own that says little" own_section
 check "build-ids of other lengths" long_id
+check "files below /dev" below_dev
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped

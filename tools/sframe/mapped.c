@@ -28,7 +28,7 @@
 #include "internal.h"
 #include "session.h"
 
-/* Messages for one file: its identity by up to two names and with none, and the result. */
+/* Messages for one file: its identity, up to three times, and the result. */
 #define ANSWERS_MAX	4
 
 /* How many times 10 ms to wait for the end of the process in any case. */
@@ -37,12 +37,16 @@
 /**
  * struct request - a mapping to examine
  * @pid:	as in struct mapping
+ * @start:	as in struct mapping
+ * @end:	as in struct mapping
  * @id:		as in struct mapping
  * @believe:	which files to trust
  * @path:	as in struct mapping
  */
 struct request {
 	pid_t		pid;
+	u64		start;
+	u64		end;
 	struct build_id	id;
 	enum believe	believe;
 	char		path[PATH_MAX];
@@ -64,6 +68,23 @@ int file_reopen(int fd, int flags)
 	return open(name, flags | O_CLOEXEC | O_NONBLOCK);
 }
 
+/* Open the regular file of an O_PATH descriptor, and close that. */
+static int open_place(int place)
+{
+	struct stat st;
+	int fd = -1;
+
+	if (place < 0)
+		return -1;
+	if (!fstat(place, &st)) {
+		errno = EINVAL;
+		if (S_ISREG(st.st_mode))
+			fd = file_reopen(place, O_RDONLY);
+	}
+	close(place);
+	return fd;
+}
+
 /**
  * sframe_open_in - open a regular file by a name from a user
  * @root:	root directory for the name, such as that of a container
@@ -76,21 +97,37 @@ int sframe_open_in(const char *root, const char *path)
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found, fd = -1;
-	struct stat st;
+	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found;
 
 	found = at < 0 ? -1 : syscall(SYS_openat2, at, path, &how, sizeof(how));
 	if (at >= 0)
 		close(at);
-	if (found < 0)
+	return open_place(found);
+}
+
+/*
+ * Open a mapped file that has no name any more, such as that of a daemon after an upgrade. Root may
+ * open any mapping, and others the program of a process of theirs.
+ */
+static int open_nameless(const struct request *request)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t size;
+	int place;
+
+	snprintf(link, sizeof(link), "/proc/%d/map_files/%llx-%llx", request->pid,
+		 (unsigned long long)request->start, (unsigned long long)request->end);
+	place = open(link, O_PATH | O_CLOEXEC);
+	if (place >= 0 || is_scarce(errno))
+		return open_place(place);
+	snprintf(link, sizeof(link), "/proc/%d/exe", request->pid);
+	size = readlink(link, path, sizeof(path));
+	if (size < 0 || (size_t)size != strlen(request->path) ||
+	    memcmp(path, request->path, size)) {
+		errno = ENOENT;
 		return -1;
-	if (!fstat(found, &st)) {
-		errno = EINVAL;
-		if (S_ISREG(st.st_mode))
-			fd = file_reopen(found, O_RDONLY);
 	}
-	close(found);
-	return fd;
+	return open_place(open(link, O_PATH | O_CLOEXEC));
 }
 
 /* Do we have the same file by that name? A container may have another one. */
@@ -274,24 +311,39 @@ static int take_place(int fd, struct mapped_file *file)
 	return place;
 }
 
+/* Ways to open a file. */
+enum way { IN_TASK, HERE, NAMELESS, WAYS };
+
+static int request_open_by(enum way way, const struct request *request)
+{
+	char root[32];
+
+	if (way == NAMELESS)
+		return open_nameless(request);
+	snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
+	return sframe_open_in(way == HERE ? "/" : root, request->path);
+}
+
 /*
  * Get an O_PATH descriptor of a mapped file by its name in the task. The task may be gone with its
- * mounts, so try the same name in our own file system as well.
+ * mounts, so try the same name in our own file system as well; and the file may have lost its name.
  */
 static int request_open(int socket, const struct request *request, struct mapped_file *file)
 {
+	unsigned int ways = request->pid ? WAYS : NAMELESS;
 	struct identity refused = {};
-	char root[32];
 
 	file->error = -ENOENT;
 	snprintf(file->message, SFRAME_MESSAGE, "is not there any more");
-	for (int here = !request->pid; here < 2; here++) {
+	for (unsigned int way = request->pid ? IN_TASK : HERE; way < ways; way++) {
 		int fd;
 
-		if (here && request->pid)
+		/* A file that has the name is a better match, even if it is of no use. */
+		if (way == NAMELESS && file->error != -ENOENT)
+			break;
+		if (way == HERE && request->pid)
 			request_goes_on(socket, -1, file);
-		snprintf(root, sizeof(root), "/proc/%d/root", request->pid);
-		fd = sframe_open_in(here ? "/" : root, request->path);
+		fd = request_open_by(way, request);
 		if (fd < 0) {
 			say_missing(request, file, errno);
 			continue;
@@ -558,7 +610,8 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum belie
 		struct mapped_file *file)
 {
 	struct request request = {
-		.pid = mapping->pid, .id = mapping->id, .believe = believe,
+		.pid = mapping->pid, .start = mapping->start, .end = mapping->end,
+		.id = mapping->id, .believe = believe,
 	};
 	uid_t uid = process_uid(mapping->pid);
 

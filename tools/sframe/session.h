@@ -107,12 +107,16 @@ int device_add(int device, const struct build_id *id, int section);
  * @pid:	the process that has mapped it
  * @path:	name of the file in that process
  * @file:	its device, inode and name, as in /proc; NULL if unknown
+ * @start:	its first address
+ * @end:	the first address after it
  * @id:	its build-id, if known
  */
 struct mapping {
 	pid_t		pid;
 	const char	*path;
 	const char	*file;
+	u64		start;
+	u64		end;
 	struct build_id	id;
 };
 

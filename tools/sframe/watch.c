@@ -264,7 +264,10 @@ static void ring_copy(const struct watch *watch, const struct ring *ring, u64 at
 
 static void watch_record(const struct mmap2_record *record, watch_fn found, void *data)
 {
-	struct mapping mapping = { .pid = record->pid, .path = record->filename };
+	struct mapping mapping = {
+		.pid = record->pid, .path = record->filename,
+		.start = record->addr, .end = record->addr + record->len,
+	};
 
 	if (!IS_FILE(record->filename))
 		return;
@@ -355,16 +358,20 @@ static bool scan_process(pid_t pid, watch_fn found, void *data)
 		return !is_scarce(errno);
 	errno = 0;
 	while (getline(&line, &size, maps) > 0) {
+		unsigned long long start, end;
 		int file = 0, at = 0;
 		char x = 0;
 
 		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line, "%*s %*2c%c%*s %*s %n%*s %*s %n", &x, &file, &at) != 1 ||
+		if (sscanf(line, "%llx-%llx %*2c%c%*s %*s %n%*s %*s %n", &start, &end, &x,
+			   &file, &at) != 3 ||
 		    x != 'x' || !at || !IS_FILE(line + at))
 			continue;
 		unescape(line + at);
 		mapping.file = line + file;
 		mapping.path = line + at;
+		mapping.start = start;
+		mapping.end = end;
 		found(data, &mapping);
 		errno = 0;
 	}

@@ -113,9 +113,17 @@ server_dies() {
 	ends 5 "has ended too early" sh -c 'kill -9 $(pgrep -x -P $PPID sframe); exit 5'
 }
 
+# opens_mappings: may this user open what a process, $holder, has mapped? Root may, but not in a
+# user namespace.
+opens_mappings() {
+	local range
+	range=$(awk '$2 ~ /x/ && $6 ~ "/" { print $1; exit }' "/proc/$holder/maps")
+	head -c 1 "/proc/$holder/map_files/$range" > /dev/null 2>&1
+}
+
 # A file that took the name of a mapped one is not used, and makes nothing hang or crash.
 hostile_files() {
-	local name pid pids=() what
+	local name pid pids=() what says='through .*/%s (deleted): it is not there any more'
 	rm -rf .debug
 	mkdir -p hostile
 	for what in fifo directory sparse short text gone other; do
@@ -135,6 +143,7 @@ hostile_files() {
 	library named && objcopy --remove-section .eh_frame named && mv named "$name" &&
 		mapped "$name" || return 1
 	pids+=("$holder")
+	! opens_mappings || says='/%s (deleted): converted'
 	for pid in "${pids[@]}"; do
 		ends 0 "" -v -p "$pid" true || { kill "${pids[@]}"; return 1; }
 		grep -a hostile err >> hostile.log
@@ -143,7 +152,7 @@ hostile_files() {
 	echo "--"
 	cat hostile.log
 	for what in fifo directory gone; do
-		grep "through .*/$what (deleted): it is not there any more" hostile.log || return 1
+		grep "${says/\%s/$what}" hostile.log || return 1
 	done
 	grep '/other (deleted): converted' hostile.log &&
 		grep 'through .*/a?b?\[31m\\c (deleted): it has no .eh_frame' hostile.log &&
@@ -435,6 +444,28 @@ own_section() {
 	! grep 'own-all: ' err-all
 }
 
+# A program that was replaced by an upgrade, and for root its libraries as well, have sections.
+deleted() {
+	local says='through .*/gone (deleted): it is not there any more'
+	library gone || return 1
+	cat > daemon.c <<-'END_OLD'
+	#include <unistd.h>
+	int main(void)
+	{
+		close(open("ready", O_CREAT | O_WRONLY, 0644));
+		pause();
+	}
+	END_OLD
+	rm -rf .debug ready
+	gcc -include fcntl.h -O2 -o old daemon.c -Wl,--no-as-needed ./gone || return 1
+	./old & holder=$!
+	soon test -e ready && rm old gone && library gone && cp gone old || return 1
+	! opens_mappings || says='/gone (deleted): converted'
+	ends 0 "" -v -p "$holder" true
+	kill "$holder"
+	grep '/old (deleted): converted' err && grep "$says" err
+}
+
 # Below /dev are files as well, and not only devices; also when they are mapped later.
 below_dev() {
 	local shm wrong=0
@@ -506,6 +537,7 @@ fi
 check "a section of a file's own that says little" own_section
 check "build-ids of other lengths" long_id
 check "files below /dev" below_dev
+check "files that were replaced" deleted
 check "signals for run alone" signals_alone
 check "signals after one for the witness" signals_stray
 check "signals when the witness is stopped" signals_stopped

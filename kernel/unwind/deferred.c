@@ -656,6 +656,8 @@ void unwind_task_init(struct task_struct *task)
 	struct unwind_task_info *info = &task->unwind_info;
 
 	memset(info, 0, sizeof(*info));
+	/* 0 may be ahead: jiffies wrap five minutes after boot. */
+	info->again_at = jiffies;
 	init_task_work(&info->work, unwind_deferred_work);
 }
 

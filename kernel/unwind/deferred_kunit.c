@@ -288,6 +288,17 @@ static void again_share_test(struct kunit *test)
 	}
 }
 
+/* A new task has all of its repeats, however long ago the machine was booted. */
+static void again_new_task_test(struct kunit *test)
+{
+	struct task_struct *task = kunit_kzalloc(test, sizeof(*task), GFP_KERNEL);
+	u32 start = jiffies;
+
+	KUNIT_ASSERT_NOT_NULL(test, task);
+	unwind_task_init(task);
+	KUNIT_EXPECT_LE(test, task->unwind_info.again_at - start, (u32)jiffies - start);
+}
+
 /* The callback comes again, for consumers that the tracer met after it. */
 static void again_test(struct kunit *test)
 {
@@ -671,6 +682,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(late_nmi_test),
 	KUNIT_CASE(again_test),
 	KUNIT_CASE(again_share_test),
+	KUNIT_CASE(again_new_task_test),
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
 	KUNIT_CASE(no_trace_test),

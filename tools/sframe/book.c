@@ -148,8 +148,7 @@ static char *gone_key(const struct mapping *mapping)
 {
 	char id[2 * UNWIND_SFRAME_BUILD_ID_MAX + 1] = "", *key;
 
-	for (u32 i = 0; i < mapping->id.size; i++)
-		sprintf(id + 2 * i, "%02x", mapping->id.bytes[i]);
+	write_hex(id, mapping->id.bytes, mapping->id.size);
 	return asprintf(&key, "g %s %s", id, mapping->path) < 0 ? NULL : key;
 }
 

@@ -44,6 +44,7 @@ struct build_id {
 /* The kernel rejects shorter ones, and the cache names directories by the first byte. */
 #define BUILD_ID_MIN	2
 
+char *write_hex(char *to, const u8 *bytes, u32 nr);
 int copy_file(int to, int from);
 /* "ab/cdef...", with an optional suffix. */
 #define CACHE_NAME_SIZE	(2 * UNWIND_SFRAME_BUILD_ID_MAX + 16)

@@ -158,9 +158,13 @@ static const char *chain_map(void)
 	return map + skip;
 }
 
-/* Functions that are adjacent in the list are not adjacent in the table. */
-static unsigned long below_chain(int depth, unsigned int spread, unsigned int mappings,
-				 void (*once)(void), long count)
+/*
+ * Functions that are adjacent in the list are not adjacent in the table. Not inlined: with
+ * the array, main's frame would be as large as a signal frame, which the walk looks for then.
+ */
+static __attribute__((noinline)) unsigned long
+below_chain(int depth, unsigned int spread, unsigned int mappings, void (*once)(void),
+	    long count)
 {
 	void **list = calloc(depth + 1, sizeof(*list));
 	const char *maps[16] = { chain_code };

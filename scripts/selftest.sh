@@ -143,11 +143,13 @@ spec.loader.exec_module(table)
 limits = table.Limits()
 for values in [99, 100, 102], [90, 104, 106], [103, 104, 105], [3, 190, 200]:
     limits.at_most("figure", values, 100)
+limits.at_most("figure", [90, 109, 111], 100, 10)
+limits.at_most("figure", [90, 111, 113], 100, 10)
 print([line.split("100  ")[1] for line in limits.lines], limits.missed)
 END
 }
 
-echo "['met', 'within the spread', 'missed', 'missed'] 2" > "$tmp/wanted"
+echo "['met', 'within the spread', 'missed', 'missed', 'within the spread', 'missed'] 3" > "$tmp/wanted"
 PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 

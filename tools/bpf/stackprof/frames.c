@@ -7,8 +7,8 @@
 
 #include "prof.h"
 
-static struct frame truncated_user = { .name = "[truncated]" };
-static struct frame truncated_kernel = { .name = "[truncated]", .kernel = true };
+static struct frame cut_user = { .name = "[cut]" };
+static struct frame cut_kernel = { .name = "[cut]", .kernel = true };
 static struct frame lost_kernel = { .name = "[kernel stack lost]", .kernel = true };
 
 static struct frame missing[NR_USER_STATES] = {
@@ -32,8 +32,8 @@ static void add_user(const struct group *group, struct frames *frames)
 			add_frame(frames, &missing[group->state]);
 		return;
 	}
-	if (stack->truncated)
-		add_frame(frames, &truncated_user);
+	if (stack->cut)
+		add_frame(frames, &cut_user);
 	for (__u32 i = stack->nr; i-- > 0;)
 		add_frame(frames, symbols_user(group->space, stack->ips[i], i));
 }
@@ -60,8 +60,8 @@ static void add_kernel(const struct group *group, bool off_cpu, struct frames *f
 		add_frame(frames, &lost_kernel);
 	if (!stack)
 		return;
-	if (stack->truncated)
-		add_frame(frames, &truncated_kernel);
+	if (stack->cut)
+		add_frame(frames, &cut_kernel);
 	/* Threads do not block in tracing code. */
 	while (off_cpu && first < stack->nr &&
 	       is_tracing(symbols_kernel(stack->ips[first], first)))

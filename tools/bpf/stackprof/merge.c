@@ -76,7 +76,7 @@ static const struct stack *intern_stack(const __u64 *ips, __u32 nr)
 	struct stack *stack = xalloc(sizeof(*stack) + nr * sizeof(*ips)), *old;
 
 	stack->nr = nr;
-	stack->truncated = nr >= merge.depth;
+	stack->cut = nr >= merge.depth;
 	memcpy(stack->ips, ips, nr * sizeof(*ips));
 	if (hashmap__find(merge.stacks, stack, &old)) {
 		free(stack);
@@ -173,8 +173,8 @@ static void add_group(const struct group *add)
 	struct group *group;
 
 	merge.stats.state[add->state] += add->count;
-	if ((add->user && add->user->truncated) || (add->kernel && add->kernel->truncated))
-		merge.stats.truncated += add->count;
+	if ((add->user && add->user->cut) || (add->kernel && add->kernel->cut))
+		merge.stats.cut += add->count;
 	if (add->lost_kernel)
 		merge.stats.lost_kernel += add->count;
 

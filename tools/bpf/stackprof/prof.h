@@ -80,14 +80,14 @@ struct space {
 /**
  * struct stack - addresses, innermost first
  * @nr:		entries in @ips
- * @truncated:	the stack may be longer: @nr is the maximum
+ * @cut:		the stack may be longer: @nr is the maximum
  * @ips:	the addresses
  *
  * Each sequence of addresses has one struct stack.
  */
 struct stack {
 	__u32	nr;
-	bool	truncated;
+	bool	cut;
 	__u64	ips[];
 };
 
@@ -133,12 +133,12 @@ struct group {
 /**
  * struct merge_stats - results for the samples that user space saw
  * @state:	by enum user_state
- * @truncated:	samples with a stack that may be longer
+ * @cut:		samples with a stack that may be longer
  * @lost_kernel: samples whose kernel stack is lost
  */
 struct merge_stats {
 	__u64	state[NR_USER_STATES];
-	__u64	truncated;
+	__u64	cut;
 	__u64	lost_kernel;
 };
 

@@ -379,8 +379,8 @@ static void show_losses(void)
 	say("without user stack: %llu refused, %llu empty, %llu not delivered",
 	    stats->state[USER_REFUSED], stats->state[USER_EMPTY],
 	    stats->state[USER_UNMATCHED]);
-	say("stacks: %llu samples truncated, %llu without kernel stack, %llu stacks lost",
-	    stats->truncated, stats->lost_kernel, losses.lost_stacks);
+	say("stacks: %llu samples cut, %llu without kernel stack, %llu stacks lost",
+	    stats->cut, stats->lost_kernel, losses.lost_stacks);
 	say("%llu deliveries lost, %llu mappings lost, %llu files changed, %llu children missed",
 	    losses.lost_user, spaces_lost(), dso_changed(), losses.lost_children);
 	if (losses.lost_samples || losses.lost_user || losses.lost_stacks)

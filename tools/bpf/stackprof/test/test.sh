@@ -249,10 +249,10 @@ few_stacks() {
 	[ "$(count 'without kernel stack')" = 0 ] && wrong_stacks
 }
 
-truncated() {
+cut_stacks() {
 	run -F 499 --depth 2 --folded -- "$threads" spin 2 || return 1
 	cat err
-	[ "$(count 'samples truncated')" -gt 100 ] && grep -q ';\[truncated\];inner_alpha;spin ' out
+	[ "$(count 'samples cut')" -gt 100 ] && grep -q ';\[cut\];inner_alpha;spin ' out
 }
 
 # The largest depth.
@@ -441,7 +441,7 @@ else
 fi
 check "full ring" full_ring
 check "no room for stacks" few_stacks
-check "truncated stacks" truncated
+check "cut stacks" cut_stacks
 check "deep stacks" deep
 check "no room for children" few_tasks
 check "processes and files that are gone" dead

@@ -80,7 +80,7 @@ int perf_event__write_callchain(union perf_event *dst, const union perf_event *e
 /**
  * struct callchain_deferred_stats - results of merging samples and records
  * @merged: samples that got user addresses
- * @empty: samples whose record has no addresses, because the kernel could not walk
+ * @empty: samples whose record gives no addresses
  * @lost: samples whose record is not in the data
  * @late: samples delivered without waiting any longer for their record
  * @failed: samples that could not be queued for lack of memory

@@ -214,7 +214,9 @@ big_cache() {
 
 # sections: count the sections in the cache. The kernel accepts all: perf record removes others.
 sections() {
-	! grep '^sframe:' log >&2 || die "perf record complains of its cache"
+	# On a busy host, the guest's clock runs while it waits for the host's files.
+	! grep '^sframe:' log | grep -v 'converted for the first time$' >&2 ||
+		die "perf record complains of its cache"
 	find "$HOME/.debug/.sframe" -type f | wc -l
 }
 

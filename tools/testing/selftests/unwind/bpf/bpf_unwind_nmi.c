@@ -64,7 +64,6 @@ FIXTURE_SETUP(nmi)
 	};
 	self->percent = set_sysctl(PERCENT, 0);
 	ASSERT_EQ(0, bpf_run_start(&self->run, "deliver_fentry_s", variant->program));
-	self->run.shared->tid = gettid();
 }
 
 FIXTURE_TEARDOWN(nmi)
@@ -98,6 +97,8 @@ TEST_F_TIMEOUT(nmi, one_delivery, 300)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bpf_run_attach_event(&self->run, variant->program, fd));
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	/* Not before: the program arrives in that call, which may add a delivery. */
+	self->run.shared->tid = gettid();
 	busy(&self->run);
 	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	self->run.shared->tid = BPF_RUN_NOBODY;

@@ -348,7 +348,7 @@ begun() {
 
 # gone PID: test whether this process ends by itself, and otherwise end it
 gone() {
-	for _ in {1..50}; do
+	for _ in {1..300}; do
 		kill -0 "$1" 2> /dev/null || return 0
 		sleep 0.2
 	done

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test the scripts of the repository, as TAP: the counts of results, the parts of a check, and
-# what make, check.sh and guest-check.sh do with builds, programs and tests.
+# Test the scripts of the repository, as TAP: the counts of results, the parts of a check, the
+# assembly of the series, and what make, check.sh and guest-check.sh do with builds, programs
+# and tests.
 # shellcheck source-path=SCRIPTDIR disable=SC2030,SC2031,SC2034	# subshells, parts.sh
 set -u
 
@@ -577,5 +578,7 @@ nonsense() {
 
 mkdir "$tmp/unwind"
 expect 0 "guest: a test that is not there" nonsense
+
+expect 0 "series: its unit tests" "$here/series_test.py"
 
 finish

@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Test series.py on a small repository whose base has three files.
+
+Each test has a directory of its own: a copy of series.py, a base.sh that names the base, two
+patches and one new file. Nothing outside this directory is read or written.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+HEADER = "From: A Name <a@example.org>\nSubject: [PATCH] {}\n\nWhy.\n\nSigned-off-by: A Name <a@example.org>\n---\n"
+NEW = "kernel/new.c"
+CORE = "kernel/core.c"
+FIRST = "0010-first.patch"
+SECOND = "0020-second.patch"
+
+
+def core(*edits):
+    """Return a file of 60 lines, with a line added after each of these lines."""
+    lines = []
+    for number in range(1, 61):
+        lines.append(f"line {number}")
+        lines += [text for after, text in edits if after == number]
+    return "\n".join(lines) + "\n"
+
+
+def hook(after, text, shift=0):
+    """Return a patch of core.c that adds a line after this one."""
+    return (f"diff --git a/{CORE} b/{CORE}\n--- a/{CORE}\n+++ b/{CORE}\n"
+            f"@@ -{after + shift},2 +{after + shift},3 @@\n line {after}\n+{text}\n line {after + 1}\n")
+
+
+class SeriesTest(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.top)
+        self.env = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null", PYTHONDONTWRITEBYTECODE="1")
+        self.write("base/" + CORE, core())
+        self.write("base/kernel/Makefile", "obj-y += core.o\n")
+        self.write("base/MAINTAINERS", "Text\n\nMaintainers List\n----------------\n\nALPHA\nM:\ta\n\nTHE REST\nM:\tz\n")
+        self.write("scripts/base.sh", f"#!/bin/sh\necho {self.top}/build/base/1-1\n")
+        os.makedirs(self.path("build/base"))
+        os.rename(self.path("base"), self.path("build/base/1-1"))
+        shutil.copy(os.path.join(HERE, "series.py"), self.path("scripts/series.py"))
+        os.chmod(self.path("scripts/base.sh"), 0o755)
+        self.write(".gitignore", "build/\n")
+        self.write("patches/" + FIRST, HEADER.format("first: Add one") + hook(10, "first"))
+        self.write("patches/" + SECOND, HEADER.format("second: Add two") + hook(40, "second", 1))
+        self.series()
+        self.write(NEW, "new\n")
+        subprocess.run(["git", "init", "-q", self.top], check=True, env=self.env)
+        self.git("add", "-A")
+
+    def path(self, name):
+        return os.path.join(self.top, name)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return f.read()
+
+    def series(self, *brought):
+        lines = "".join(f"\t{name}\n" for name in brought or [NEW])
+        self.write("patches/series", f"{FIRST}\n{SECOND}\n{lines}")
+
+    def git(self, *args):
+        subprocess.run(["git", "-C", self.top, *args], check=True, env=self.env)
+
+    def run_series(self, *args):
+        return subprocess.run([sys.executable, "scripts/series.py", *args], cwd=self.top, env=self.env, check=False,
+                              capture_output=True, text=True)
+
+    def good(self, *args):
+        done = self.run_series(*args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.stdout + done.stderr
+
+    def bad(self, *args):
+        done = self.run_series(*args)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.stderr
+
+
+class Manifest(SeriesTest):
+    def test_good(self):
+        self.assertEqual(self.good("manifest"), "")
+
+    def test_folder(self):
+        self.write("kernel/more/a.c", "a\n")
+        self.git("add", "-A")
+        self.series(NEW, "kernel/more/")
+        self.assertEqual(self.good("manifest"), "")
+
+    def test_empty_folder(self):
+        self.series(NEW, "kernel/more/")
+        self.assertIn("kernel/more/, which holds no file that git knows", self.bad("manifest"))
+
+    def test_unlisted_file(self):
+        self.write("kernel/other.c", "other\n")
+        self.assertIn("kernel/other.c is in no commit of patches/series", self.bad("manifest"))
+
+    def test_file_in_two_commits(self):
+        self.write("patches/series", f"{FIRST}\n\t{NEW}\n{SECOND}\n\t{NEW}\n")
+        self.assertIn(f"{NEW} is in {FIRST} and in {SECOND}", self.bad("manifest"))
+
+    def test_missing_file(self):
+        self.series(NEW, "kernel/gone.c")
+        self.assertIn(f"{SECOND} brings kernel/gone.c, which does not exist", self.bad("manifest"))
+
+    def test_file_before_the_first_commit(self):
+        self.write("patches/series", f"\t{NEW}\n{FIRST}\n{SECOND}\n")
+        self.assertIn("a file before the first commit", self.bad("manifest"))
+
+    def test_unlisted_patch(self):
+        self.write("patches/0030-third.patch", HEADER.format("third: Add") + hook(20, "third", 1))
+        self.assertIn("patches/0030-third.patch is not in patches/series", self.bad("manifest"))
+
+    def test_patch_listed_twice(self):
+        self.write("patches/series", f"{FIRST}\n{SECOND}\n\t{NEW}\n{FIRST}\n")
+        self.assertIn(f"patches/series names {FIRST} more than once", self.bad("manifest"))
+
+    def test_missing_patch(self):
+        os.unlink(self.path("patches/" + FIRST))
+        self.assertIn(f"patches/series names {FIRST}, which is not in patches/", self.bad("manifest"))
+
+    def test_commit_without_a_change(self):
+        self.write("patches/" + FIRST, HEADER.format("first: Add one"))
+        self.assertIn(f"{FIRST} changes nothing", self.bad("manifest"))
+
+    def test_bad_header(self):
+        self.write("patches/" + FIRST, "Subject: first\n" + hook(10, "first"))
+        self.assertIn(f"patches/{FIRST} does not start with From:", self.bad("manifest"))
+
+    def test_no_sign_off(self):
+        text = HEADER.format("first: Add one").replace("Signed-off-by", "Seen-by")
+        self.write("patches/" + FIRST, text + hook(10, "first"))
+        self.assertIn(f"patches/{FIRST} has no Signed-off-by", self.bad("manifest"))
+
+    def test_text_before_the_diff(self):
+        self.write("patches/" + FIRST, HEADER.format("first: Add one") + "text\n" + hook(10, "first"))
+        self.assertIn("has text between '---' and the first diff", self.bad("manifest"))
+
+
+class Tree(SeriesTest):
+    def times(self):
+        return {name: os.stat(self.path("build/linux/" + name)).st_mtime_ns
+                for name in (NEW, CORE, "kernel/Makefile", "MAINTAINERS")}
+
+    def test_assembled(self):
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + CORE), core((10, "first"), (40, "second")))
+        self.assertEqual(self.read("build/linux/" + NEW), "new\n")
+        self.assertEqual(self.read("build/linux/kernel/Makefile"), "obj-y += core.o\n")
+
+    def test_only_changes_are_written(self):
+        self.good("tree")
+        before = self.times()
+        self.assertEqual(self.good("tree"), "")
+        self.assertEqual(self.times(), before)
+        self.write(NEW, "newer\n")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + NEW), "newer\n")
+        changed = [name for name, when in self.times().items() if when != before[name]]
+        self.assertEqual(changed, [NEW])
+
+    def test_removed_file(self):
+        self.write("kernel/other.c", "other\n")
+        self.series(NEW, "kernel/other.c")
+        self.good("tree")
+        os.unlink(self.path("kernel/other.c"))
+        self.series()
+        self.good("tree")
+        self.assertFalse(os.path.exists(self.path("build/linux/kernel/other.c")))
+
+    def test_removed_patch(self):
+        self.good("tree")
+        os.unlink(self.path("patches/" + FIRST))
+        self.write("patches/" + SECOND, HEADER.format("second: Add two") + hook(40, "second"))
+        self.write("patches/series", f"{SECOND}\n\t{NEW}\n")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + CORE), core((40, "second")))
+
+    def test_kconfig_and_maintainers(self):
+        self.write("Kconfig", "config NEW\n")
+        self.write("MAINTAINERS", "BETA\nM:\tb\n")
+        self.series(NEW, "Kconfig", "MAINTAINERS")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/kernel/unwind/Kconfig"), "config NEW\n")
+        self.assertIn("M:\ta\n\nBETA\nM:\tb\n\nTHE REST", self.read("build/linux/MAINTAINERS"))
+
+    def test_executable(self):
+        os.chmod(self.path(NEW), 0o755)
+        self.good("tree")
+        self.assertTrue(os.access(self.path("build/linux/" + NEW), os.X_OK))
+
+    def test_edit_of_a_patched_file(self):
+        self.good("tree")
+        edited = core((10, "first"), (40, "second"), (20, "edit"))
+        self.write("build/linux/" + CORE, edited)
+        self.assertIn(f"edited in build/linux: {CORE}", self.bad("tree"))
+        self.assertEqual(self.read("build/linux/" + CORE), edited)
+        self.good("tree", "--force")
+        self.assertEqual(self.read("build/linux/" + CORE), core((10, "first"), (40, "second")))
+
+    def test_edit_of_a_new_file(self):
+        self.good("tree")
+        self.write("build/linux/" + NEW, "edit\n")
+        self.assertIn(f"edited in build/linux: {NEW}", self.bad("tree"))
+        self.write(NEW, "edit\n")
+        self.good("tree")
+
+    def test_bad_hunk(self):
+        self.write("patches/" + FIRST, HEADER.format("first: Add one") + hook(10, "first").replace("line 11", "line"))
+        text = self.bad("tree")
+        self.assertIn(f"patches/{FIRST}", text)
+        self.assertIn(CORE, text)
+        self.assertIn("1-1", text)
+
+    def test_new_file_of_the_base(self):
+        self.write(CORE, "core\n")
+        self.series(NEW, CORE)
+        self.assertIn(f"{CORE} exists in base 1-1", self.bad("tree"))
+
+    def test_patch_of_a_file_that_is_not_there(self):
+        text = hook(10, "first").replace(CORE, "kernel/gone.c")
+        self.write("patches/" + FIRST, HEADER.format("first: Add one") + text)
+        self.assertIn(f"patches/{FIRST}: kernel/gone.c is not a file of base 1-1", self.bad("tree"))
+
+
+class Refresh(SeriesTest):
+    def setUp(self):
+        super().setUp()
+        self.good("tree")
+
+    def edit(self, *edits):
+        self.write("build/linux/" + CORE, core((10, "first"), (40, "second"), *edits))
+
+    def test_nothing(self):
+        before = self.read("patches/" + FIRST)
+        self.assertEqual(self.good("refresh"), "")
+        self.assertEqual(self.read("patches/" + FIRST), before)
+
+    def test_new_file(self):
+        self.write("build/linux/" + NEW, "edit\n")
+        self.good("refresh")
+        self.assertEqual(self.read(NEW), "edit\n")
+
+    def test_last_patch(self):
+        self.edit((41, "edit"))
+        self.good("refresh")
+        self.assertIn("+edit\n", self.read("patches/" + SECOND))
+        self.assertNotIn("+edit\n", self.read("patches/" + FIRST))
+        self.good("tree")
+
+    def test_named_patch(self):
+        self.edit((30, "edit"))
+        self.good("refresh", FIRST)
+        self.assertIn("+edit\n", self.read("patches/" + FIRST))
+        self.assertNotIn("+edit\n", self.read("patches/" + SECOND))
+        self.good("tree")
+
+    def test_unknown_patch(self):
+        self.assertIn("0030-third.patch is not in patches/series", self.bad("refresh", "0030-third.patch"))
+
+    def test_first_edit_of_a_base_file(self):
+        self.write("build/linux/kernel/Makefile", "obj-y += core.o new.o\n")
+        self.assertIn("no patch touches kernel/Makefile: name one", self.bad("refresh"))
+        self.good("refresh", SECOND)
+        self.assertIn("+obj-y += core.o new.o\n", self.read("patches/" + SECOND))
+        self.good("tree")
+
+    def test_maintainers(self):
+        self.write("MAINTAINERS", "BETA\nM:\tb\n")
+        self.series(NEW, "MAINTAINERS")
+        self.good("tree")
+        self.write("build/linux/MAINTAINERS", self.read("build/linux/MAINTAINERS").replace("BETA", "GAMMA"))
+        self.assertIn("edit the MAINTAINERS at the root instead", self.bad("refresh"))
+
+
+class Export(SeriesTest):
+    def test_exported(self):
+        self.good("tree")
+        text = self.good("export")
+        self.assertIn("2 patches in build/series, applied by git am to base 1-1", text)
+        names = sorted(name for name in os.listdir(self.path("build/series")) if name.endswith(".patch"))
+        self.assertEqual([name for name in names if not name.startswith("0000")],
+                         ["0001-first-Add-one.patch", "0002-second-Add-two.patch"])
+        self.assertIn("+second\n", self.read("build/series/0002-second-Add-two.patch"))
+        self.assertIn("+new\n", self.read("build/series/0002-second-Add-two.patch"))
+
+    def test_draft(self):
+        self.good("tree")
+        self.good("draft")
+        self.assertIn("0002-second-Add-two.patch", os.listdir(self.path("build/draft")))
+
+    def test_edit(self):
+        self.good("tree")
+        self.write("build/linux/" + NEW, "edit\n")
+        self.assertIn(NEW, self.bad("export"))
+
+    def test_new(self):
+        self.assertEqual(self.good("new"), NEW + "\n")
+
+
+class Lock(SeriesTest):
+    def test_wait(self):
+        """A verb waits until another one has ended with build/linux."""
+        with open(self.path("build/tree.lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with subprocess.Popen([sys.executable, "scripts/series.py", "tree"], cwd=self.top, env=self.env,
+                                  stderr=subprocess.PIPE, text=True) as waiter:
+                self.assertIn("tree: waiting for another make", waiter.stderr.readline())
+                self.assertFalse(os.path.exists(self.path("build/linux")))
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                waiter.communicate()
+        self.assertEqual(waiter.returncode, 0)
+        self.assertTrue(os.path.exists(self.path("build/linux")))
+
+
+if __name__ == "__main__":
+    unittest.main()

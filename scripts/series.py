@@ -671,7 +671,7 @@ def main(argv):
         if verb == "tree":
             tree("--force" in argv)
         elif verb == "refresh":
-            refresh(argv[2] if len(argv) > 2 else "")
+            refresh(os.path.basename(argv[2]) if len(argv) > 2 else "")
         elif verb == "export":
             export(argv[2:])
         elif verb == "draft":

@@ -272,6 +272,18 @@ class Refresh(SeriesTest):
         self.assertNotIn("+edit\n", self.read("patches/" + SECOND))
         self.good("tree")
 
+    def test_path_of_a_patch(self):
+        self.edit((30, "edit"))
+        self.good("refresh", "patches/" + FIRST)
+        self.assertIn("+edit\n", self.read("patches/" + FIRST))
+
+    def test_two_edits_of_a_new_file(self):
+        self.write("build/linux/" + NEW, "edit\n")
+        self.write(NEW, "another\n")
+        self.assertIn(f"{NEW} was edited here and in build/linux", self.bad("refresh"))
+        self.assertEqual(self.read(NEW), "another\n")
+        self.assertEqual(self.read("build/linux/" + NEW), "edit\n")
+
     def test_unknown_patch(self):
         self.assertIn("0030-third.patch is not in patches/series", self.bad("refresh", "0030-third.patch"))
 

@@ -194,10 +194,18 @@ def manifest(commits):
                 wrong.append(f"{commit.name} brings {name}, which does not exist")
         if not commit.edits and not commit.brings:
             wrong.append(f"{commit.name} changes nothing")
-    wrong += [f"{name} is in no commit of patches/series" for name in overlay().values() if name not in owner]
+    wrong += [f"{name} is in no commit of patches/series: add this line below its commit"
+              f"{neighbour(name, owner)}:\n\t{name}" for name in overlay().values() if name not in owner]
     wrong += [f"patches/{name} is not in patches/series" for name in sorted(os.listdir(PATCHES))
               if name.endswith(".patch") and name not in names]
     return sorted(set(wrong))
+
+
+def neighbour(name, owner):
+    """Guess the commit of a new file: the one that brings most files of its directory."""
+    folder = os.path.dirname(name)
+    near = [commit for other, commit in owner.items() if os.path.dirname(other) == folder]
+    return f", perhaps {max(near, key=near.count)}" if near else ""
 
 
 # Applying

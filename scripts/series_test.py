@@ -109,8 +109,16 @@ class Manifest(SeriesTest):
         self.assertIn("kernel/more/, which holds no file that git knows", self.bad("manifest"))
 
     def test_unlisted_file(self):
+        """The message has the line that is missing, and the commit with files nearby."""
+        self.write("patches/series", f"{FIRST}\n\t{NEW}\n{SECOND}\n")
         self.write("kernel/other.c", "other\n")
-        self.assertIn("kernel/other.c is in no commit of patches/series", self.bad("manifest"))
+        self.assertIn("kernel/other.c is in no commit of patches/series: add this line below its commit, "
+                      f"perhaps {FIRST}:\n\tkernel/other.c\n", self.bad("manifest"))
+
+    def test_unlisted_file_without_neighbours(self):
+        self.write("lib/other.c", "other\n")
+        self.assertIn("lib/other.c is in no commit of patches/series: add this line below its commit:\n"
+                      "\tlib/other.c\n", self.bad("manifest"))
 
     def test_file_in_two_commits(self):
         self.write("patches/series", f"{FIRST}\n\t{NEW}\n{SECOND}\n\t{NEW}\n")

@@ -661,16 +661,22 @@ def other_base(version, commits, hooks):
     say(f"series: applies to base {version}")
 
 
-def main(argv):
-    verb = argv[1] if len(argv) > 1 else ""
-    os.makedirs(BUILD, exist_ok=True)
+def take_lock(verb):
+    """Return the lock on build/linux, which this process holds until it ends."""
     lock = open(os.path.join(BUILD, "tree.lock"), "w", encoding="ascii")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         say(f"{verb}: waiting for another make to finish with build/linux")
         fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def main(argv):
+    verb = argv[1] if len(argv) > 1 else ""
+    os.makedirs(BUILD, exist_ok=True)
     try:
+        lock = take_lock(verb)  # held until the end
         if verb == "manifest":
             wrong = manifest(load())
             for text in wrong:
@@ -694,6 +700,9 @@ def main(argv):
     except OSError as error:
         say(f"{verb}: {error.strerror}: {error.filename}")
         return 1
+    except KeyboardInterrupt:
+        say(f"{verb}: interrupted")
+        return 130
     return 0
 
 

@@ -9,6 +9,7 @@ patches and one new file. Nothing outside this directory is read or written.
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -348,6 +349,16 @@ class Lock(SeriesTest):
                 waiter.communicate()
         self.assertEqual(waiter.returncode, 0)
         self.assertTrue(os.path.exists(self.path("build/linux")))
+
+    def test_interrupted(self):
+        with open(self.path("build/tree.lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with subprocess.Popen([sys.executable, "scripts/series.py", "tree"], cwd=self.top, env=self.env,
+                                  stderr=subprocess.PIPE, text=True) as waiter:
+                self.assertIn("tree: waiting for another make", waiter.stderr.readline())
+                waiter.send_signal(signal.SIGINT)
+                self.assertEqual(waiter.stderr.read(), "tree: interrupted\n")
+        self.assertEqual(waiter.returncode, 130)
 
 
 if __name__ == "__main__":

@@ -164,8 +164,8 @@ interop: kernel perf
 perf: tree
 	@$(ALONE) $(SCRIPTS)/perf.sh $(LINUX) $(PERF)
 
-# make exits with status 2 if the command fails; "vm.sh run" below exits with the
-# command's status. The guest expands the dollar signs of the command.
+# make exits with status 2 if the command fails, and so the rule prints the command's status.
+# "vm.sh run" below exits with it. The guest expands the dollar signs of the command.
 ifneq ($(filter run,$(MAKECMDGOALS)),)
 ifeq ($(strip $(value CMD)),)
 $(error usage: make run CMD='command' [OUT=directory])
@@ -177,7 +177,8 @@ export OUT
 
 run: export TIMEOUT := $(or $(TIMEOUT),120)
 run: kernel perf
-	@$(VM)/vm.sh run $(KDIR) "$$CMD"
+	@$(VM)/vm.sh run $(KDIR) "$$CMD" || \
+		{ status=$$?; echo "run: the command ended with status $$status" >&2; exit $$status; }
 
 shell: kernel perf
 	@$(VM)/vm.sh shell $(KDIR)

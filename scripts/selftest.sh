@@ -581,4 +581,20 @@ expect 0 "guest: a test that is not there" nonsense
 
 expect 0 "series: its unit tests" "$here/series_test.py"
 
+# said STATUS LINE: make run, whose command ends with STATUS, must print LINE at most, and then
+# what make says
+said() {
+	printf '#!/bin/sh\nexit %s\n' "$1" > "$tmp/built/vm.sh"
+	chmod +x "$tmp/built/vm.sh"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "${make[@]}" run CMD=true \
+		> "$tmp/checked" 2>&1 < /dev/null
+	printf '%s' "${2:+$2$'\n'}" > "$tmp/wanted"
+	grep -v '^make' "$tmp/checked" | diff "$tmp/wanted" -
+}
+
+building nothing
+rm "$tmp/built/nothing"
+expect 0 "make run: it says how the command ended" said 7 "run: the command ended with status 7"
+expect 0 "make run: nothing if it was good" said 0 ""
+
 finish

@@ -8,6 +8,17 @@ VERBS := help demo check check-all check-long test bench interop tree kernel per
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# The kernel has no goal that is so near to a verb.
+ifneq ($(filter-out $(VERBS),$(MAKECMDGOALS)),)
+SLIP := $(shell python3 -c 'import difflib, sys; verbs = sys.argv[1].split(); \
+	print(*(f"{goal}|{near}" for goal in sys.argv[2].split() if goal not in verbs \
+	for near in difflib.get_close_matches(goal, verbs, 1, 0.75)))' '$(VERBS)' '$(MAKECMDGOALS)')
+ifneq ($(SLIP),)
+SLIP := $(subst |, ,$(firstword $(SLIP)))
+$(error there is no verb '$(word 1,$(SLIP))'; is it $(word 2,$(SLIP))?)
+endif
+endif
+
 KERNEL ?= plain
 ifneq ($(filter bench base,$(KERNEL)),)
 ifneq ($(filter check check-all check-long test demo lint interop,$(MAKECMDGOALS)),)
@@ -190,6 +201,7 @@ clean:
 
 # All other goals belong to the assembled tree.
 %: tree
-	@$(MAKE) -C $(SOURCE) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@
+	@$(MAKE) -C $(SOURCE) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@ || { echo \
+		"make: '$@' is no verb (make help), and the kernel tree failed to make it" >&2; exit 1; }
 
 Makefile: ;

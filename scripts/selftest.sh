@@ -592,8 +592,19 @@ said() {
 	grep -v '^make' "$tmp/checked" | diff "$tmp/wanted" -
 }
 
+# goal GOAL TEXT: make GOAL must fail with this text
+goal() {
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "${make[@]}" "$1" \
+		> "$tmp/checked" 2>&1 < /dev/null
+	[ $? = 2 ] && grep -F "$2" "$tmp/checked"
+}
+
 building nothing
 rm "$tmp/built/nothing"
+printf 'all:\n' > "$tmp/linux/Makefile"
+expect 0 "make: a slip is no goal of the kernel" goal demoo "there is no verb 'demoo'; is it demo?"
+expect 0 "make: nor is a goal that the kernel has not" goal frobnicate \
+	"make: 'frobnicate' is no verb (make help), and the kernel tree failed to make it"
 expect 0 "make run: it says how the command ended" said 7 "run: the command ended with status 7"
 expect 0 "make run: nothing if it was good" said 0 ""
 

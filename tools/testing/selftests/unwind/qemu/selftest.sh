@@ -77,6 +77,23 @@ cp "$tmp/output" "$tmp/checked"
 expect 0 "vm: that is said, too" grep -q "^vm: cannot run: the initramfs" "$tmp/checked"
 rm "$tmp/bin/cpio"
 
+# interrupted: vm.sh must print one line on Ctrl-C
+interrupted() {
+	printf '#!/bin/sh\necho > %s\nexec sleep 1016\n' "$tmp/started" > "$tmp/bin/slow"
+	chmod +x "$tmp/bin/slow"
+	env --default-signal=INT QEMU="$tmp/bin/slow" LOG="$tmp/log" "$here/vm.sh" run \
+		"$tmp/kernel" true > "$tmp/checked" 2>&1 &
+	until [ -s "$tmp/started" ]; do
+		kill -0 $! || return 1
+		sleep 0.1
+	done
+	kill -INT $!
+	wait $!
+	[ $? = 130 ] && echo "vm: interrupted" | diff - "$tmp/checked"
+}
+
+expect 0 "vm: an interrupt is reported" interrupted
+
 # Compare the TSC frequency that the last guest got, the one that it used, and the real one.
 told_tsc() {
 	awk -v now="$("$kernel/vm-tsc")" '

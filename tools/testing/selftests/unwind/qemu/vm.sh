@@ -135,7 +135,7 @@ pid=
 work=$(mktemp -d)
 log=${LOG:-$(mktemp -d)}
 trap cleanup EXIT
-trap 'exit 130' INT
+trap 'say "vm: interrupted"; exit 130' INT
 trap 'exit 143' TERM HUP
 mkfifo "$work/idle" "$work/output" "$work/monitor.in" "$work/monitor.out"
 mkdir -p "$log" || exit 125

@@ -80,7 +80,8 @@ tree() {
 	if [ ! -e "$dir.sha256" ]; then
 		rm -rf "$dir" "$dir.tmp"
 		deb=$(fetch "$version")
-		need_space 2500 "the source of $pkg $version"
+		# The assembled tree and its repository follow.
+		need_space 4500 "the source of $pkg $version"
 		say "base: extracting $pkg $version (about 15 s)"
 		mkdir -p "$dir.tmp"
 		unpack "$deb" -C "$dir.tmp" || die "extraction of $deb failed"

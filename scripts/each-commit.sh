@@ -5,7 +5,7 @@
 #
 #   each-commit.sh [on|off...]
 #
-# Run after 'series.py export'. One source tree checks out the commits in order, and
+# Run after 'series.py tree'. One source tree checks out the commits in order, and
 # each variant keeps its objects: only changed files are rebuilt.
 # shellcheck disable=SC2317	# report calls what it is given
 set -eu -o pipefail
@@ -54,10 +54,9 @@ report() {
 free=$(df -Pm "$build" | awk 'NR == 2 { print $4 }')
 [ "$free" -ge 4000 ] || die "the disk has $free MB free, the trees of objects need 4000 MB"
 
-version=$(cat "$build/series/base-version")
-repo=$build/git/$version.git
+repo=$build/linux.git
 source=$build/git/source
-if ! git -C "$source" rev-parse -q --verify HEAD > /dev/null 2>&1; then
+if [ "$(git -C "$source" rev-parse --git-common-dir 2> /dev/null)" != "$repo" ]; then
 	rm -rf "$source"
 	git -C "$repo" worktree prune
 	echo "each-commit: checking out the base (about 15 s)"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Test series.py on a small repository whose base has three files.
 
-Each test has a directory of its own: a copy of series.py, a base.sh that names the base, two
-patches and one new file. Nothing outside this directory is read or written.
+Each test has a directory of its own: a copy of series.py and its modules, a base.sh that names the
+base, two patches and one new file. Nothing outside this directory is read or written.
 """
 
 import fcntl
@@ -45,11 +45,12 @@ class SeriesTest(unittest.TestCase):
         self.env = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null", PYTHONDONTWRITEBYTECODE="1")
         self.write("base/" + CORE, core())
         self.write("base/kernel/Makefile", "obj-y += core.o\n")
-        self.write("base/MAINTAINERS", "Text\n\nMaintainers List\n----------------\n\nALPHA\nM:\ta\n\nTHE REST\nM:\tz\n")
-        self.write("scripts/base.sh", f"#!/bin/sh\necho {self.top}/build/base/1-1\n")
+        self.write("base/MAINTAINERS", "Text\n\nMaintainers List\n----\n\nALPHA\nM:\ta\n\nTHE REST\nM:\tz\n")
+        self.write("scripts/base.sh", f"#!/bin/sh\necho {self.top}/build/base/${{2:-1-1}}\n")
         os.makedirs(self.path("build/base"))
         os.rename(self.path("base"), self.path("build/base/1-1"))
-        shutil.copy(os.path.join(HERE, "series.py"), self.path("scripts/series.py"))
+        for name in ("series.py", "manifest.py", "hooks.py"):
+            shutil.copy(os.path.join(HERE, name), self.path("scripts"))
         os.chmod(self.path("scripts/base.sh"), 0o755)
         self.write(".gitignore", "build/\n")
         self.write("patches/" + FIRST, HEADER.format("first: Add one") + hook(10, "first"))
@@ -124,6 +125,13 @@ class Manifest(SeriesTest):
     def test_file_in_two_commits(self):
         self.write("patches/series", f"{FIRST}\n\t{NEW}\n{SECOND}\n\t{NEW}\n")
         self.assertIn(f"{NEW} is in {FIRST} and in {SECOND}", self.bad("manifest"))
+
+    def test_all_violations(self):
+        self.write("kernel/other.c", "other\n")
+        self.series(NEW, "kernel/gone.c")
+        text = self.bad("manifest")
+        self.assertIn("kernel/other.c is in no commit", text)
+        self.assertIn("kernel/gone.c, which does not exist", text)
 
     def test_missing_file(self):
         self.series(NEW, "kernel/gone.c")
@@ -231,6 +239,77 @@ class Tree(SeriesTest):
         self.write(NEW, "edit\n")
         self.good("tree")
 
+    def test_edit_of_a_base_file(self):
+        """A file that no patch edits is not left behind either."""
+        self.good("tree")
+        self.write("build/linux/kernel/Makefile", "edit\n")
+        self.assertIn("edited in build/linux: kernel/Makefile", self.bad("tree"))
+        self.assertEqual(self.read("build/linux/kernel/Makefile"), "edit\n")
+        self.good("tree", "--force")
+        self.assertEqual(self.read("build/linux/kernel/Makefile"), "obj-y += core.o\n")
+
+    def test_edit_of_a_file_that_leaves_the_series(self):
+        self.good("tree")
+        self.write("build/linux/" + NEW, "edit\n")
+        os.unlink(self.path(NEW))
+        self.write("patches/series", f"{FIRST}\n{SECOND}\n")
+        self.assertIn(f"edited in build/linux: {NEW}", self.bad("tree"))
+
+    def test_commit_in_the_tree(self):
+        """An edit stays one if it is committed in the repository of the tree."""
+        self.good("tree")
+        self.write("build/linux/" + NEW, "edit\n")
+        subprocess.run(["git", "--git-dir=build/linux.git", "-c", "user.name=a", "-c", "user.email=a", "commit",
+                        "-qam", "edit"], cwd=self.top, env=self.env, check=True)
+        self.assertIn(f"edited in build/linux: {NEW}", self.bad("tree"))
+
+    def test_deleted_files(self):
+        self.good("tree")
+        shutil.rmtree(self.path("build/linux/kernel"))
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + NEW), "new\n")
+        self.assertEqual(self.read("build/linux/kernel/Makefile"), "obj-y += core.o\n")
+
+    def test_interrupted_before_the_end(self):
+        """A tree that is not complete is no tree yet, and so no edit."""
+        self.good("tree")
+        os.rename(self.path("build/linux"), self.path("build/linux.new"))
+        self.write("build/linux.new/" + CORE, "")
+        os.unlink(self.path("build/linux.new/" + NEW))
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + CORE), core((10, "first"), (40, "second")))
+        self.assertEqual(self.read("build/linux/" + NEW), "new\n")
+        self.assertEqual(self.good("tree"), "")
+
+    def test_tree_of_an_older_script(self):
+        """A tree without a repository keeps its files and their times."""
+        self.good("tree")
+        before = self.times()
+        shutil.rmtree(self.path("build/linux.git"))
+        self.good("tree")
+        self.assertEqual(self.times(), before)
+        shutil.rmtree(self.path("build/linux.git"))
+        self.write("build/linux/" + NEW, "edit\n")
+        self.assertIn(f"edited in build/linux: {NEW}", self.bad("tree"))
+
+    def test_another_base(self):
+        """What is the same in both bases keeps its time."""
+        self.good("tree")
+        before = self.times()
+        shutil.copytree(self.path("build/base/1-1"), self.path("build/base/1-2~deb"))
+        self.write("build/base/1-2~deb/kernel/Makefile", "obj-y += core.o other.o\n")
+        self.write("scripts/base.sh", f"#!/bin/sh\necho {self.top}/build/base/1-2~deb\n")
+        self.assertIn("base 1-2~deb plus the series, 1 files written", self.good("tree"))
+        self.assertEqual(self.read("build/linux/kernel/Makefile"), "obj-y += core.o other.o\n")
+        changed = [name for name, when in self.times().items() if when != before[name]]
+        self.assertEqual(changed, ["kernel/Makefile"])
+
+    def test_file_without_a_commit(self):
+        """A new file is in the tree before patches/series names it."""
+        self.write("kernel/other.c", "other\n")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/kernel/other.c"), "other\n")
+
     def test_bad_hunk(self):
         self.write("patches/" + FIRST, HEADER.format("first: Add one") + hook(10, "first").replace("line 11", "line"))
         text = self.bad("tree")
@@ -266,6 +345,81 @@ class Refresh(SeriesTest):
         self.write("build/linux/" + NEW, "edit\n")
         self.good("refresh")
         self.assertEqual(self.read(NEW), "edit\n")
+
+    def test_times(self):
+        """The tree is not written once more with what it contains."""
+        self.edit((41, "edit"))
+        self.write("build/linux/" + NEW, "edit\n")
+        before = [os.stat(self.path("build/linux/" + name)).st_mtime_ns for name in (NEW, CORE)]
+        self.good("refresh")
+        self.good("tree")
+        self.assertEqual([os.stat(self.path("build/linux/" + name)).st_mtime_ns for name in (NEW, CORE)], before)
+
+    def test_nearest_patch(self):
+        """Without a name, an edit belongs to the patch beside it, not to the last one."""
+        self.edit((14, "edit"))
+        self.good("refresh")
+        self.assertIn("+edit\n", self.read("patches/" + FIRST))
+        self.assertNotIn("+edit\n", self.read("patches/" + SECOND))
+        self.assertEqual(self.good("tree"), "")
+
+    def test_base(self):
+        """The edit belongs to the base that is in the tree, whichever is the default."""
+        shutil.copytree(self.path("build/base/1-1"), self.path("build/base/1-0"))
+        self.write("build/base/1-0/kernel/Makefile", "obj-y += old.o\n")
+        self.env["BASE"] = "1-0"
+        self.good("tree")
+        del self.env["BASE"]
+        self.edit((14, "edit"))
+        self.good("refresh")
+        self.assertEqual(self.read("build/linux/kernel/Makefile"), "obj-y += old.o\n")
+
+    def test_two_hunks(self):
+        self.edit((8, "one"), (44, "two"))
+        said = self.good("refresh")
+        self.assertIn(f"refresh: {CORE} -> patches/{FIRST}\n", said)
+        self.assertIn(f"refresh: {CORE} -> patches/{SECOND}\n", said)
+        self.assertIn("+one\n", self.read("patches/" + FIRST))
+        self.assertNotIn("+two\n", self.read("patches/" + FIRST))
+        self.assertIn("+two\n", self.read("patches/" + SECOND))
+        self.assertNotIn("one\n", self.read("patches/" + SECOND))
+        self.assertEqual(self.good("tree"), "")
+
+    def test_edit_of_a_hook(self):
+        self.write("build/linux/" + CORE, core((10, "1st"), (40, "second")))
+        self.good("refresh")
+        self.assertIn("+1st\n", self.read("patches/" + FIRST))
+        self.assertNotIn("first\n", self.read("patches/" + FIRST).split("---\n", 1)[1])
+
+    def test_removed_hook(self):
+        self.write("build/linux/" + CORE, core((10, "first")))
+        self.good("refresh")
+        self.assertEqual(self.read("patches/" + SECOND), HEADER.format("second: Add two"))
+
+    def test_patch_that_only_removes(self):
+        removes = hook(20, "", 1).replace("-21,2 +21,3", "-21,3 +21,2")
+        removes = removes.replace("+\n line 21\n", "-line 21\n line 22\n")
+        self.write("patches/0015-third.patch", HEADER.format("third: Remove") + removes)
+        self.write("patches/series", f"{FIRST}\n0015-third.patch\n{SECOND}\n\t{NEW}\n")
+        self.write("patches/" + SECOND, HEADER.format("second: Add two") + hook(40, "second", 0))
+        self.good("tree")
+        text = core((10, "first"), (40, "second")).replace("line 21\n", "")
+        self.assertEqual(self.read("build/linux/" + CORE), text)
+        self.write("build/linux/" + CORE, text.replace("line 23\n", "line 23\nedit\n"))
+        self.assertIn("-> patches/0015-third.patch", self.good("refresh"))
+        self.assertEqual(self.good("tree"), "")
+
+    def test_edit_of_a_patch_and_of_its_file(self):
+        """An edit of a patch file is not undone."""
+        self.write("patches/" + FIRST, HEADER.format("first: Add one") + hook(10, "1st"))
+        self.edit((12, "edit"))
+        self.assertIn(f"{CORE} was edited here and in build/linux", self.bad("refresh"))
+        self.assertIn("+1st\n", self.read("patches/" + FIRST))
+
+    def test_lines_of_a_later_patch(self):
+        self.write("build/linux/" + CORE, core((10, "first"), (40, "2nd")))
+        self.assertIn("change the same lines", self.bad("refresh", FIRST))
+        self.assertIn("+second\n", self.read("patches/" + SECOND))
 
     def test_last_patch(self):
         self.edit((41, "edit"))
@@ -331,6 +485,31 @@ class Export(SeriesTest):
         self.good("tree")
         self.write("build/linux/" + NEW, "edit\n")
         self.assertIn(NEW, self.bad("export"))
+
+    def test_other_bases(self):
+        """The edits must apply to each other base, where lines may have moved."""
+        self.good("tree")
+        for version, text in ("1-0", "line 0\n" + core()), ("0-9", core().replace("line 41\n", "")):
+            shutil.copytree(self.path("build/base/1-1"), self.path("build/base/" + version))
+            self.write("build/base/" + version + ".sha256", "")
+            self.write(f"build/base/{version}/{CORE}", text)
+        self.assertIn("series: applies to base 1-0\n", self.good("export", "1-1", "1-0"))
+        self.assertIn(f"patches/{SECOND} does not apply to base 0-9", self.bad("export", "1-0", "0-9"))
+
+    def test_new_file_of_another_base(self):
+        self.good("tree")
+        shutil.copytree(self.path("build/base/1-1"), self.path("build/base/1-0"))
+        self.write("build/base/1-0.sha256", "")
+        self.write("build/base/1-0/" + NEW, "new\n")
+        self.assertIn(f"{NEW} exists in base 1-0", self.bad("export", "1-0"))
+
+    def test_twice(self):
+        self.good("tree")
+        self.good("export")
+        self.write(NEW, "newer\n")
+        self.good("tree")
+        self.good("export")
+        self.assertIn("+newer\n", self.read("build/series/0002-second-Add-two.patch"))
 
     def test_new(self):
         self.assertEqual(self.good("new"), NEW + "\n")

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What patches/series says, and git.
+
+patches/series lists the commits in order. A line at column 0 names a patch file; the lines after
+it that start with a tab name the new files of that commit; a name that ends in a slash stands for
+all files below it. A patch file is a mail: From, Subject, message, "---", and the edits to files
+of the base, if any.
+
+git() always works in one of two repositories: that of build/linux, or the one of the directory
+that its caller names. The environment and the configuration of the user do not matter.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
+PATCHES = os.path.join(TOP, "patches")
+BUILD = os.path.join(TOP, "build")
+LINUX = os.path.join(BUILD, "linux")
+REPO = os.path.join(BUILD, "linux.git")
+
+# Files of the repository that are not files of the kernel tree, and those with another name there.
+NOT_OVERLAY = ("patches/", "scripts/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile", ".gitignore")
+RENAMED = {"Kconfig": "kernel/unwind/Kconfig"}
+# The same commits have the same names everywhere.
+DATE = "1700000000 +0000"
+SETTINGS = ("safe.directory=*", "core.compression=1", "core.abbrev=7")
+
+
+class Failure(Exception):
+    """One sentence for the user; ends the program with status 1."""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def write(path, data):
+    """Write the file atomically."""
+    with open(path + ".tmp~", "wb") as f:
+        f.write(data)
+    os.rename(path + ".tmp~", path)
+
+
+def git(*args, cwd=None, stdin=None, good=(0,), **env):
+    """Return the output of git for build/linux, or in a directory that is another repository."""
+    full = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    full.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null", GIT_COMMITTER_DATE=DATE,
+                GIT_COMMITTER_NAME="unwind", GIT_COMMITTER_EMAIL="unwind@localhost")
+    if not cwd:
+        full.update(GIT_DIR=REPO, GIT_WORK_TREE=LINUX)
+    full.update(env)
+    done = subprocess.run(["git", *[word for setting in SETTINGS for word in ("-c", setting)], *args],
+                          cwd=cwd or TOP, env=full, input=stdin, capture_output=True, check=False)
+    if done.returncode not in good:
+        raise Failure(f"git {' '.join(args[:4])} failed: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def line(*args, **kwargs):
+    """Return one line of output."""
+    return git(*args, **kwargs).decode().strip()
+
+
+def names(*args, **kwargs):
+    """Return the list that git prints with -z."""
+    return [name for name in git(*args, **kwargs).decode().split("\0") if name]
+
+
+class Commit:
+    """A commit of the series: its mail header, its edits, its new files."""
+
+    def __init__(self, name):
+        self.name = name
+        self.brings = []
+        self.path = os.path.join(PATCHES, name)
+        if not os.path.exists(self.path):
+            raise Failure(f"patches/series names {name}, which is not in patches/")
+        text = read(self.path).decode()
+        match = re.match(r"From: (.+ <.+>)\nSubject: (?:\[PATCH[^\]]*\] )?(.+(?:\n .+)*)\n\n((?:.*\n)*?)---\n", text)
+        if not match:
+            raise Failure(f"patches/{name} does not start with From:, Subject:, an empty line, a message and '---'")
+        self.header, self.author, subject, body = match.group(0, 1, 2, 3)
+        self.message = (re.sub(r"\n ", " ", subject) + "\n\n" + body).encode()
+        if "\nSigned-off-by: " not in "\n" + body:
+            raise Failure(f"patches/{name} has no Signed-off-by")
+        before, *parts = re.split(r"(?m)^(?=diff --git )", text[match.end():])
+        if before.strip():
+            raise Failure(f"patches/{name} has text between '---' and the first diff")
+        self.edits = {}
+        for part in parts:
+            dest = re.match(r"diff --git a/(\S+) b/\1\n", part)
+            if not dest:
+                raise Failure(f"patches/{name} has a diff header that is not 'diff --git a/FILE b/FILE'")
+            self.edits[dest.group(1)] = part
+
+
+def files_of(entry):
+    """Return the new files that a line of patches/series stands for."""
+    files = names("ls-files", "-z", entry, cwd=TOP) if entry.endswith("/") else [entry]
+    if not files:
+        raise Failure(f"patches/series names {entry}, which holds no file that git knows")
+    return files
+
+
+def load():
+    """Return the commits of patches/series, in order."""
+    commits = []
+    for text in read(os.path.join(PATCHES, "series")).decode().splitlines():
+        text = text.split("#")[0].rstrip()
+        if text and not text[0].isspace():
+            commits.append(Commit(text))
+        elif text and not commits:
+            raise Failure(f"patches/series has a file before the first commit: {text.strip()}")
+        elif text:
+            commits[-1].brings += files_of(text.strip())
+    return commits
+
+
+def destination(name):
+    return RENAMED.get(name, name)
+
+
+def overlay():
+    """Return the new files, as {destination in the tree: source in the repository}."""
+    return {destination(name): name for name in names("ls-files", "-z", "-co", "--exclude-standard", cwd=TOP)
+            if not name.startswith(NOT_OVERLAY) and os.path.isfile(os.path.join(TOP, name))}
+
+
+def manifest(commits):
+    """List violations: each new file must be in exactly one commit, each patch file listed."""
+    wrong, owner = [], {}
+    listed = [commit.name for commit in commits]
+    for commit in commits:
+        if listed.count(commit.name) > 1:
+            wrong.append(f"patches/series names {commit.name} more than once")
+        if not commit.edits and not commit.brings:
+            wrong.append(f"{commit.name} changes nothing")
+        for name in commit.brings:
+            if name in owner:
+                wrong.append(f"{name} is in {owner[name]} and in {commit.name}")
+            if not os.path.isfile(os.path.join(TOP, name)):
+                wrong.append(f"{commit.name} brings {name}, which does not exist")
+            owner[name] = commit.name
+    for name in overlay().values():
+        if name not in owner:
+            near = [owner[other] for other in owner if os.path.dirname(other) == os.path.dirname(name)]
+            perhaps = f", perhaps {max(near, key=near.count)}" if near else ""
+            wrong.append(f"{name} is in no commit of patches/series: "
+                         f"add this line below its commit{perhaps}:\n\t{name}")
+    wrong += [f"patches/{name} is not in patches/series" for name in os.listdir(PATCHES)
+              if name.endswith(".patch") and name not in listed]
+    return sorted(set(wrong))
+
+
+def load_good():
+    """Return the commits of patches/series if nothing is wrong."""
+    commits = load()
+    wrong = manifest(commits)
+    if wrong:
+        raise Failure("\n".join(wrong))
+    return commits
+
+
+# The new files, as they enter the tree
+
+def merge_maintainers(base, ours):
+    """Insert our entries of MAINTAINERS in alphabetical order."""
+    text = base.decode()
+    for new in ours.decode().strip("\n").split("\n\n"):
+        title = new.split("\n")[0]
+        start = text.index("\nMaintainers List\n")
+        spot = next(m.start() for m in re.finditer(r"(?m)(?<=\n\n)^(\S.*)\n(?=[A-Z]:\t)", text[start:])
+                    if m.group(1) > title or m.group(1) == "THE REST") + start
+        text = text[:spot] + new + "\n\n" + text[spot:]
+    return text.encode()
+
+
+def new_file(name):
+    """Return the command of git fast-import that adds a file of the repository."""
+    data = read(os.path.join(TOP, name))
+    if name == "MAINTAINERS":
+        data = merge_maintainers(git("cat-file", "blob", "base:MAINTAINERS"), data)
+    mode = 755 if os.access(os.path.join(TOP, name), os.X_OK) else 644
+    return f"M 100{mode} inline {destination(name)}\ndata {len(data)}\n".encode() + data + b"\n"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What patches/series says, and git.
 
-patches/series lists the commits in order. A line at column 0 names a patch file; the lines after
+patches/series starts with a version of the base, the tree of this version in git, and the cover
+letter. Then it lists the commits in order. A line at column 0 names a patch file; the lines after
 it that start with a tab name the new files of that commit; a name that ends in a slash stands for
 all files below it. A patch file is a mail: From, Subject, message, "---", and the edits to files
 of the base, if any.
@@ -110,10 +111,20 @@ def files_of(entry):
     return files
 
 
+def head():
+    """Return the version of the base in patches/series, its tree, the cover letter and the other lines."""
+    match = re.match(r"(?:(?:#.*)?\n)*Base: (\S+)\nTree: ([0-9a-f]{40})\nSubject: (.+\n\n(?:.*\n)+?)---\n(?s:(.*))",
+                     read(os.path.join(PATCHES, "series")).decode())
+    if not match:
+        raise Failure("patches/series does not start with Base:, Tree:, Subject:, an empty line, "
+                      "the cover letter and '---'")
+    return match.groups()
+
+
 def load():
     """Return the commits of patches/series, in order."""
     commits = []
-    for text in read(os.path.join(PATCHES, "series")).decode().splitlines():
+    for text in head()[3].splitlines():
         text = text.split("#")[0].rstrip()
         if text and not text[0].isspace():
             commits.append(Commit(text))

@@ -24,7 +24,7 @@ import sys
 import time
 
 from hooks import rewrite, take_back
-from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, line, load, load_good, names,
+from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, head, line, load, load_good, names,
                       new_file, overlay, say, write)
 
 WRITTEN = "refs/series/written"
@@ -32,8 +32,6 @@ INDEX = os.path.join(REPO, "index")
 CONFIG = (b"[core]\nrepositoryformatversion = 0\nworktree = ../linux\nlogAllRefUpdates = false\n"
           b"[gc]\nautoDetach = false\npruneExpire = now\n")
 
-
-# From the base and the commits to branches
 
 def base_sh(*args, stdin=b""):
     done = subprocess.run([TOP + "/scripts/base.sh", *args], input=stdin, stdout=subprocess.PIPE, check=False)
@@ -60,6 +58,10 @@ def import_base(path, version):
                       GIT_AUTHOR_EMAIL="debian-kernel@lists.debian.org", GIT_AUTHOR_DATE=DATE)
         git("update-ref", ref, commit)
     git("update-ref", "refs/heads/base", ref)
+    named, wanted = head()[:2]
+    found = line("rev-parse", "base^{tree}")
+    if version == named and found != wanted:
+        raise Failure(f"base {version} has tree {found}, patches/series says tree {wanted}")
 
 
 def apply_edits(commits, version, index):
@@ -109,8 +111,6 @@ def build(commits, version):
     git("fast-import", "--quiet", "--force", stdin=stream)
     return versions
 
-
-# The work tree
 
 def edited():
     """List files that were edited in build/linux, and those of them that differ from the series."""
@@ -189,8 +189,6 @@ def refresh(patch):
     tree(False, version)
 
 
-# Patches
-
 def checked():
     """Make the branch of a good series. Return the base, the commits, the versions of edited files."""
     commits = load_good()
@@ -198,9 +196,10 @@ def checked():
     return version, commits, build(commits, version)
 
 
-def format_patches(out, *args):
+def format_patches(out, *args, **env):
     shutil.rmtree(f"{BUILD}/{out}", ignore_errors=True)
-    git("format-patch", "-q", "--zero-commit", "--no-signature", "-o", f"{BUILD}/{out}", "base..series", *args)
+    git("format-patch", "-q", "--zero-commit", "--no-signature", "--filename-max-length=200", "-o", f"{BUILD}/{out}",
+        *args, **env)
 
 
 def prove_by_am(out, paths):
@@ -210,14 +209,19 @@ def prove_by_am(out, paths):
     git("worktree", "add", "-q", "-f", "--no-checkout", "--detach", work, "base")
     git("sparse-checkout", "set", "--no-cone", *["/" + path for path in sorted(paths)], cwd=work)
     git("checkout", "-q", "--detach", "base", cwd=work)
-    git("am", "-q", *sorted(glob.glob(out + "/*.patch")), cwd=work)
+    git("am", "-q", *sorted(glob.glob(out + "/*.patch"))[1:], cwd=work)
     return line("rev-parse", "HEAD^{tree}", cwd=work)
 
 
 def export(others):
     version, commits, versions = checked()
     made = line("rev-parse", "series^{tree}")
-    format_patches("series.tmp")
+    name, mail = commits[0].author[:-1].split(" <")
+    cover = (f"{head()[2]}\nBase: Debian's linux-source-6.12 {version}, whose tree in git is\n"
+             f"{line('rev-parse', 'base^{tree}')}.\nWith the series, the tree is {made}.\n")
+    format_patches("series.tmp", "--cover-letter", "--cover-from-description=subject", "base..series",
+                   GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="branch.series.description", GIT_CONFIG_VALUE_0=cover,
+                   GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=mail)
     brought = [destination(name) for commit in commits for name in commit.brings]
     applied = prove_by_am(BUILD + "/series.tmp", [*versions, *brought])
     if applied != made:
@@ -262,28 +266,24 @@ def take_lock(verb):
     return lock
 
 
-def run(verb, args):
-    if verb == "manifest":
-        load_good()
-    elif verb == "tree":
-        tree("--force" in args, os.environ.get("BASE", ""))
-    elif verb == "refresh":
-        refresh(os.path.basename(args[0]) if args else "")
-    elif verb == "export":
-        export(args)
-    elif verb == "draft":
-        checked()
-        format_patches("draft", "--", ".", ":!*corpus/*", ":!*.base64")
-    elif verb == "new":
-        print("\n".join(sorted(overlay())))
-    else:
-        raise Failure("usage: series.py manifest | tree [--force] | refresh [PATCH] | draft | export [VERSION] | new")
-
-
 def main(verb="", *args):
     try:
         lock = take_lock(verb)  # held until the end
-        run(verb, args)
+        if verb == "manifest":
+            load_good()
+        elif verb == "tree":
+            tree("--force" in args, os.environ.get("BASE", ""))
+        elif verb == "refresh":
+            refresh(os.path.basename(args[0]) if args else "")
+        elif verb == "export":
+            export(args)
+        elif verb == "draft":
+            checked()
+            format_patches("draft", "base..series", "--", ".", ":!*corpus/*", ":!*.base64")
+        elif verb == "new":
+            print("\n".join(sorted(overlay())))
+        else:
+            raise Failure("usage:\n" + __doc__.split("\n\n")[1])
         return 0
     except Failure as error:
         say(f"{verb}: {error}")

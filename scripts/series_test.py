@@ -17,6 +17,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 HEADER = "From: A Name <a@example.org>\nSubject: [PATCH] {}\n\nWhy.\n\nSigned-off-by: A Name <a@example.org>\n---\n"
+HEAD = "Base: {}\nTree: {}\nSubject: The series\n\nWhat it is for.\n---\n"
 NEW = "kernel/new.c"
 CORE = "kernel/core.c"
 FIRST = "0010-first.patch"
@@ -73,8 +74,10 @@ class SeriesTest(unittest.TestCase):
             return f.read()
 
     def series(self, *brought):
-        lines = "".join(f"\t{name}\n" for name in brought or [NEW])
-        self.write("patches/series", f"{FIRST}\n{SECOND}\n{lines}")
+        self.list(f"{FIRST}\n{SECOND}\n" + "".join(f"\t{name}\n" for name in brought or [NEW]))
+
+    def list(self, lines):
+        self.write("patches/series", HEAD.format("0-1", "0" * 40) + lines)
 
     def git(self, *args):
         subprocess.run(["git", "-C", self.top, *args], check=True, env=self.env)
@@ -100,6 +103,15 @@ class Manifest(SeriesTest):
     def test_good(self):
         self.assertEqual(self.good("manifest"), "")
 
+    def test_no_head(self):
+        self.write("patches/series", f"{FIRST}\n{SECOND}\n\t{NEW}\n")
+        self.assertIn("patches/series does not start with Base:, Tree:, Subject:", self.bad("manifest"))
+
+    def test_comments(self):
+        head = HEAD.format("0-1", "0" * 40)
+        self.write("patches/series", f"# Text\n\n{head}# Topic\n\n{FIRST}  # Why\n{SECOND}\n\t{NEW}\n")
+        self.assertEqual(self.good("manifest"), "")
+
     def test_folder(self):
         self.write("kernel/more/a.c", "a\n")
         self.git("add", "-A")
@@ -112,7 +124,7 @@ class Manifest(SeriesTest):
 
     def test_unlisted_file(self):
         """The message has the line that is missing, and the commit with files nearby."""
-        self.write("patches/series", f"{FIRST}\n\t{NEW}\n{SECOND}\n")
+        self.list(f"{FIRST}\n\t{NEW}\n{SECOND}\n")
         self.write("kernel/other.c", "other\n")
         self.assertIn("kernel/other.c is in no commit of patches/series: add this line below its commit, "
                       f"perhaps {FIRST}:\n\tkernel/other.c\n", self.bad("manifest"))
@@ -123,7 +135,7 @@ class Manifest(SeriesTest):
                       "\tlib/other.c\n", self.bad("manifest"))
 
     def test_file_in_two_commits(self):
-        self.write("patches/series", f"{FIRST}\n\t{NEW}\n{SECOND}\n\t{NEW}\n")
+        self.list(f"{FIRST}\n\t{NEW}\n{SECOND}\n\t{NEW}\n")
         self.assertIn(f"{NEW} is in {FIRST} and in {SECOND}", self.bad("manifest"))
 
     def test_all_violations(self):
@@ -138,7 +150,7 @@ class Manifest(SeriesTest):
         self.assertIn(f"{SECOND} brings kernel/gone.c, which does not exist", self.bad("manifest"))
 
     def test_file_before_the_first_commit(self):
-        self.write("patches/series", f"\t{NEW}\n{FIRST}\n{SECOND}\n")
+        self.list(f"\t{NEW}\n{FIRST}\n{SECOND}\n")
         self.assertIn("a file before the first commit", self.bad("manifest"))
 
     def test_unlisted_patch(self):
@@ -146,7 +158,7 @@ class Manifest(SeriesTest):
         self.assertIn("patches/0030-third.patch is not in patches/series", self.bad("manifest"))
 
     def test_patch_listed_twice(self):
-        self.write("patches/series", f"{FIRST}\n{SECOND}\n\t{NEW}\n{FIRST}\n")
+        self.list(f"{FIRST}\n{SECOND}\n\t{NEW}\n{FIRST}\n")
         self.assertIn(f"patches/series names {FIRST} more than once", self.bad("manifest"))
 
     def test_missing_patch(self):
@@ -206,7 +218,7 @@ class Tree(SeriesTest):
         self.good("tree")
         os.unlink(self.path("patches/" + FIRST))
         self.write("patches/" + SECOND, HEADER.format("second: Add two") + hook(40, "second"))
-        self.write("patches/series", f"{SECOND}\n\t{NEW}\n")
+        self.list(f"{SECOND}\n\t{NEW}\n")
         self.good("tree")
         self.assertEqual(self.read("build/linux/" + CORE), core((40, "second")))
 
@@ -252,7 +264,7 @@ class Tree(SeriesTest):
         self.good("tree")
         self.write("build/linux/" + NEW, "edit\n")
         os.unlink(self.path(NEW))
-        self.write("patches/series", f"{FIRST}\n{SECOND}\n")
+        self.list(f"{FIRST}\n{SECOND}\n")
         self.assertIn(f"edited in build/linux: {NEW}", self.bad("tree"))
 
     def test_commit_in_the_tree(self):
@@ -400,7 +412,7 @@ class Refresh(SeriesTest):
         removes = hook(20, "", 1).replace("-21,2 +21,3", "-21,3 +21,2")
         removes = removes.replace("+\n line 21\n", "-line 21\n line 22\n")
         self.write("patches/0015-third.patch", HEADER.format("third: Remove") + removes)
-        self.write("patches/series", f"{FIRST}\n0015-third.patch\n{SECOND}\n\t{NEW}\n")
+        self.list(f"{FIRST}\n0015-third.patch\n{SECOND}\n\t{NEW}\n")
         self.write("patches/" + SECOND, HEADER.format("second: Add two") + hook(40, "second", 0))
         self.good("tree")
         text = core((10, "first"), (40, "second")).replace("line 21\n", "")
@@ -476,6 +488,32 @@ class Export(SeriesTest):
         self.assertIn("+second\n", self.read("build/series/0002-second-Add-two.patch"))
         self.assertIn("+new\n", self.read("build/series/0002-second-Add-two.patch"))
 
+    def test_cover_letter(self):
+        self.good("tree")
+        self.good("export")
+        text = self.read("build/series/0000-cover-letter.patch")
+        self.assertIn("From: A Name <a@example.org>\n", text)
+        self.assertIn("\nSubject: [PATCH 0/2] The series\n\nWhat it is for.\n\n", text)
+        # Anybody can compute these.
+        trees = subprocess.run(["git", "--git-dir=build/linux.git", "rev-parse", "base^{tree}", "series^{tree}"],
+                               cwd=self.top, check=True, capture_output=True, text=True).stdout.split()
+        self.assertIn(f"Base: Debian's linux-source-6.12 1-1, whose tree in git is\n{trees[0]}.\n"
+                      f"With the series, the tree is {trees[1]}.\n", text)
+        for name in os.listdir(self.path("build/series")):
+            self.assertNotIn("base-commit", self.read("build/series/" + name))
+
+    def test_another_tree_than_that_of_the_head(self):
+        """patches/series says which tree the base is, but only of one version."""
+        self.write("patches/series", HEAD.format("1-1", "1" * 40) + f"{FIRST}\n{SECOND}\n\t{NEW}\n")
+        self.assertIn("patches/series says tree " + "1" * 40, self.bad("tree"))
+
+    def test_long_subject(self):
+        words = " ".join(["long"] * 14)
+        self.write("patches/" + FIRST, HEADER.format("first: " + words) + hook(10, "first"))
+        self.good("tree")
+        self.good("export")
+        self.assertIn(f"0001-first-{words.replace(' ', '-')}.patch", os.listdir(self.path("build/series")))
+
     def test_draft(self):
         self.good("tree")
         self.good("draft")
@@ -510,6 +548,9 @@ class Export(SeriesTest):
         self.good("tree")
         self.good("export")
         self.assertIn("+newer\n", self.read("build/series/0002-second-Add-two.patch"))
+
+    def test_usage(self):
+        self.assertIn("usage:\n  series.py manifest ", self.bad("frobnicate"))
 
     def test_new(self):
         self.assertEqual(self.good("new"), NEW + "\n")

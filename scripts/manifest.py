@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What patches/series says, and git.
+"""What patches/series says, git, and the lock on build/linux.
 
 patches/series starts with a version of the base, the tree of this version in git, and the cover
 letter. Then it lists the commits in order. A line at column 0 names a patch file; the lines after
@@ -11,6 +11,7 @@ git() always works in one of two repositories: that of build/linux, or the one o
 that its caller names. The environment and the configuration of the user do not matter.
 """
 
+import fcntl
 import os
 import re
 import subprocess
@@ -73,6 +74,18 @@ def line(*args, **kwargs):
 def names(*args, **kwargs):
     """Return the list that git prints with -z."""
     return [name for name in git(*args, **kwargs).decode().split("\0") if name]
+
+
+def take_lock(verb):
+    """Return the lock on build/linux, which this process holds until it ends."""
+    os.makedirs(BUILD, exist_ok=True)
+    lock = open(BUILD + "/tree.lock", "w", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"{verb}: waiting for another make to finish with build/linux")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 class Commit:

@@ -5,7 +5,7 @@
   series.py manifest            check patches/series against what is there
   series.py tree [--force]      assemble build/linux; touches only what changed
   series.py refresh [PATCH]     edits made in build/linux go back to their source
-  series.py draft               build/draft/*.patch, for checks of the text
+  series.py draft [FILE..]      build/draft/*.patch, for checks of the text
   series.py export [VERSION..]  build/series/*.patch, proved by git am
   series.py new                 list the files that the series adds, as DEST
 
@@ -15,7 +15,6 @@ edited, and is never overwritten without --force. The repository is beside the w
 that finds a .git in its source puts the commit into its version, and changes with each edit.
 """
 
-import fcntl
 import glob
 import os
 import shutil
@@ -25,7 +24,7 @@ import time
 
 from hooks import rewrite, take_back
 from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, head, line, load, load_good, names,
-                      new_file, overlay, say, write)
+                      new_file, overlay, say, take_lock, write)
 
 WRITTEN = "refs/series/written"
 INDEX = os.path.join(REPO, "index")
@@ -197,9 +196,18 @@ def checked():
 
 
 def format_patches(out, *args, **env):
-    shutil.rmtree(f"{BUILD}/{out}", ignore_errors=True)
     git("format-patch", "-q", "--zero-commit", "--no-signature", "--filename-max-length=200", "-o", f"{BUILD}/{out}",
         *args, **env)
+
+
+def draft(files):
+    """Write the patches that have one of the files of the repository, or all patches, without data."""
+    _, commits, _ = checked()
+    shutil.rmtree(BUILD + "/draft", ignore_errors=True)
+    for number, made in enumerate(line("rev-list", "--reverse", "base..series").split(), 1):
+        commit = commits[number - 1]
+        if not files or not {f"patches/{commit.name}", *commit.edits, *commit.brings}.isdisjoint(files):
+            format_patches("draft", f"--start-number={number}", "-1", made, "--", ".", ":!*corpus/*", ":!*.base64")
 
 
 def prove_by_am(out, paths):
@@ -219,6 +227,7 @@ def export(others):
     name, mail = commits[0].author[:-1].split(" <")
     cover = (f"{head()[2]}\nBase: Debian's linux-source-6.12 {version}, whose tree in git is\n"
              f"{line('rev-parse', 'base^{tree}')}.\nWith the series, the tree is {made}.\n")
+    shutil.rmtree(BUILD + "/series.tmp", ignore_errors=True)
     format_patches("series.tmp", "--cover-letter", "--cover-from-description=subject", "base..series",
                    GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="branch.series.description", GIT_CONFIG_VALUE_0=cover,
                    GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=mail)
@@ -254,18 +263,6 @@ def apply_to(version, commits, paths):
     say(f"series: applies to base {version}")
 
 
-def take_lock(verb):
-    """Return the lock on build/linux, which this process holds until it ends."""
-    os.makedirs(BUILD, exist_ok=True)
-    lock = open(BUILD + "/tree.lock", "w", encoding="ascii")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        say(f"{verb}: waiting for another make to finish with build/linux")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
-
-
 def main(verb="", *args):
     try:
         lock = take_lock(verb)  # held until the end
@@ -278,8 +275,7 @@ def main(verb="", *args):
         elif verb == "export":
             export(args)
         elif verb == "draft":
-            checked()
-            format_patches("draft", "base..series", "--", ".", ":!*corpus/*", ":!*.base64")
+            draft(args)
         elif verb == "new":
             print("\n".join(sorted(overlay())))
         else:

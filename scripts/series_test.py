@@ -519,6 +519,18 @@ class Export(SeriesTest):
         self.good("draft")
         self.assertIn("0002-second-Add-two.patch", os.listdir(self.path("build/draft")))
 
+    def test_draft_of_some_files(self):
+        """The names have the number in the series; the subjects do not, so that they stay the same."""
+        self.good("tree")
+        second = "0002-second-Add-two.patch"
+        for name, patches in ((NEW, [second]), ("patches/" + SECOND, [second]),
+                              (CORE, ["0001-first-Add-one.patch", second])):
+            self.good("draft", name)
+            self.assertEqual(sorted(os.listdir(self.path("build/draft"))), patches)
+        self.assertIn("Subject: [PATCH] second: Add two\n", self.read("build/draft/" + second))
+        self.good("draft", "README.md")
+        self.assertFalse(os.path.exists(self.path("build/draft")))
+
     def test_edit(self):
         self.good("tree")
         self.write("build/linux/" + NEW, "edit\n")

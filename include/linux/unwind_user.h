@@ -33,6 +33,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
  * that signal is still to come.
  *
  * Context: task context of current.
+ * Return: true if current must not wait.
  */
 static inline bool unwind_dying(void)
 {

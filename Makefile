@@ -95,7 +95,7 @@ help:
 	@echo '  run       one command in the VM: make run CMD="uname -a" [OUT=dir]'
 	@echo '  shell     a root shell in the VM'
 	@echo '  interop   upstream perf, from Debian sid, on this kernel; needs the network'
-	@echo '  lint      checkpatch, sparse, W=1, kernel-doc, shellcheck, manifest'
+	@echo '  lint      manifest, shellcheck, kernel-doc, checkpatch, W=1, sparse [FILES="a b"]'
 	@echo '  series    export build/series/*.patch and prove them; BUILD=1 builds each'
 	@echo '  refresh   edits of base files in build/linux go to their patch [PATCH=name]'
 	@echo '  clean     remove what was built; downloads stay'
@@ -117,9 +117,14 @@ series: tree
 		$(SCRIPTS)/series.py export $$versions
 	@$(if $(BUILD),$(SCRIPTS)/each-commit.sh)
 
-lint: kernel
-	@$(SCRIPTS)/series.py export
-	@$(SCRIPTS)/lint.sh $(LINUX) $(KDIR)
+# FILES names files of the repository; the checks that need a kernel are for all of them.
+ifneq ($(filter command,$(origin FILES)),)
+CHECKED_FILES := -- $(FILES)
+endif
+lint: tree
+	@status=0; $(SCRIPTS)/lint.sh $(LINUX) $(CHECKED_FILES) || status=1; \
+	$(if $(CHECKED_FILES),exit $$status;) \
+	$(MAKE) kernel && $(SCRIPTS)/lint.sh $(LINUX) $(KDIR) || status=1; exit $$status
 
 kernel: tree
 	@$(ALONE) $(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))

@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Static checks of the series, as TAP: lint.sh SOURCE [KERNEL-BUILD-DIR]
+# Static checks of the series, as TAP, the quick ones first:
 #
-# Without a kernel build, only the checks that need none run. All checks run even if
-# one fails; the status is non-zero if one of them failed. No check is retried, and only
-# the checkpatch types below are filtered.
+#   lint.sh SOURCE			the checks that need no kernel
+#   lint.sh SOURCE -- FILE...		the same, only for these files of the repository
+#   lint.sh SOURCE KERNEL-BUILD-DIR	the checks that need a kernel, and the export
+#
+# All checks run even if one fails; the status is non-zero if one of them failed. No check is
+# retried, and only the checkpatch types below are filtered.
 # shellcheck disable=SC2317	# lint calls what it is given
 set -u -o pipefail
 # Debian's python3, which has the modules that the kernel's scripts import.
@@ -13,6 +16,8 @@ PATH=/usr/bin:$PATH
 top=$(cd "$(dirname "$0")/.." && pwd)
 source=$1
 kernel=${2-}
+files=()
+[ "$kernel" != -- ] || { kernel=; files=("${@:3}"); }
 cd "$top" || exit 1
 nr=0
 failed=0
@@ -22,6 +27,16 @@ trap 'rm -f "$out" "$source"/.checkpatch-camelcase.*' EXIT
 
 # The repository may belong to another user, as it does in CI.
 git() { command git -c safe.directory='*' "$@"; }
+
+# only: of the files on stdin, print those that this script is asked to check
+only() {
+	if [ ${#files[@]} = 0 ]; then
+		cat
+	else
+		grep -xF "$(printf '%s\n' "${files[@]}")"
+	fi
+	return 0
+}
 
 # lint NAME COMMAND...
 lint() {
@@ -71,12 +86,13 @@ checkpatch() {
 	tests+=,SPDX_LICENSE_TAG
 	# No --codespell, which takes three quarters of the time: spelling() checks that.
 	command=(perl scripts/checkpatch.pl --strict --quiet --show-types)
-	scripts/series.py draft || return
+	scripts/series.py draft "${files[@]}" || return
 	# Remember passed patches for all clones, as ccache does, because they pass again.
 	passed=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/unwind-checkpatch
 	mkdir -p "$passed" || return
 	(cd "$source" && status=0
 	for patch in "$top"/build/draft/*.patch; do
+		[ -e "$patch" ] || continue
 		types=$ignored
 		! grep -qE '^diff --git a/tools/(bpf|sframe|testing|perf/tests)/' "$patch" || types=$tests
 		! grep -q '^+.*_ASM_EXTABLE' "$patch" || types+=,SPACING
@@ -143,26 +159,23 @@ sparse() {
 warnings() { rebuild W=1 KCFLAGS=-Werror; }
 
 kerneldoc() {
-	local files
-	files=$(new c h | grep -v '^tools/')
-	[ -n "$files" ] || return 0
-	# shellcheck disable=SC2086
-	(cd "$source" && perl scripts/kernel-doc -Wall -Werror -none $files)
+	new c h | grep -v '^tools/' | only |
+		(cd "$source" && xargs -r perl scripts/kernel-doc -Wall -Werror -none)
 }
 
 shell() {
-	git ls-files -co --exclude-standard | while read -r name; do
+	git ls-files -co --exclude-standard | only | while read -r name; do
 		if [ -f "$name" ] && head -n 1 "$name" | grep -qaE '^#!.*[/ ](ba)?sh'; then
 			echo "$name"
 		fi
 	done | xargs -r shellcheck -x
 }
 
-python() { git ls-files -co --exclude-standard '*.py' | xargs python3 -m py_compile; }
+python() { git ls-files -co --exclude-standard '*.py' | only | xargs -r python3 -m py_compile; }
 
 spelling() {
-	git ls-files -co --exclude-standard | grep -v '/cases/' |
-		xargs codespell --ignore-words-list=creat,stap,parms,filp,ist
+	git ls-files -co --exclude-standard | grep -v '/cases/' | only |
+		xargs -r codespell --ignore-words-list=creat,stap,parms,filp,ist
 }
 
 # The configuration must contain all options of its fragments.
@@ -170,18 +183,20 @@ fragments() {
 	tools/testing/selftests/unwind/qemu/check-config.sh "$kernel/requested" "$kernel/.config"
 }
 
-lint manifest scripts/series.py manifest
-lint shellcheck shell
-lint python python
-lint codespell spelling
-lint checkpatch checkpatch
-if [ "$kernel" ]; then
+if [ -z "$kernel" ]; then
+	lint manifest scripts/series.py manifest
+	lint python python
+	lint codespell spelling
+	lint shellcheck shell
+	lint kernel-doc kerneldoc
+	lint checkpatch checkpatch
+else
 	exec 9> build/kernel.lock
 	flock -n 9 || { echo "# waiting for a kernel build"; flock 9; }
+	lint config fragments
+	lint series scripts/series.py export
 	lint W=1 warnings
 	lint sparse sparse
-	lint kernel-doc kerneldoc
-	lint config fragments
 fi
 echo "1..$nr"
 exit "$failed"

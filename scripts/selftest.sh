@@ -581,6 +581,72 @@ expect 0 "guest: a test that is not there" nonsense
 
 expect 0 "series: its unit tests" "$here/series_test.py"
 
+# lint ARGUMENT...: run lint.sh in a repository with two patches, whose checkpatch prints the name
+# of the patch and fails for the second one; its results are in the file got
+lint() {
+	(cd "$tmp/repo" && HOME=$tmp bash scripts/lint.sh "$tmp/repo/source" "$@") > "$tmp/checked" 2>&1
+	grep -E '^(not )?ok|checks|reads|==>' "$tmp/checked" | sed 's/ [0-9]* - lint:/:/' > "$tmp/got"
+}
+
+mkdir -p "$tmp/repo/scripts" "$tmp/repo/source/scripts" "$tmp/repo/kernel"
+cp "$here/lint.sh" "$tmp/repo/scripts"
+cat > "$tmp/repo/scripts/series.py" <<'END'
+#!/bin/sh
+verb=$1
+case $verb in
+manifest) exit 1 ;;
+new) echo kernel/a.c ;;
+draft)
+	rm -rf build/draft
+	mkdir -p build/draft
+	shift
+	[ $# != 0 ] || set -- kernel/a.c kernel/b.c
+	for name; do
+		echo "$name" > "build/draft/${name##*/}.patch"
+	done
+	;;
+esac
+END
+cat > "$tmp/repo/source/scripts/checkpatch.pl" <<'END'
+$file = $ARGV[-1]; $file =~ s,.*/,,; print "checks $file\n"; exit($file =~ /^b/);
+END
+printf 'print "reads @ARGV\\n"; exit 1;\n' > "$tmp/repo/source/scripts/kernel-doc"
+printf '#!/bin/sh\ncd a\n' > "$tmp/repo/kernel/b.sh"
+printf 'print(\n' > "$tmp/repo/kernel/c.py"
+word=$(printf '\164\145\150')
+echo "$word" > "$tmp/repo/kernel/a.c"
+chmod +x "$tmp/repo/scripts/series.py"
+git init -q "$tmp/repo"
+
+lint
+cat > "$tmp/wanted" <<END
+not ok: manifest
+not ok: python
+# kernel/a.c:1: $word ==> the
+not ok: codespell
+not ok: shellcheck
+# reads -Wall -Werror -none kernel/a.c
+not ok: kernel-doc
+# checks a.c.patch
+# checks b.c.patch
+not ok: checkpatch
+END
+expect 0 "lint: all checks run, the quick ones first" diff "$tmp/wanted" "$tmp/got"
+lint
+expect 0 "lint: a patch that passed is not checked again" \
+	[ "$(grep checks "$tmp/got")" = "# checks b.c.patch" ]
+lint -- kernel/b.sh
+cat > "$tmp/wanted" <<'END'
+not ok: manifest
+ok: python
+ok: codespell
+not ok: shellcheck
+ok: kernel-doc
+# checks b.sh.patch
+not ok: checkpatch
+END
+expect 0 "lint: the files that are named" diff "$tmp/wanted" "$tmp/got"
+
 # said STATUS LINE: make run, whose command ends with STATUS, must print LINE at most, and then
 # what make says
 said() {

@@ -3,9 +3,9 @@
 
 patches/series starts with a version of the base, the tree of this version in git, and the cover
 letter. Then it lists the commits in order. A line at column 0 names a patch file; the lines after
-it that start with a tab name the new files of that commit; a name that ends in a slash stands for
-all files below it. A patch file is a mail: From, Subject, message, "---", and the edits to files
-of the base, if any.
+it that start with a tab name the new files of that commit. A line that ends in a slash stands for
+all files below it, and one with asterisks for all that match, but for those of longer lines. A
+patch file is a mail: From, Subject, message, "---", and the edits to files of the base, if any.
 
 git() always works in one of two repositories: that of build/linux, or the one of the directory
 that its caller names. The environment and the configuration of the user do not matter.
@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
 PATCHES = os.path.join(TOP, "patches")
@@ -93,7 +94,7 @@ class Commit:
 
     def __init__(self, name):
         self.name = name
-        self.brings = []
+        self.brings, self.lines = [], []
         self.path = os.path.join(PATCHES, name)
         if not os.path.exists(self.path):
             raise Failure(f"patches/series names {name}, which is not in patches/")
@@ -118,7 +119,7 @@ class Commit:
 
 def files_of(entry):
     """Return the new files that a line of patches/series stands for."""
-    files = names("ls-files", "-z", entry, cwd=TOP) if entry.endswith("/") else [entry]
+    files = names("ls-files", "-z", entry, cwd=TOP) if entry.endswith("/") or "*" in entry else [entry]
     if not files:
         raise Failure(f"patches/series names {entry}, which holds no file that git knows")
     return files
@@ -136,7 +137,7 @@ def head():
 
 def load():
     """Return the commits of patches/series, in order."""
-    commits = []
+    commits, lines = [], []
     for text in head()[3].splitlines():
         text = text.split("#")[0].rstrip()
         if text and not text[0].isspace():
@@ -144,7 +145,16 @@ def load():
         elif text and not commits:
             raise Failure(f"patches/series has a file before the first commit: {text.strip()}")
         elif text:
-            commits[-1].brings += files_of(text.strip())
+            commits[-1].lines.append(text.strip())
+            lines.append((commits[-1], text.strip(), files_of(text.strip())))
+    # A file belongs to the longest line that stands for it.
+    longest = {}
+    for _, entry, files in lines:
+        longest.update({name: entry for name in files if len(entry) > len(longest.get(name, ""))})
+    for commit, entry, files in lines:
+        commit.brings += [name for name in files if longest[name] == entry]
+        if entry not in longest.values():
+            raise Failure(f"{commit.name} brings {entry}, which other lines bring")
     return commits
 
 
@@ -174,7 +184,11 @@ def manifest(commits):
                 wrong.append(f"{commit.name} brings {name}, which does not exist")
             owner[name] = commit.name
     for name in overlay().values():
-        if name not in owner:
+        if name in owner:
+            continue
+        if any(fnmatch(name, text + "*" if text.endswith("/") else text) for c in commits for text in c.lines):
+            wrong.append(f"{name} is not known to git, and so not part of its folder: git add {name}")
+        else:
             near = [owner[other] for other in owner if os.path.dirname(other) == os.path.dirname(name)]
             perhaps = f", perhaps {max(near, key=near.count)}" if near else ""
             wrong.append(f"{name} is in no commit of patches/series: "

@@ -118,6 +118,29 @@ class Manifest(SeriesTest):
         self.series(NEW, "kernel/more/")
         self.assertEqual(self.good("manifest"), "")
 
+    def test_specific_lines(self):
+        """A file belongs to the most specific line that stands for it, whatever the order."""
+        for name in ("kernel/more/a.c", "kernel/more/b_1.c", "kernel/more/below/c.c"):
+            self.write(name, name + "\n")
+        self.git("add", "-A")
+        self.list(f"{FIRST}\n\tkernel/more/\n{SECOND}\n\tkernel/more/b_*\n\t{NEW}\n\tkernel/more/below/\n")
+        self.assertEqual(self.good("manifest"), "")
+        self.good("tree")
+        self.good("draft")
+        first, second = [self.read("build/draft/" + name) for name in sorted(os.listdir(self.path("build/draft")))]
+        self.assertIn("b/kernel/more/a.c\n", first)
+        self.assertNotIn("b/kernel/more/b", first)
+        self.assertIn("b/kernel/more/b_1.c\n", second)
+        self.assertIn("b/kernel/more/below/c.c\n", second)
+
+    def test_empty_pattern(self):
+        self.series(NEW, "kernel/more_*")
+        self.assertIn("kernel/more_*, which holds no file that git knows", self.bad("manifest"))
+
+    def test_folder_whose_files_are_elsewhere(self):
+        self.list(f"{FIRST}\n\tkernel/\n{SECOND}\n\t{NEW}\n")
+        self.assertIn(f"{FIRST} brings kernel/, which other lines bring", self.bad("manifest"))
+
     def test_empty_folder(self):
         self.series(NEW, "kernel/more/")
         self.assertIn("kernel/more/, which holds no file that git knows", self.bad("manifest"))
@@ -133,6 +156,15 @@ class Manifest(SeriesTest):
         self.write("lib/other.c", "other\n")
         self.assertIn("lib/other.c is in no commit of patches/series: add this line below its commit:\n"
                       "\tlib/other.c\n", self.bad("manifest"))
+
+    def test_unknown_file_of_a_folder(self):
+        self.write("kernel/more/a.c", "a\n")
+        self.git("add", "-A")
+        self.series(NEW, "kernel/more/")
+        self.write("kernel/more/b.c", "b\n")
+        self.assertIn("git add kernel/more/b.c\n", self.bad("manifest"))
+        self.git("add", "-A")
+        self.good("manifest")
 
     def test_file_in_two_commits(self):
         self.list(f"{FIRST}\n\t{NEW}\n{SECOND}\n\t{NEW}\n")

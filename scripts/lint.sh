@@ -19,6 +19,9 @@ kernel=${2-}
 files=()
 [ "$kernel" != -- ] || { kernel=; files=("${@:3}"); }
 cd "$top" || exit 1
+for file in "${files[@]}"; do
+	[ -f "$file" ] || { echo "lint: there is no file $file" >&2; exit 2; }
+done
 nr=0
 failed=0
 out=$(mktemp)

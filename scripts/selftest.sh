@@ -646,6 +646,9 @@ ok: kernel-doc
 not ok: checkpatch
 END
 expect 0 "lint: the files that are named" diff "$tmp/wanted" "$tmp/got"
+lint -- kernel/b.sh kernel/none
+expect 0 "lint: a file that is not there" grep -qx "lint: there is no file kernel/none" "$tmp/checked"
+expect 0 "lint: then nothing is checked" [ ! -s "$tmp/got" ]
 
 # said STATUS LINE: make run, whose command ends with STATUS, must print LINE at most, and then
 # what make says

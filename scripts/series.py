@@ -11,7 +11,8 @@
 
 build/linux is the work tree of build/linux.git, which has a commit for the base and one for each
 patch. Invariant: the reference WRITTEN is what the last assembly wrote. What differs from it was
-edited, and is never overwritten without --force. The repository is beside the work tree: a kernel
+edited, and is never overwritten without --force. WRITING exists while an assembly writes, and after
+one that did not end: a file that has the beginning of its contents there is no edit. The repository is beside the work tree: a kernel
 that finds a .git in its source puts the commit into its version, and changes with each edit.
 """
 
@@ -24,9 +25,10 @@ import time
 
 from hooks import rewrite, take_back
 from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, head, line, load, load_good, names,
-                      new_file, overlay, say, take_lock, write)
+                      new_file, overlay, read, say, take_lock, write)
 
 WRITTEN = "refs/series/written"
+WRITING = "refs/series/writing"
 INDEX = os.path.join(REPO, "index")
 CONFIG = (b"[core]\nrepositoryformatversion = 0\nworktree = ../linux\nlogAllRefUpdates = false\n"
           b"[gc]\nautoDetach = false\npruneExpire = now\n")
@@ -111,22 +113,37 @@ def build(commits, version):
     return versions
 
 
+def half_written(path):
+    return git("cat-file", "blob", f"{WRITING}:{path}", good=(0, 128)).startswith(read(os.path.join(LINUX, path)))
+
+
 def edited():
     """List files that were edited in build/linux, and those of them that differ from the series."""
     def different(commit, *paths):
-        found = names("diff", "--no-renames", "--name-only", "-z", commit, "--", *paths)
-        return [path for path in found if os.path.lexists(os.path.join(LINUX, path))]
+        return there(names("diff", "--no-renames", "--name-only", "-z", commit, "--", *paths))
+
+    def there(paths):
+        return [path for path in paths if os.path.lexists(os.path.join(LINUX, path))]
 
     git("update-index", "-q", "--refresh", good=(0, 1))
+    if not line("for-each-ref", WRITTEN):
+        return different("tree"), different("tree")
     edits = different(WRITTEN)
-    return edits, different("tree", *edits) if edits else []
+    lost = different("tree", *edits) if edits else []
+    # git does not look at files that it does not know.
+    made = there(names("diff", "--no-renames", "--name-only", "-z", "--diff-filter=A", WRITTEN, "tree"))
+    lost += [path for path in made if read(os.path.join(LINUX, path)) != git("cat-file", "blob", "tree:" + path)]
+    if line("for-each-ref", WRITING):
+        lost = [path for path in lost if not half_written(path)]
+    return edits + made, lost
 
 
 def checkout(where):
     """Write to a directory what is not there yet."""
+    git("update-ref", WRITING, "tree")
     git("update-ref", "--no-deref", "HEAD", "tree")
     git("reset", "-q", "--hard", "tree", GIT_WORK_TREE=where)
-    git("update-ref", WRITTEN, "tree")
+    git("update-ref", "--stdin", stdin=f"update {WRITTEN} tree\ndelete {WRITING}\n".encode())
 
 
 def tree(force, version):
@@ -136,7 +153,6 @@ def tree(force, version):
     import_base(base, version)
     build(load(), version)
     if not os.path.exists(INDEX):
-        git("update-ref", WRITTEN, "tree")
         git("read-tree", "tree")
     if not os.path.isdir(LINUX):
         say(f"tree: writing base {version} and the series to build/linux (about 10 s)")
@@ -144,9 +160,14 @@ def tree(force, version):
         checkout(LINUX + ".new")
         os.rename(LINUX + ".new", LINUX)
     edits, lost = edited()
+    if lost and not force and not line("for-each-ref", WRITTEN):
+        raise Failure("build/linux is from an older script, and differs from the series in " + ", ".join(lost[:20]) +
+                      "; save what you edited there, then 'make tree FORCE=1'")
     if lost and not force:
         raise Failure("edited in build/linux: " + ", ".join(lost[:20]) +
                       "; take it over with 'make refresh' or drop it with 'make tree FORCE=1'")
+    if lost:
+        say("tree: dropped the edit of " + ", ".join(lost))
     # git does not write once more what is in the index: these files keep their times.
     git("update-index", "--add", "--remove", "-z", "--stdin", stdin="\0".join(set(edits) - set(lost)).encode())
     written = names("diff", "--no-renames", "--name-only", "-z", "tree")
@@ -159,7 +180,7 @@ def tree(force, version):
 
 def assembled():
     """Return the version of the base in build/linux."""
-    if not os.path.exists(INDEX):
+    if not os.path.exists(INDEX) or not os.path.isdir(LINUX) or not line("for-each-ref", WRITTEN):
         raise Failure("build/linux is not assembled yet: 'make tree'")
     return line("log", "-1", "--format=%s", "base").split()[1]
 

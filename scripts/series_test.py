@@ -334,7 +334,77 @@ class Tree(SeriesTest):
         self.assertEqual(self.times(), before)
         shutil.rmtree(self.path("build/linux.git"))
         self.write("build/linux/" + NEW, "edit\n")
+        self.assertIn(f"differs from the series in {NEW}", self.bad("tree"))
+
+    def test_file_that_was_made_in_the_tree(self):
+        """A new file of the series does not replace one that somebody else wrote there."""
+        self.good("tree")
+        self.write("build/linux/kernel/other.c", "mine\n")
+        self.assertEqual(self.good("tree"), "")
+        self.write("kernel/other.c", "other\n")
+        self.assertIn("edited in build/linux: kernel/other.c", self.bad("tree"))
+        self.assertEqual(self.read("build/linux/kernel/other.c"), "mine\n")
+        self.write("kernel/other.c", "mine\n")
+        self.good("tree")
+        self.write("kernel/other.c", "other\n")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/kernel/other.c"), "other\n")
+
+    def stop_in_checkout(self, text):
+        """Leave the tree as a full disk or a kill does: one file is written in part."""
+        self.write(NEW, "one\ntwo\nthree\n")
+        os.unlink(self.path("build/linux/" + NEW))
+        git = shutil.which("git")
+        self.write("build/bin/git", f"""#!/bin/sh
+case " $* " in
+*" reset "*) printf '{text}' > "$GIT_WORK_TREE/{NEW}"; exit 1 ;;
+esac
+exec {git} "$@"
+""")
+        os.chmod(self.path("build/bin/git"), 0o755)
+        self.env["PATH"] = self.path("build/bin:") + os.environ["PATH"]
+        self.bad("tree")
+        self.env["PATH"] = os.environ["PATH"]
+        shutil.rmtree(self.path("build/bin"))
+
+    def test_interrupted_checkout(self):
+        """What an assembly wrote in part is no edit."""
+        self.good("tree")
+        self.stop_in_checkout("one\\ntw")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + NEW), "one\ntwo\nthree\n")
+        self.stop_in_checkout("one\\ntw")
+        self.good("refresh")
+        self.assertEqual(self.read(NEW), "one\ntwo\nthree\n")
+        self.assertEqual(self.read("build/linux/" + NEW), "one\ntwo\nthree\n")
+
+    def test_edit_after_an_interrupted_checkout(self):
+        self.good("tree")
+        self.stop_in_checkout("edit\\n")
         self.assertIn(f"edited in build/linux: {NEW}", self.bad("tree"))
+
+    def test_source_changed_after_an_interrupted_checkout(self):
+        self.good("tree")
+        self.stop_in_checkout("one\\ntwo\\nthree\\n")
+        self.write(NEW, "four\n")
+        self.good("tree")
+        self.assertEqual(self.read("build/linux/" + NEW), "four\n")
+
+    def test_old_tree_is_no_edit(self):
+        """Nobody knows what an older script wrote: refresh must not take it for edits."""
+        self.good("tree")
+        shutil.rmtree(self.path("build/linux.git"))
+        self.write(NEW, "newer\n")
+        self.assertIn("older", self.bad("tree"))
+        self.assertIn("not assembled", self.bad("refresh"))
+        self.assertEqual(self.read(NEW), "newer\n")
+        self.good("tree", "--force")
+        self.assertEqual(self.read("build/linux/" + NEW), "newer\n")
+
+    def test_force_says_what_it_drops(self):
+        self.good("tree")
+        self.write("build/linux/" + NEW, "edit\n")
+        self.assertIn(f"dropped the edit of {NEW}\n", self.good("tree", "--force"))
 
     def test_another_base(self):
         """What is the same in both bases keeps its time."""

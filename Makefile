@@ -200,7 +200,7 @@ shell: kernel perf
 	@$(VM)/vm.sh shell $(KDIR)
 
 clean:
-	rm -rf build/linux build/linux.new build/linux.git build/kernel-* build/perf build/git \
+	rm -rf build/linux build/linux.new build/linux.git build/linux.git.new build/kernel-* build/perf build/git \
 		build/series build/series.tmp build/draft build/check build/check.lock build/ci.log build/demo build/bench build/each-commit \
 		build/base/*.tmp build/base-files build/base-pmu build/base-pmu.stamp build/dl/tmp build/interop/out build/interop/log
 

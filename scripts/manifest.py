@@ -8,10 +8,12 @@ all files below it, and one with asterisks for all that match, but for those of 
 patch file is a mail: From, Subject, message, "---", and the edits to files of the base, if any.
 
 git() always works in one of two repositories: that of build/linux, or the one of the directory
-that its caller names. The environment and the configuration of the user do not matter.
+that its caller names. The environment and the configuration of the user do not matter, except that
+the files which the user's git ignores are no files of this repository.
 """
 
 import fcntl
+import glob
 import os
 import re
 import subprocess
@@ -29,7 +31,7 @@ NOT_OVERLAY = ("patches/", "scripts/", ".ci/", "build/", "README.md", "UPSTREAM.
 RENAMED = {"Kconfig": "kernel/unwind/Kconfig"}
 # The same commits have the same names everywhere.
 DATE = "1700000000 +0000"
-SETTINGS = ("safe.directory=*", "core.compression=1", "core.abbrev=7")
+SETTINGS = ("safe.directory=*", "core.compression=1", "core.abbrev=7", "core.attributesFile=/dev/null")
 
 
 class Failure(Exception):
@@ -47,21 +49,30 @@ def read(path):
 
 def write(path, data):
     """Write the file atomically."""
-    with open(path + ".tmp~", "wb") as f:
-        f.write(data)
-    os.rename(path + ".tmp~", path)
+    tmp = path + ".tmp~"
+    try:
+        with open(tmp, "wb") as f:
+            f.write(data)
+        os.rename(tmp, path)
+    finally:
+        if os.path.lexists(tmp):
+            os.unlink(tmp)
 
 
 def git(*args, cwd=None, stdin=None, good=(0,), **env):
     """Return the output of git for build/linux, or in a directory that is another repository."""
-    full = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    full.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null", GIT_COMMITTER_DATE=DATE,
-                GIT_COMMITTER_NAME="unwind", GIT_COMMITTER_EMAIL="unwind@localhost")
+    full = {name: value for name, value in os.environ.items()
+            if not name.startswith("GIT_") or (cwd == TOP and name.startswith("GIT_CONFIG_"))}
+    full.update(GIT_ATTR_NOSYSTEM="1", GIT_COMMITTER_DATE=DATE, GIT_COMMITTER_NAME="unwind",
+                GIT_COMMITTER_EMAIL="unwind@localhost")
+    if cwd != TOP:
+        full.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null")
     if not cwd:
         full.update(GIT_DIR=REPO, GIT_WORK_TREE=LINUX)
     full.update(env)
-    done = subprocess.run(["git", *[word for setting in SETTINGS for word in ("-c", setting)], *args],
-                          cwd=cwd or TOP, env=full, input=stdin, capture_output=True, check=False)
+    # Programs inherit the lock, and so hold it if they outlive this one.
+    done = subprocess.run(["git", *[word for setting in SETTINGS for word in ("-c", setting)], *args], cwd=cwd or TOP,
+                          env=full, input=stdin, capture_output=True, check=False, close_fds=False)
     if done.returncode not in good:
         raise Failure(f"git {' '.join(args[:4])} failed: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
@@ -78,14 +89,18 @@ def names(*args, **kwargs):
 
 
 def take_lock(verb):
-    """Return the lock on build/linux, which this process holds until it ends."""
+    """Return the lock on build/linux, which this process and its programs hold until they end."""
     os.makedirs(BUILD, exist_ok=True)
     lock = open(BUILD + "/tree.lock", "w", encoding="ascii")
+    os.set_inheritable(lock.fileno(), True)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         say(f"{verb}: waiting for another make to finish with build/linux")
         fcntl.flock(lock, fcntl.LOCK_EX)
+    # The locks of git that are there now are of a git that was killed.
+    for path in glob.glob(REPO + "/*.lock") + glob.glob(REPO + "/refs/**/*.lock", recursive=True):
+        os.unlink(path)
     return lock
 
 

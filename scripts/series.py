@@ -45,9 +45,13 @@ def import_base(path, version):
     """Make the pristine source the branch 'base'."""
     ref = "refs/base/" + version.replace("~", "_")
     if not os.path.isdir(REPO):
-        git("init", "-q", "--bare", REPO, cwd=TOP)
-        write(REPO + "/config", CONFIG)
-    if not line("for-each-ref", ref):
+        git("init", "-q", "--bare", "--template=", REPO + ".new", cwd=BUILD)
+        write(REPO + ".new/config", CONFIG)
+        os.rename(REPO + ".new", REPO)
+    known = line("for-each-ref", ref)
+    if known:
+        made = line("rev-parse", ref + "^{tree}")
+    else:
         say(f"tree: importing base {version} into git (about 25 s)")
         env = {"GIT_DIR": REPO, "GIT_WORK_TREE": path, "GIT_INDEX_FILE": INDEX + ".base"}
         # One pack is smaller and faster than a file for each object, and gc leaves it alone.
@@ -55,14 +59,15 @@ def import_base(path, version):
         for pack in glob.glob(REPO + "/objects/pack/*.pack"):
             write(pack[:-4] + "keep", b"")
         made = line("write-tree", cwd=path, **env)
+    named, wanted = head()[:2]
+    if version == named and made != wanted:
+        raise Failure(f"base {version} has tree {made}, patches/series says tree {wanted}; "
+                      "if build/base was edited, remove it, and make extracts it once more")
+    if not known:
         commit = line("commit-tree", "-m", f"linux-source-6.12 {version}", made, GIT_AUTHOR_NAME="Debian Kernel Team",
                       GIT_AUTHOR_EMAIL="debian-kernel@lists.debian.org", GIT_AUTHOR_DATE=DATE)
         git("update-ref", ref, commit)
     git("update-ref", "refs/heads/base", ref)
-    named, wanted = head()[:2]
-    found = line("rev-parse", "base^{tree}")
-    if version == named and found != wanted:
-        raise Failure(f"base {version} has tree {found}, patches/series says tree {wanted}")
 
 
 def apply_edits(commits, version, index):
@@ -204,7 +209,8 @@ def refresh(patch):
     for commit in (commit for commit in commits if commit.name in changed):
         rewrite(commit, versions)
     for path in set(lost).difference(hooks):
-        shutil.copy2(os.path.join(LINUX, path), os.path.join(TOP, sources[path]))
+        write(os.path.join(TOP, sources[path]), read(os.path.join(LINUX, path)))
+        shutil.copymode(os.path.join(LINUX, path), os.path.join(TOP, sources[path]))
         say(f"refresh: {sources[path]}")
     tree(False, version)
 
@@ -306,7 +312,7 @@ def main(verb="", *args):
         say(f"{verb}: {error}")
         return 1
     except OSError as error:
-        say(f"{verb}: {error.strerror}: {error.filename}")
+        say(f"{verb}: {error.strerror}" + (f": {error.filename}" if error.filename else ""))
         return 1
     except KeyboardInterrupt:
         say(f"{verb}: interrupted")

@@ -21,6 +21,11 @@ def store(data):
     return line("hash-object", "-w", "--stdin", stdin=data)
 
 
+def rows(text):
+    """Return the lines as git counts them: str.splitlines() also ends them at form feeds, for example."""
+    return [row for row in re.split(r"(?<=\n)", text) if row]
+
+
 def hunks(old, new):
     """Return what differs between two blobs: (first line, lines) in the old one, and the new lines."""
     text = git("diff", "--no-color", "-U0", old, new).decode(errors="surrogateescape")
@@ -28,7 +33,7 @@ def hunks(old, new):
     for part in re.split(r"(?m)^@@ ", text)[1:]:
         first, count = re.match(r"-(\d+)(?:,(\d+))? ", part).groups()
         count = int(count or 1)
-        lines = [row[1:] for row in part.splitlines(True)[1:] if row[0] == "+"]
+        lines = [row[1:] for row in rows(part)[1:] if row[0] == "+"]
         found.append((int(first) - (count > 0), count, lines))
     return found
 
@@ -73,10 +78,23 @@ def merge(path, name, *versions):
                           "name that patch with 'make refresh PATCH=NNNN-name.patch'") from None
 
 
+def read_edited(path):
+    """Return an edited file, if a patch can hold its edit."""
+    file = os.path.join(LINUX, path)
+    data = read(file)
+    if line("ls-tree", "tree", "--", path).startswith("100755") != os.access(file, os.X_OK):
+        raise Failure(f"the mode of {path} was changed, which no patch can hold: chmod it back")
+    if os.path.islink(file) or b"\0" in data:
+        raise Failure(f"{path} is no text, and so no patch can hold its edit")
+    if data and not data.endswith(b"\n"):
+        raise Failure(f"{path} does not end with a newline: add one")
+    return data
+
+
 def take_back(path, patch, listed, stages):
     """Add each hunk of an edit to the named patch, or the one that is nearest to it, and to the
     versions of the file after later patches."""
-    new = store(read(os.path.join(LINUX, path)))
+    new = store(read_edited(path))
     versions = stages.setdefault(path, [(None, line("rev-parse", "base:" + path))])
     last = versions[-1][1]
     who = owners(versions)
@@ -87,7 +105,7 @@ def take_back(path, patch, listed, stages):
     for name in wanted - {name for name, _ in versions}:
         spot = sum(1 for other, _ in versions if other is None or listed.index(other) < listed.index(name))
         versions.insert(spot, (name, versions[spot - 1][1]))
-    lines = blob(last).decode(errors="surrogateescape").splitlines(True)
+    lines = rows(blob(last).decode(errors="surrogateescape"))
     for number, (name, old) in enumerate(versions[1:], 1):
         here = [hunk for hunk, owner in chosen if listed.index(owner) <= listed.index(name)]
         if here:
@@ -103,7 +121,7 @@ def make_diff(path, old, new):
     for context in range(1, 6):
         diff = git("diff", "--no-color", f"-U{context}", old, new).decode(errors="surrogateescape")
         diff = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n" + diff[diff.index("\n@@ ") + 1:]
-        places = ["".join(row[1:] for row in hunk.splitlines(True) if row[0] in " -")
+        places = ["".join(row[1:] for row in rows(hunk) if row[0] in " -")
                   for hunk in re.split(r"(?m)^@@ .*\n", diff)[1:]]
         if all(text.count(place) == 1 for place in places):
             break

@@ -113,7 +113,10 @@ class Commit:
         self.path = os.path.join(PATCHES, name)
         if not os.path.exists(self.path):
             raise Failure(f"patches/series names {name}, which is not in patches/")
-        text = read(self.path).decode()
+        try:
+            text = read(self.path).decode()
+        except UnicodeDecodeError:
+            raise Failure(f"patches/{name} is not UTF-8") from None
         match = re.match(r"From: (.+ <.+>)\nSubject: (?:\[PATCH[^\]]*\] )?(.+(?:\n .+)*)\n\n((?:.*\n)*?)---\n", text)
         if not match:
             raise Failure(f"patches/{name} does not start with From:, Subject:, an empty line, a message and '---'")
@@ -129,6 +132,9 @@ class Commit:
             dest = re.match(r"diff --git a/(\S+) b/\1\n", part)
             if not dest:
                 raise Failure(f"patches/{name} has a diff header that is not 'diff --git a/FILE b/FILE'")
+            if not re.match(r"(index .*\n)?--- a/\S+\n\+\+\+ b/\S+\n@@ ", part[dest.end():]):
+                raise Failure(f"patches/{name} does not just edit {dest.group(1)}: "
+                              "patches do not add, remove or rename files, or change their modes")
             self.edits[dest.group(1)] = part
 
 

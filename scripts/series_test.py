@@ -67,11 +67,15 @@ class SeriesTest(unittest.TestCase):
 
     def write(self, name, text):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "w", encoding="utf-8") as f:
+        with open(self.path(name), "w", encoding="utf-8", newline="") as f:
             f.write(text)
 
     def read(self, name):
         with open(self.path(name), encoding="utf-8") as f:
+            return f.read()
+
+    def read_exactly(self, name):
+        with open(self.path(name), encoding="utf-8", newline="") as f:
             return f.read()
 
     def series(self, *brought):
@@ -442,6 +446,22 @@ exec {git} "$@"
         self.write("patches/" + FIRST, HEADER.format("first: Add one") + text)
         self.assertIn(f"patches/{FIRST}: kernel/gone.c is not a file of base 1-1", self.bad("tree"))
 
+    def test_patch_that_removes_a_file(self):
+        text = "".join(f"-line {number}\n" for number in range(1, 61))
+        self.write("patches/" + SECOND, HEADER.format("second: Remove") + f"diff --git a/{CORE} b/{CORE}\n"
+                   f"deleted file mode 100644\n--- a/{CORE}\n+++ /dev/null\n@@ -1,60 +0,0 @@\n{text}")
+        self.assertIn(f"patches/{SECOND} does not just edit {CORE}", self.bad("tree"))
+
+    def test_patch_that_changes_the_mode(self):
+        text = hook(40, "second", 1).replace("\n---", "\nold mode 100644\nnew mode 100755\n---", 1)
+        self.write("patches/" + SECOND, HEADER.format("second: Run it") + text)
+        self.assertIn(f"patches/{SECOND} does not just edit {CORE}", self.bad("tree"))
+
+    def test_patch_that_is_no_utf_8(self):
+        with open(self.path("patches/" + SECOND), "ab") as f:
+            f.write(b"\xe9")
+        self.assertIn(f"patches/{SECOND} is not UTF-8", self.bad("manifest"))
+
 
 class Refresh(SeriesTest):
     def setUp(self):
@@ -571,6 +591,38 @@ class Refresh(SeriesTest):
         self.good("refresh", SECOND)
         self.assertIn("+obj-y += core.o new.o\n", self.read("patches/" + SECOND))
         self.good("tree")
+
+    def test_lines_with_other_ends(self):
+        """Only a newline ends a line: Python knows more ends, and git does not."""
+        base = core().replace("line 3\n", "line 3\n\f\n\v\x1c\x85\u2028\r\n")
+        self.write("build/base/1-1/" + CORE, base)
+        shutil.rmtree(self.path("build/linux.git"))
+        shutil.rmtree(self.path("build/linux"))
+        self.good("tree")
+        text = self.read_exactly("build/linux/" + CORE)
+        self.write("build/linux/" + CORE, text.replace("line 11\n", "line 11\n\fedit\u2028\n"))
+        self.assertIn(f"-> patches/{FIRST}", self.good("refresh"))
+        self.assertIn("+\fedit\u2028\n", self.read_exactly("patches/" + FIRST))
+        self.write("build/linux/" + CORE, text.replace("line 41\n", "line 41\nnext\n"))
+        self.assertIn(f"-> patches/{SECOND}", self.good("refresh"))
+        self.assertNotIn("next", self.read_exactly("patches/" + FIRST))
+        self.assertEqual(self.good("tree"), "")
+
+    def test_end_without_newline(self):
+        self.edit((60, "edit"))
+        text = self.read("build/linux/" + CORE)
+        self.write("build/linux/" + CORE, text[:-1])
+        self.assertIn(f"{CORE} does not end with a newline", self.bad("refresh"))
+        self.assertNotIn("edit", self.read("patches/" + SECOND))
+
+    def test_edit_of_the_mode(self):
+        os.chmod(self.path("build/linux/" + CORE), 0o755)
+        self.assertIn(f"the mode of {CORE} was changed", self.bad("refresh"))
+
+    def test_edit_of_binary_data(self):
+        self.write("build/linux/kernel/Makefile", "obj-y += core.o\n\0\n")
+        self.assertIn("kernel/Makefile is no text", self.bad("refresh", FIRST))
+        self.assertNotIn("Makefile", self.read("patches/" + FIRST))
 
     def test_maintainers(self):
         self.write("MAINTAINERS", "BETA\nM:\tb\n")

@@ -143,6 +143,10 @@ def files_of(entry):
     files = names("ls-files", "-z", entry, cwd=TOP) if entry.endswith("/") or "*" in entry else [entry]
     if not files:
         raise Failure(f"patches/series names {entry}, which holds no file that git knows")
+    for name in files:
+        if name.startswith(NOT_OVERLAY):
+            raise Failure(f"patches/series names {entry}, but {name} is of the repository only: "
+                          "it cannot be part of the series")
     return files
 
 

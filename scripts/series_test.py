@@ -182,6 +182,15 @@ class Manifest(SeriesTest):
         self.assertIn("kernel/other.c is in no commit", text)
         self.assertIn("kernel/gone.c, which does not exist", text)
 
+    def test_scripts(self):
+        """What is of the repository only is not part of the series."""
+        for entry in ("scripts/series.py", "scripts/", "scripts/*.py", "README.md", "Makefile"):
+            self.write("README.md", "Text\n")
+            self.write("Makefile", "all:\n")
+            self.git("add", "-A")
+            self.series(NEW, entry)
+            self.assertIn("is of the repository only: it cannot be part of the series", self.bad("manifest"))
+
     def test_missing_file(self):
         self.series(NEW, "kernel/gone.c")
         self.assertIn(f"{SECOND} brings kernel/gone.c, which does not exist", self.bad("manifest"))

@@ -129,7 +129,8 @@ files() {
 		-e '^tar: Exiting with failure status due to previous errors$' "$3.err"); then
 		die "reading $deb failed: $(printf '%s\n' "$wrong" | head -n 1)"
 	fi
-	[ "$status" = 0 ] || [ -s "$3.err" ] || die "reading $deb failed: tar ended with status $status"
+	[ "$status" = 0 ] || [ -s "$3.err" ] ||
+		die "reading $deb failed: tar ended with status $status"
 	mv "$2.tmp" "$2"
 }
 

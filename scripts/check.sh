@@ -251,7 +251,8 @@ long() {
 		vm plain kselftest-singlestep "$install" user_regs compat_task
 		with=()
 		host walker-fuzz "$unwind/fuzz/fuzz.sh" run "$LINUX" "$dir/fuzz" "$third" "$seed"
-		host sframe-fuzz "$unwind/fuzz/fuzz.sh" sframe-run "$LINUX" "$dir/fuzz" "$third" "$seed"
+		host sframe-fuzz "$unwind/fuzz/fuzz.sh" sframe-run "$LINUX" "$dir/fuzz" "$third" \
+			"$seed"
 		;;
 	debug)
 		with=(UNWIND_SECONDS=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")

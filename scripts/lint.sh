@@ -79,39 +79,51 @@ lint() {
 #			the loader of a BPF program sets.
 # PREFER_DEFINED_ATTRIBUTE_MACRO	user space has no __aligned().
 # SPDX_LICENSE_TAG	perf takes the description of a shell test from line 2.
-checkpatch() {
-	local ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE tests
-	local patch types passed key
-	local -a command
-	ignored+=,MACRO_ARG_UNUSED,ARCH_INCLUDE_LINUX,INCLUDE_LINUX
-	tests=$ignored,BRACES,SPACING,MACRO_WITH_FLOW_CONTROL,AVOID_EXTERNS,OPEN_ENDED_LINE
-	tests+=,CAMELCASE,COMPLEX_MACRO,BIT_MACRO,VOLATILE,PREFER_DEFINED_ATTRIBUTE_MACRO
-	tests+=,SPDX_LICENSE_TAG
+# For scripts of the repository, also:
+# PREFER_KERNEL_TYPES	user space has none; checkpatch knows that only of tools.
+# REPEATED_WORD		the name of a check may be that of its function.
+ignored=FILE_PATH_CHANGES,ENOSYS,RCU_TASKS_TRACE,MACRO_ARG_REUSE,MACRO_ARG_UNUSED
+ignored+=,ARCH_INCLUDE_LINUX,INCLUDE_LINUX
+tests=$ignored,BRACES,SPACING,MACRO_WITH_FLOW_CONTROL,AVOID_EXTERNS,OPEN_ENDED_LINE
+tests+=,CAMELCASE,COMPLEX_MACRO,BIT_MACRO,VOLATILE,PREFER_DEFINED_ATTRIBUTE_MACRO,SPDX_LICENSE_TAG
+
+# checkpatch_one TYPES FILE [OPTION]: run checkpatch on a file, unless it passed before
+checkpatch_one() {
 	# No --codespell, which takes three quarters of the time: spelling() checks that.
-	command=(perl scripts/checkpatch.pl --strict --quiet --show-types)
-	scripts/series.py draft "${files[@]}" || return
-	# Remember passed patches for all clones, as ccache does, because they pass again.
-	passed=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/unwind-checkpatch
+	local command=(perl scripts/checkpatch.pl --strict --quiet --show-types "${@:3}") key
+	# Remember what passed for all clones, as ccache does, because it passes again.
+	local passed=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/unwind-checkpatch
 	mkdir -p "$passed" || return
-	(cd "$source" && status=0
+	key=$(echo "${command[*]} $1" | cat - "$source/scripts/checkpatch.pl" "$2" | sha256sum)
+	[ ! -e "$passed/${key%% *}" ] || return 0
+	(cd "$source" && "${command[@]}" --ignore "$1" "$2") && : > "$passed/${key%% *}"
+}
+
+checkpatch() {
+	local patch types status=0
+	scripts/series.py draft "${files[@]}" || return
 	for patch in "$top"/build/draft/*.patch; do
 		[ -e "$patch" ] || continue
 		types=$ignored
-		! grep -qE '^diff --git a/tools/(bpf|sframe|testing|perf/tests)/' "$patch" || types=$tests
+		! grep -qE '^diff --git a/tools/(bpf|sframe|testing|perf/tests)/' "$patch" ||
+			types=$tests
 		! grep -q '^+.*_ASM_EXTABLE' "$patch" || types+=,SPACING
 		! grep -qE '^\+#include <g?elf\.h>' "$patch" || types+=,CAMELCASE
 		! grep -q '^+TRACE_EVENT' "$patch" ||
 			types+=,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT
 		! grep -q '^+++ b/include/uapi/linux/bpf.h' "$patch" || types+=,SPACE_BEFORE_TAB
-		key=$(echo "${command[*]} $types" | cat - scripts/checkpatch.pl "$patch" | sha256sum)
-		[ ! -e "$passed/${key%% *}" ] || continue
-		if "${command[@]}" --ignore "$types" "$patch"; then
-			: > "$passed/${key%% *}"
-		else
-			status=1
-		fi
+		checkpatch_one "$types" "$patch" || status=1
 	done
-	exit "$status")
+	return "$status"
+}
+
+# What is in no patch, because only the repository needs it
+checkpatch_scripts() {
+	local name types=$tests,PREFER_KERNEL_TYPES,REPEATED_WORD status=0
+	while read -r name; do
+		[ ! -f "$name" ] || checkpatch_one "$types" "$top/$name" -f || status=1
+	done < <(git ls-files -co --exclude-standard scripts | grep -E '\.(c|h|S|sh|py)$' | only)
+	return "$status"
 }
 
 # new SUFFIX...: list the series' new files with one of these suffixes
@@ -193,6 +205,7 @@ if [ -z "$kernel" ]; then
 	lint shellcheck shell
 	lint kernel-doc kerneldoc
 	lint checkpatch checkpatch
+	lint "checkpatch of scripts" checkpatch_scripts
 else
 	exec 9> build/kernel.lock
 	flock -n 9 || { echo "# waiting for a kernel build"; flock 9; }

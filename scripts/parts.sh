@@ -1,5 +1,5 @@
-# shellcheck shell=bash disable=SC2154	# dir and here are the sourcing script's
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154	# dir and here are the sourcing script's
 # Run the parts of a check in parallel, repeat failed ones, and count the results. The script
 # that sources this file sets dir (for the logs), here (the directory of this file), install
 # (the installed kselftests) and parts (the parts that make test accepts).

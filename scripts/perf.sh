@@ -22,7 +22,8 @@ flock -n 9 || { echo "perf: waiting for another build of perf"; flock 9; }
 make -s -C "$1/tools/perf" O="$dir" CC="$KCC" HOSTCC="$KHOSTCC" WERROR=1 \
 	prefix="$dir/install" -j"$(nproc)" \
 	NO_LIBPERL=1 NO_LIBPYTHON=1 NO_GTK2=1 NO_JVMTI=1 NO_LIBUNWIND=1 \
-	BUILD_BPF_SKEL=0 NO_LIBNUMA=1 NO_LIBPFM4=1 NO_LIBBABELTRACE=1 NO_LIBCAPSTONE=1 NO_LIBLLVM=1 \
+	BUILD_BPF_SKEL=0 NO_LIBNUMA=1 NO_LIBPFM4=1 NO_LIBBABELTRACE=1 NO_LIBCAPSTONE=1 \
+	NO_LIBLLVM=1 \
 	install-bin > "$dir/build.log" 2>&1 < /dev/null || {
 	grep -E -B2 -A6 'error|Error|warning' "$dir/build.log" | tail -n 40 >&2
 	die "the build failed; the whole log is $dir/build.log"

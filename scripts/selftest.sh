@@ -150,7 +150,8 @@ print([line.split("100  ")[1] for line in limits.lines], limits.missed)
 END
 }
 
-echo "['met', 'within the spread', 'missed', 'missed', 'within the spread', 'missed'] 3" > "$tmp/wanted"
+echo "['met', 'within the spread', 'missed', 'missed', 'within the spread', 'missed'] 3" \
+	> "$tmp/wanted"
 PYTHONDONTWRITEBYTECODE=1 verdicts > "$tmp/got"
 expect 0 "bench: verdicts" diff "$tmp/wanted" "$tmp/got"
 
@@ -584,8 +585,10 @@ expect 0 "series: its unit tests" "$here/series_test.py"
 # lint ARGUMENT...: run lint.sh in a repository with two patches, whose checkpatch prints the name
 # of the patch and fails for the second one; its results are in the file got
 lint() {
-	(cd "$tmp/repo" && HOME=$tmp bash scripts/lint.sh "$tmp/repo/source" "$@") > "$tmp/checked" 2>&1
-	grep -E '^(not )?ok|checks|reads|==>' "$tmp/checked" | sed 's/ [0-9]* - lint:/:/' > "$tmp/got"
+	(cd "$tmp/repo" && HOME=$tmp bash scripts/lint.sh "$tmp/repo/source" "$@") \
+		> "$tmp/checked" 2>&1
+	grep -E '^(not )?ok|checks|reads|==>' "$tmp/checked" |
+		sed 's/ [0-9]* - lint:/:/' > "$tmp/got"
 }
 
 mkdir -p "$tmp/repo/scripts" "$tmp/repo/source/scripts" "$tmp/repo/kernel"
@@ -613,6 +616,7 @@ END
 printf 'print "reads @ARGV\\n"; exit 1;\n' > "$tmp/repo/source/scripts/kernel-doc"
 printf '#!/bin/sh\ncd a\n' > "$tmp/repo/kernel/b.sh"
 printf 'print(\n' > "$tmp/repo/kernel/c.py"
+: > "$tmp/repo/scripts/bad.sh"
 word=$(printf '\164\145\150')
 echo "$word" > "$tmp/repo/kernel/a.c"
 chmod +x "$tmp/repo/scripts/series.py"
@@ -630,11 +634,15 @@ not ok: kernel-doc
 # checks a.c.patch
 # checks b.c.patch
 not ok: checkpatch
+# checks bad.sh
+# checks lint.sh
+# checks series.py
+not ok: checkpatch of scripts
 END
 expect 0 "lint: all checks run, the quick ones first" diff "$tmp/wanted" "$tmp/got"
 lint
 expect 0 "lint: a patch that passed is not checked again" \
-	[ "$(grep checks "$tmp/got")" = "# checks b.c.patch" ]
+	[ "$(grep checks "$tmp/got" | xargs)" = "# checks b.c.patch # checks bad.sh" ]
 lint -- kernel/b.sh
 cat > "$tmp/wanted" <<'END'
 not ok: manifest
@@ -644,10 +652,12 @@ not ok: shellcheck
 ok: kernel-doc
 # checks b.sh.patch
 not ok: checkpatch
+ok: checkpatch of scripts
 END
 expect 0 "lint: the files that are named" diff "$tmp/wanted" "$tmp/got"
 lint -- kernel/b.sh kernel/none
-expect 0 "lint: a file that is not there" grep -qx "lint: there is no file kernel/none" "$tmp/checked"
+expect 0 "lint: a file that is not there" \
+	grep -qx "lint: there is no file kernel/none" "$tmp/checked"
 expect 0 "lint: then nothing is checked" [ ! -s "$tmp/got" ]
 
 # said STATUS LINE: make run, whose command ends with STATUS, must print LINE at most, and then

@@ -90,20 +90,34 @@ build_stackprof() {
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
 
-# programs KIND...: list the kselftest programs of these parts. A part is a folder, except that
-# walk is two parts: then all take about the same time. More parts would cost more boots, and
-# more kmemleak scans on the debug kernel.
-programs() {
-	local name file kind
+# kind_of NAME: set kind to the part of a kselftest program, and folder to where it is; fail if no
+# part runs this folder. A part is a folder, except that walk is two parts: then all take about
+# the same time. More parts would cost more boots, and more kmemleak scans on the debug kernel.
+kind_of() {
+	folder=$(echo "$unwind"/*/"$1.c")
+	folder=${folder#"$unwind/"}
+	folder=${folder%%/*}
+	case $folder/$1 in
+	walk/oracle_s* | walk/sframe_*) kind=sframe ;;
+	core/* | walk/* | perf/* | bpf/*) kind=$folder ;;
+	*) return 1 ;;
+	esac
+}
+
+# know_folders: count each kselftest program that no part runs as a failure
+know_folders() {
+	local name kind folder
 	while IFS=: read -r _ name; do
-		file=$(echo "$unwind"/*/"$name.c")
-		case ${file#"$unwind/"} in
-		*/oracle_s* | */sframe_*) kind=sframe ;;
-		core/*) kind=core ;;
-		perf/*) kind=perf ;;
-		bpf/*) kind=bpf ;;
-		*) kind=walk ;;
-		esac
+		kind_of "$name" ||
+			broken kselftest "no part runs $name, which is in the folder '$folder'"
+	done < "$install/kselftest-list.txt"
+}
+
+# programs KIND...: list the kselftest programs of these parts
+programs() {
+	local name kind folder
+	while IFS=: read -r _ name; do
+		kind_of "$name" || continue
 		[[ " $* " == *" $kind "* ]] || continue
 		[[ ${without-} == *" $name "* ]] || echo "$name"
 	done < "$install/kselftest-list.txt"
@@ -357,7 +371,7 @@ main() {
 		summary
 		return
 	fi
-	build_kselftests "$1" && for kernel; do
+	build_kselftests "$1" && know_folders && for kernel; do
 		case $tier in
 		gate) gate "$kernel" ;;
 		all) all "$kernel" ;;

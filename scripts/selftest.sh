@@ -567,6 +567,19 @@ expect 0 "test: it is said" grep -qx "check: there is no 'nonsense'." "$tmp/chec
 expect 0 "test: with the programs" grep -qx "  program" "$tmp/checked"
 expect 0 "test: the list alone" tested help
 
+# homeless: a program in a folder that no part runs must be a failure of a check
+homeless() {
+	mkdir -p "$selftests/unwind/walk" "$selftests/unwind/odd"
+	: > "$selftests/unwind/$1/program.c"
+	env PATH="$tmp/bin:$PATH" BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp/bin" \
+		"$here/check.sh" gate kcsan > "$tmp/checked" 2>&1
+	rm "$selftests/unwind/$1/program.c"
+	grep -qx "FAILED kselftest: no part runs program, which is in the folder '$1'" "$tmp/checked"
+}
+
+expect 0 "check: a program in a folder that no part runs" homeless odd
+expect 1 "check: one in a folder that a part runs" homeless walk
+
 # nonsense: a test that the program does not have must fail, and list the existing tests
 # shellcheck disable=SC2016	# the dollar sign is the program's
 nonsense() {

@@ -8,6 +8,13 @@ VERBS := help demo check check-all check-long test bench interop tree kernel per
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+ifneq ($(words $(subst :, ,$(CURDIR))),1)
+$(error $(CURDIR) has a space or a colon in its name, with which the kernel does not build)
+endif
+
+# A hook of git may run make: git in the scripts must not use the repository of the hook.
+unexport $(shell git rev-parse --local-env-vars)
+
 # The kernel has no goal that is so near to a verb.
 ifneq ($(filter-out $(VERBS),$(MAKECMDGOALS)),)
 SLIP := $(shell python3 -c 'import difflib, sys; verbs = sys.argv[1].split(); \

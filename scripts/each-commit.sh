@@ -12,6 +12,11 @@ set -eu -o pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 here=$top/scripts
+# The variables and the configuration of the user's git are not for the tree of the series.
+for variable in $(git rev-parse --local-env-vars); do
+	unset "$variable"
+done
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 build=$top/build
 qemu=$top/tools/testing/selftests/unwind/qemu
 variants=${*:-on off}

@@ -27,7 +27,8 @@ LINUX = os.path.join(BUILD, "linux")
 REPO = os.path.join(BUILD, "linux.git")
 
 # Files of the repository that are not files of the kernel tree, and those with another name there.
-NOT_OVERLAY = ("patches/", "scripts/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile", ".gitignore")
+NOT_OVERLAY = ("patches/", "scripts/", ".ci/", "build/", "README.md", "UPSTREAM.md", "Makefile",
+               ".gitattributes", ".gitignore")
 RENAMED = {"Kconfig": "kernel/unwind/Kconfig"}
 # The same commits have the same names everywhere.
 DATE = "1700000000 +0000"

@@ -691,9 +691,35 @@ goal() {
 	[ $? = 2 ] && grep -F "$2" "$tmp/checked"
 }
 
+# hooked: what make starts must not see the variables with which git runs a hook
+hooked() {
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL GIT_DIR=/none GIT_INDEX_FILE=/none/index \
+		"${make[@]}" show_git < /dev/null > "$tmp/checked" 2>&1
+	grep -x "git: ," "$tmp/checked"
+}
+
+# spaced: make must say that it does not work in a directory with a space in its name
+spaced() {
+	mkdir -p "$tmp/a b"
+	cp "$top/Makefile" "$tmp/a b"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL make -C "$tmp/a b" tree > "$tmp/checked" 2>&1
+	grep "a b has a space or a colon in its name, with which the kernel does not build" \
+		"$tmp/checked"
+}
+
+# converted: a clone must have the same files if git is told to convert the ends of lines
+converted() {
+	git -c safe.directory='*' -c core.autocrlf=true clone -q --shared "$top" "$tmp/crlf" &&
+		git -c safe.directory='*' -C "$top" show HEAD:scripts/series.py |
+			diff - "$tmp/crlf/scripts/series.py"
+}
+
 building nothing
 rm "$tmp/built/nothing"
-printf 'all:\n' > "$tmp/linux/Makefile"
+printf 'all:\nshow_git:\n\t@echo "git: $$GIT_DIR,$$GIT_INDEX_FILE"\n' > "$tmp/linux/Makefile"
+expect 0 "make: in a hook of git" hooked
+expect 0 "make: in a directory with a space" spaced
+expect 0 "git: a clone that converts the ends of lines" converted
 expect 0 "make: a slip is no goal of the kernel" goal demoo "there is no verb 'demoo'; is it demo?"
 expect 0 "make: nor is a goal that the kernel has not" goal frobnicate \
 	"make: 'frobnicate' is no verb (make help), and the kernel tree failed to make it"

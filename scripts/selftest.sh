@@ -711,7 +711,7 @@ spaced() {
 converted() {
 	git -c safe.directory='*' -c core.autocrlf=true clone -q --shared "$top" "$tmp/crlf" &&
 		git -c safe.directory='*' -C "$top" show HEAD:scripts/series.py |
-			diff - "$tmp/crlf/scripts/series.py"
+			cmp - "$tmp/crlf/scripts/series.py"
 }
 
 building nothing

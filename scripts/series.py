@@ -9,11 +9,8 @@
   series.py export [VERSION..]  build/series/*.patch, proved by git am
   series.py new                 list the files that the series adds, as DEST
 
-build/linux is the work tree of build/linux.git, which has a commit for the base and one for each
-patch. Invariant: the reference WRITTEN is what the last assembly wrote. What differs from it was
-edited, and is never overwritten without --force. WRITING exists while an assembly writes, and after
-one that did not end: a file that has the beginning of its contents there is no edit. The repository is beside the work tree: a kernel
-that finds a .git in its source puts the commit into its version, and changes with each edit.
+worktree.py says what build/linux is. The branch 'series' of its repository has a commit for each
+patch. Invariant: what was edited in build/linux is never overwritten without --force.
 """
 
 import glob
@@ -26,12 +23,7 @@ import time
 from hooks import rewrite, take_back
 from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, head, line, load, load_good, names,
                       new_file, overlay, read, say, take_lock, write)
-
-WRITTEN = "refs/series/written"
-WRITING = "refs/series/writing"
-INDEX = os.path.join(REPO, "index")
-CONFIG = (b"[core]\nrepositoryformatversion = 0\nworktree = ../linux\nlogAllRefUpdates = false\n"
-          b"[gc]\nautoDetach = false\npruneExpire = now\n")
+from worktree import INDEX, WRITTEN, checkout, edited, import_base
 
 
 def base_sh(*args, stdin=b""):
@@ -39,35 +31,6 @@ def base_sh(*args, stdin=b""):
     if done.returncode:
         raise SystemExit(1)
     return done.stdout.decode().strip()
-
-
-def import_base(path, version):
-    """Make the pristine source the branch 'base'."""
-    ref = "refs/base/" + version.replace("~", "_")
-    if not os.path.isdir(REPO):
-        git("init", "-q", "--bare", "--template=", REPO + ".new", cwd=BUILD)
-        write(REPO + ".new/config", CONFIG)
-        os.rename(REPO + ".new", REPO)
-    known = line("for-each-ref", ref)
-    if known:
-        made = line("rev-parse", ref + "^{tree}")
-    else:
-        say(f"tree: importing base {version} into git (about 25 s)")
-        env = {"GIT_DIR": REPO, "GIT_WORK_TREE": path, "GIT_INDEX_FILE": INDEX + ".base"}
-        # One pack is smaller and faster than a file for each object, and gc leaves it alone.
-        git("-c", "core.bigFileThreshold=1", "add", "-A", "-f", ".", cwd=path, **env)
-        for pack in glob.glob(REPO + "/objects/pack/*.pack"):
-            write(pack[:-4] + "keep", b"")
-        made = line("write-tree", cwd=path, **env)
-    named, wanted = head()[:2]
-    if version == named and made != wanted:
-        raise Failure(f"base {version} has tree {made}, patches/series says tree {wanted}; "
-                      "if build/base was edited, remove it, and make extracts it once more")
-    if not known:
-        commit = line("commit-tree", "-m", f"linux-source-6.12 {version}", made, GIT_AUTHOR_NAME="Debian Kernel Team",
-                      GIT_AUTHOR_EMAIL="debian-kernel@lists.debian.org", GIT_AUTHOR_DATE=DATE)
-        git("update-ref", ref, commit)
-    git("update-ref", "refs/heads/base", ref)
 
 
 def apply_edits(commits, version, index):
@@ -116,39 +79,6 @@ def build(commits, version):
         stream += b"".join(new_file(name) for name in sorted(left))
     git("fast-import", "--quiet", "--force", stdin=stream)
     return versions
-
-
-def half_written(path):
-    return git("cat-file", "blob", f"{WRITING}:{path}", good=(0, 128)).startswith(read(os.path.join(LINUX, path)))
-
-
-def edited():
-    """List files that were edited in build/linux, and those of them that differ from the series."""
-    def different(commit, *paths):
-        return there(names("diff", "--no-renames", "--name-only", "-z", commit, "--", *paths))
-
-    def there(paths):
-        return [path for path in paths if os.path.lexists(os.path.join(LINUX, path))]
-
-    git("update-index", "-q", "--refresh", good=(0, 1))
-    if not line("for-each-ref", WRITTEN):
-        return different("tree"), different("tree")
-    edits = different(WRITTEN)
-    lost = different("tree", *edits) if edits else []
-    # git does not look at files that it does not know.
-    made = there(names("diff", "--no-renames", "--name-only", "-z", "--diff-filter=A", WRITTEN, "tree"))
-    lost += [path for path in made if read(os.path.join(LINUX, path)) != git("cat-file", "blob", "tree:" + path)]
-    if line("for-each-ref", WRITING):
-        lost = [path for path in lost if not half_written(path)]
-    return edits + made, lost
-
-
-def checkout(where):
-    """Write to a directory what is not there yet."""
-    git("update-ref", WRITING, "tree")
-    git("update-ref", "--no-deref", "HEAD", "tree")
-    git("reset", "-q", "--hard", "tree", GIT_WORK_TREE=where)
-    git("update-ref", "--stdin", stdin=f"update {WRITTEN} tree\ndelete {WRITING}\n".encode())
 
 
 def tree(force, version):

@@ -594,6 +594,7 @@ mkdir "$tmp/unwind"
 expect 0 "guest: a test that is not there" nonsense
 
 expect 0 "series: its unit tests" "$here/series_test.py"
+expect 0 "series: with other programs and full disks" "$here/surroundings_test.py"
 
 # lint ARGUMENT...: run lint.sh in a repository with two patches, whose checkpatch prints the name
 # of the patch and fails for the second one; its results are in the file got

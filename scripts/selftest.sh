@@ -574,7 +574,8 @@ homeless() {
 	env PATH="$tmp/bin:$PATH" BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp/bin" \
 		"$here/check.sh" gate kcsan > "$tmp/checked" 2>&1
 	rm "$selftests/unwind/$1/program.c"
-	grep -qx "FAILED kselftest: no part runs program, which is in the folder '$1'" "$tmp/checked"
+	grep -qx "FAILED kselftest: no part runs program, which is in the folder '$1'" \
+		"$tmp/checked"
 }
 
 expect 0 "check: a program in a folder that no part runs" homeless odd
@@ -717,6 +718,7 @@ converted() {
 
 building nothing
 rm "$tmp/built/nothing"
+# shellcheck disable=SC2016	# make expands it
 printf 'all:\nshow_git:\n\t@echo "git: $$GIT_DIR,$$GIT_INDEX_FILE"\n' > "$tmp/linux/Makefile"
 expect 0 "make: in a hook of git" hooked
 expect 0 "make: in a directory with a space" spaced

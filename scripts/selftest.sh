@@ -711,9 +711,13 @@ spaced() {
 
 # converted: a clone must have the same files if git is told to convert the ends of lines
 converted() {
-	git -c safe.directory='*' -c core.autocrlf=true clone -q --shared "$top" "$tmp/crlf" &&
-		git -c safe.directory='*' -C "$top" show HEAD:scripts/series.py |
-			cmp - "$tmp/crlf/scripts/series.py"
+	# Not a clone of this repository, which may belong to another user.
+	git init -q "$tmp/plain" &&
+		cp "$top/.gitattributes" "$here/selftest.sh" "$tmp/plain/" &&
+		git -C "$tmp/plain" add . &&
+		git -C "$tmp/plain" -c user.name=a -c user.email=a@b commit -q -m files &&
+		git -c core.autocrlf=true clone -q "$tmp/plain" "$tmp/crlf" &&
+		cmp "$here/selftest.sh" "$tmp/crlf/selftest.sh"
 }
 
 building nothing

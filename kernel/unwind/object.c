@@ -3,10 +3,10 @@
  * Cache of SFrame tables by file, including files that have none. All tasks that map a
  * file share its object.
  *
- * Contexts: unwind_object_get() runs in task context and may sleep; with @may_load false
- * it does not sleep. The shrinker runs in any reclaim, and may wait for a grace period.
- * Readers of an object are in RCU read-side sections, and use a reference that
- * unwind_object_get() returned before.
+ * Contexts: functions that create, read or wait for an object run in task context and may
+ * sleep. The shrinker runs in any reclaim, and may wait for a grace period. Readers of an
+ * object are in RCU read-side sections, and use a reference that unwind_object_get()
+ * returned before.
  *
  * Invariant: an object in state READY is immutable, except for statistics and times. It
  * leaves the hash once, under unwind_objects_lock, and is freed after a grace period. No
@@ -17,7 +17,6 @@
  * briefly, if it may wait, and walks without the table if that is not enough.
  */
 #include <linux/atomic.h>
-#include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/dcache.h>
 #include <linux/fs.h>
@@ -34,21 +33,15 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/swap.h>
-#include <linux/sysctl.h>
 #include <linux/unwind_user.h>
-#include <linux/vmalloc.h>
 #include <linux/wait_bit.h>
-#include <linux/workqueue.h>
 
 #include "object.h"
-#include "side.h"
 #include "test_tracer.h"
 #include "unwind.h"
 
 /* How long to wait for another task or worker that reads the file. */
 #define UNWIND_OBJECT_WAIT	(HZ / 10)
-/* How many registrations for a file are tried until one has a table. */
-#define UNWIND_OBJECT_SIDES	4
 /* How many visits of the shrinker an object survives that was looked up recently. */
 #define UNWIND_OBJECT_CHANCES	4
 /* Pages that the shrinker scans at once: many, because it waits for a grace period then. */
@@ -64,17 +57,9 @@ static struct list_lru unwind_objects_lru;
 static struct shrinker *unwind_objects_shrinker;
 
 atomic_long_t unwind_objects_epoch = ATOMIC_LONG_INIT(1);
-atomic_t unwind_objects_ticks;
 
-/* A walk asked since the last tick. No partner: a tick more or less does not matter. */
-static bool unwind_objects_asked;
-/* The sysctl. False until the end of unwind_objects_init(). */
-static bool unwind_sframe_enabled;
-
-static struct unwind_object unwind_vdso;
-
-static void unwind_objects_tick(struct work_struct *work);
-static DECLARE_DELAYED_WORK(unwind_objects_work, unwind_objects_tick);
+bool unwind_sframe_enabled;
+struct unwind_object unwind_vdso;
 
 static u32 unwind_object_hash(const struct unwind_object_key *key)
 {
@@ -380,72 +365,19 @@ static unsigned long unwind_objects_scan(struct shrinker *shrinker,
 	return DIV_ROUND_UP(walk.bytes, PAGE_SIZE);
 }
 
-/*
- * Runs once a second while tasks are walked: it makes walks check their files again, which
- * may have been written to. Otherwise once a minute, until the last object is dropped.
+/**
+ * unwind_object_known - find the object of a file or section
+ * @source:	file or section
+ * @may_load:	the caller may load the file: an error of another user or cgroup does not count
+ * @found:	set to the object if it is READY
+ *
+ * Drops the object if the file has changed, or if it is time for another attempt.
+ *
+ * Context: any, inside an RCU read-side section that covers all uses of @found.
+ * Return: 0 if it is READY, -ENOENT if there is none, or -EINPROGRESS while it is being read.
  */
-static void unwind_objects_tick(struct work_struct *work)
-{
-	bool asked = xchg(&unwind_objects_asked, false);
-
-	if (asked)
-		atomic_inc(&unwind_objects_ticks);
-	unwind_objects_drop(UNWIND_OBJECT_UNUSED);
-	unwind_room_tick();
-	if (asked || list_lru_count(&unwind_objects_lru))
-		schedule_delayed_work(&unwind_objects_work,
-				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
-}
-
-/* The first request since the last tick brings the next tick forward. */
-static void unwind_objects_ask(void)
-{
-	if (READ_ONCE(unwind_objects_asked))
-		return;
-	WRITE_ONCE(unwind_objects_asked, true);
-	mod_delayed_work(system_wq, &unwind_objects_work, UNWIND_OBJECT_RECHECK);
-}
-
-/*
- * Get the offset from addresses in the file's headers to those of the mapping. If two
- * segments share the mapped page, take the one whose size is that of the mapping.
- */
-static bool unwind_object_bias(const struct unwind_object *object,
-			       const struct unwind_object_place *place, unsigned long *bias)
-{
-	u64 size = place->end - place->start;
-	bool found = false;
-
-	for (unsigned int i = 0; i < object->elf.nr_segments; i++) {
-		const struct unwind_elf_segment *segment = &object->elf.segments[i];
-		u64 first = round_down(segment->offset, PAGE_SIZE);
-		u64 end = round_up(segment->end, PAGE_SIZE);
-
-		if (place->offset < first || place->offset >= end)
-			continue;
-		if (found && (place->offset != first || size != end - first))
-			continue;
-		*bias = place->start - (place->offset - segment->offset + segment->addr);
-		found = true;
-	}
-	return found;
-}
-
-static void unwind_object_refer(const struct unwind_object *mapped,
-				struct unwind_object *told,
-				const struct unwind_object_place *place,
-				struct unwind_object_ref *ref)
-{
-	if (told->table && unwind_object_bias(mapped, place, &ref->bias))
-		ref->object = told;
-}
-
-/*
- * Find the object of a file or section, in an RCU read-side section. Returns 0 if it is
- * READY, -ENOENT if there is none or it is stale, and -EINPROGRESS while it is being read.
- */
-static int unwind_object_known(const struct unwind_object_source *source, bool may_load,
-			       struct unwind_object **found)
+int unwind_object_known(const struct unwind_object_source *source, bool may_load,
+			struct unwind_object **found)
 {
 	struct unwind_object_stamp stamp = unwind_object_stamp(source->file);
 	struct unwind_object_key key = unwind_object_key(source);
@@ -471,56 +403,6 @@ static int unwind_object_known(const struct unwind_object_source *source, bool m
 		WRITE_ONCE(object->used, now);
 	*found = object;
 	return 0;
-}
-
-/*
- * Find the first section registered for a file that has a table, and set @side to its
- * registration. Returns 0, even if none has a table, or the error of unwind_object_known()
- * for @side.
- */
-static int unwind_object_look_aside(const struct unwind_object *mapped, bool may_load,
-				    struct unwind_object **told, struct unwind_side **side)
-{
-	for (unsigned int nth = 0; nth < UNWIND_OBJECT_SIDES; nth++) {
-		int ret;
-
-		unwind_side_put(*side);
-		*side = unwind_side_get(&mapped->elf.build_id, nth);
-		ret = *side ? unwind_object_known(unwind_side_source(*side), may_load, told) : 0;
-		if (ret || !*side || (*told)->table)
-			return ret;
-	}
-	return 0;
-}
-
-/*
- * Find the table of a file, or of a section registered for it, and set @side to that
- * registration. Returns as unwind_object_known() does, for the registration if @side is set.
- * With @may_load, -ENOENT may also mean that a load failed for another user or cgroup only.
- */
-static int unwind_object_look(const struct unwind_object_source *source,
-			      const struct unwind_object_place *place, bool may_load,
-			      struct unwind_object_ref *ref, struct unwind_side **side)
-{
-	struct unwind_object *mapped, *told;
-	int ret;
-
-	*ref = (struct unwind_object_ref) {};
-	/* Otherwise an error for the file itself would be taken as one for the last @side. */
-	unwind_side_put(no_free_ptr(*side));
-	/* Pairs with unwind_object_forget(): objects found below were not dropped before. */
-	ref->epoch = atomic_long_read_acquire(&unwind_objects_epoch);
-
-	guard(rcu)();
-	ret = unwind_object_known(source, may_load, &mapped);
-	if (ret)
-		return ret;
-	told = mapped;
-	if (!mapped->table)
-		ret = unwind_object_look_aside(mapped, may_load, &told, side);
-	if (!ret)
-		unwind_object_refer(mapped, told, place, ref);
-	return ret;
 }
 
 static struct unwind_object *unwind_object_alloc(void)
@@ -709,93 +591,6 @@ int unwind_object_wait(const struct unwind_object_source *source)
 }
 
 /**
- * unwind_object_get - find the table for a mapping of a file
- * @file:	the file
- * @place:	the mapping
- * @may_load:	read the file if it is not cached, and sections registered for it; may
- *		sleep then
- * @ref:	set; empty if the file has no table
- *
- * Context: task context; if @may_load, no locks held that a file system may take.
- * Return: 0; -EAGAIN if the answer is not known yet, -ETIMEDOUT if a wait for it timed out.
- */
-int unwind_object_get(struct file *file, const struct unwind_object_place *place,
-		      bool may_load, struct unwind_object_ref *ref)
-{
-	const struct unwind_object_source own = { .file = file };
-	struct unwind_side *side __free(unwind_side) = NULL;
-	int ret;
-
-	*ref = (struct unwind_object_ref) {};
-	/* No partner: see unwind_sframe_sysctl(). */
-	if (!READ_ONCE(unwind_sframe_enabled) || !unwind_object_can_be(file))
-		return 0;
-
-	unwind_objects_ask();
-	ret = unwind_object_look(&own, place, may_load, ref, &side);
-	/*
-	 * With @side set, the file has no table, and the registered section is not cached.
-	 * Retry, because the task that current waited for may have failed for its own reasons.
-	 */
-	for (int i = 0; may_load && i < 2 + UNWIND_OBJECT_SIDES; i++) {
-		if (ret != -ENOENT && ret != -EINPROGRESS)
-			break;
-		ret = unwind_object_fetch(side ? unwind_side_source(side) : &own, place, ret) ?:
-		      unwind_object_look(&own, place, may_load, ref, &side);
-		if (fatal_signal_pending(current))
-			break;
-	}
-	switch (ret) {
-	case -ENOENT:
-	case -EINPROGRESS:
-		return -EAGAIN;
-	case -EAGAIN:
-	case -ETIMEDOUT:
-		return ret;
-	default:
-		/* The next walks would fail, too: report no table until the next tick. */
-		return 0;
-	}
-}
-
-/**
- * unwind_object_get_vdso - find the table of the vDSO
- * @place:	where it is mapped
- * @ref:	set if there is a table
- *
- * Context: any.
- * Return: true if @ref is set.
- */
-bool unwind_object_get_vdso(const struct unwind_object_place *place,
-			    struct unwind_object_ref *ref)
-{
-	*ref = (struct unwind_object_ref) {
-		.epoch = atomic_long_read(&unwind_objects_epoch),
-	};
-	/* No partner: see unwind_sframe_sysctl(). */
-	if (READ_ONCE(unwind_sframe_enabled))
-		unwind_object_refer(&unwind_vdso, &unwind_vdso, place, ref);
-	return ref->object;
-}
-
-/**
- * unwind_object_hit - count frames that were found in a table
- * @ref:	set by unwind_object_get()
- * @hits:	number of frames
- *
- * Context: any.
- */
-void unwind_object_hit(const struct unwind_object_ref *ref, unsigned long hits)
-{
-	struct unwind_object *object;
-
-	guard(rcu)();
-	object = unwind_object_of(ref);
-	if (object)
-		atomic_long_add(hits, &object->hits);
-}
-
-/**
  * unwind_objects_visit - visit the object of the vDSO, then all objects in state READY
  * @visit:	called for each object, in an RCU read-side section
  * @data:	for @visit
@@ -817,48 +612,24 @@ void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void
 	}
 }
 
-/* Turning it off makes later lookups find no table, and frees the memory of all objects. */
-static int unwind_sframe_sysctl(const struct ctl_table *ctl, int write, void *buffer,
-				size_t *len, loff_t *pos)
+/**
+ * unwind_objects_any - is any object that was read left?
+ *
+ * Context: any.
+ * Return: true if there is one.
+ */
+bool unwind_objects_any(void)
 {
-	int ret = proc_dobool(ctl, write, buffer, len, pos);
-
-	if (!ret && write) {
-		atomic_inc(&unwind_objects_ticks);
-		/* Pairs with unwind_object_read(). */
-		smp_mb();
-		if (!READ_ONCE(unwind_sframe_enabled))
-			unwind_objects_drop(0);
-	}
-	return ret;
+	return list_lru_count(&unwind_objects_lru);
 }
 
-static struct ctl_table unwind_sysctls[] = {
-	{
-		.procname	= "unwind_user_sframe",
-		.data		= &unwind_sframe_enabled,
-		.maxlen		= sizeof(unwind_sframe_enabled),
-		.mode		= 0644,
-		.proc_handler	= unwind_sframe_sysctl,
-	},
-};
-
-static void __init unwind_vdso_init(void)
+/**
+ * unwind_objects_init - create the cache and its shrinker
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __init unwind_objects_init(void)
 {
-	struct unwind_elf_source source = {};
-
-	unwind_vdso.path = "[vdso]";
-	unwind_vdso.error = -ENODATA;
-	if (arch_unwind_user_vdso_image(&source.bytes, &source.size))
-		unwind_vdso.error = unwind_object_load(&unwind_vdso, &source);
-}
-
-static int __init unwind_objects_init(void)
-{
-	int ret = unwind_fetch_init() ?: unwind_side_init();
-
-	if (ret)
-		return ret;
 	unwind_objects_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
 						 "unwind-objects");
 	if (!unwind_objects_shrinker)
@@ -875,11 +646,5 @@ static int __init unwind_objects_init(void)
 	unwind_objects_shrinker->scan_objects = unwind_objects_scan;
 	unwind_objects_shrinker->batch = UNWIND_OBJECTS_BATCH;
 	shrinker_register(unwind_objects_shrinker);
-
-	unwind_vdso_init();
-	register_sysctl("kernel", unwind_sysctls);
-	/* No partner: walks work without tables, and one more of these does no harm. */
-	WRITE_ONCE(unwind_sframe_enabled, true);
 	return 0;
 }
-late_initcall_sync(unwind_objects_init);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Cache of SFrame tables by file, see object.c.
+ * Cache of SFrame tables by file, see object.c and lookup.c.
  */
 #ifndef _KERNEL_UNWIND_OBJECT_H
 #define _KERNEL_UNWIND_OBJECT_H
@@ -167,6 +167,12 @@ extern atomic_long_t unwind_objects_epoch;
 /* Incremented when walks must ask unwind_object_get() again for all their mappings. */
 extern atomic_t unwind_objects_ticks;
 
+/* The sysctl. False until the end of unwind_lookup_init(). */
+extern bool unwind_sframe_enabled;
+
+/* The object of the vDSO, which is in no list and is never dropped. */
+extern struct unwind_object unwind_vdso;
+
 /**
  * unwind_object_of - the object of a reference, if it is still valid
  * @ref:	set by unwind_object_get()
@@ -217,6 +223,8 @@ void unwind_object_unreserve(struct unwind_object *object, long bytes);
 int unwind_object_load(struct unwind_object *object,
 		       const struct unwind_elf_source *source);
 
+int unwind_object_known(const struct unwind_object_source *source, bool may_load,
+			struct unwind_object **found);
 struct unwind_object *unwind_object_begin(const struct unwind_object_source *source,
 					  bool by_worker);
 void unwind_object_read(struct unwind_object *object, struct file *file);
@@ -225,6 +233,8 @@ bool unwind_object_can_be(const struct file *file);
 int unwind_object_fetch(const struct unwind_object_source *source,
 			const struct unwind_object_place *place, int why);
 int unwind_fetch_init(void);
+bool unwind_objects_any(void);
+int unwind_objects_init(void);
 
 void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void *data),
 			  void *data);

@@ -3,7 +3,7 @@
  * Show what is known about files: /sys/kernel/debug/unwind/sframe.
  *
  * Contexts: unwind_object_show() runs in RCU read-side sections. The object that it gets
- * is immutable, except for statistics.
+ * is immutable, except for statistics, unless it is still being read.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -52,19 +52,33 @@ static void unwind_object_show_table(struct seq_file *m, const struct sframe_tab
 	seq_printf(m, " %u %u", table->functions, table->bad);
 }
 
-static void unwind_object_show(const struct unwind_object *object, void *data)
+/* Show what is known while the file is being read: a read of a dead server may never end. */
+static void unwind_object_show_state(struct seq_file *m, const struct unwind_object *object,
+				     enum unwind_object_state state)
 {
-	const struct sframe_table *table = object->table;
-	struct seq_file *m = data;
+	bool ready = state == UNWIND_OBJECT_READY;
+	const struct sframe_table *table = ready ? object->table : NULL;
 
-	seq_printf(m, "%s ", unwind_object_why(object));
+	seq_printf(m, "%s ", ready ? unwind_object_why(object) : "reading");
 	if (table)
 		unwind_object_show_table(m, table);
 	else
 		seq_puts(m, "- 0 0");
-	seq_printf(m, " %zu %lu ", object->bytes, atomic_long_read(&object->hits));
+}
+
+static void unwind_object_show(const struct unwind_object *object,
+			       enum unwind_object_state state, void *data)
+{
+	struct seq_file *m = data;
+	const char *path;
+
+	unwind_object_show_state(m, object, state);
+	/* No partner, see unwind_loads_add(). */
+	seq_printf(m, " %zu %lu ", READ_ONCE(object->bytes), atomic_long_read(&object->hits));
+	/* Pairs with unwind_object_name(). */
+	path = READ_ONCE(object->path);
 	/* Users choose names, and a terminal may execute what is in them: escape them. */
-	seq_escape_str(m, object->path ?: "?", ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
+	seq_escape_str(m, path ?: "?", ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
 	seq_putc(m, '\n');
 }
 

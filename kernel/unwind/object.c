@@ -469,7 +469,7 @@ struct unwind_object *unwind_object_begin(const struct unwind_object_source *sou
 static void unwind_object_name(struct unwind_object *object, struct file *file)
 {
 	char *buf __free(kfree) = kmalloc(PATH_MAX, unwind_gfp());
-	char *path;
+	const char *path, *copy = NULL;
 
 	if (!buf)
 		return;
@@ -477,8 +477,10 @@ static void unwind_object_name(struct unwind_object *object, struct file *file)
 	if (IS_ERR(path) || unwind_object_reserve(object, strlen(path) + 1))
 		return;
 	if (!unwind_test_fail(UNWIND_TEST_FAIL_NAME))
-		object->path = kstrdup(path, unwind_gfp());
-	if (!object->path)
+		copy = kstrdup(path, unwind_gfp());
+	/* Pairs with unwind_object_show(), which depends on the address. */
+	smp_store_release(&object->path, copy);
+	if (!copy)
 		unwind_object_unreserve(object, strlen(path) + 1);
 }
 
@@ -591,24 +593,26 @@ int unwind_object_wait(const struct unwind_object_source *source)
 }
 
 /**
- * unwind_objects_visit - visit the object of the vDSO, then all objects in state READY
- * @visit:	called for each object, in an RCU read-side section
+ * unwind_objects_visit - visit the objects of the vDSO and of all files
+ * @visit:	called in an RCU read-side section for each object that is not dropped yet, with
+ *		its state; of an object that is LOADING, only @bytes and @path may be read, once
  * @data:	for @visit
  *
  * Context: any.
  */
-void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void *data),
-			  void *data)
+void unwind_objects_visit(unwind_object_visit_t visit, void *data)
 {
+	enum unwind_object_state state;
 	struct unwind_object *object;
 	int bucket;
 
 	guard(rcu)();
-	visit(&unwind_vdso, data);
+	visit(&unwind_vdso, UNWIND_OBJECT_READY, data);
 	hash_for_each_rcu(unwind_objects, bucket, object, hash) {
 		/* Pairs with unwind_object_publish(). */
-		if (smp_load_acquire(&object->state) == UNWIND_OBJECT_READY)
-			visit(object, data);
+		state = smp_load_acquire(&object->state);
+		if (state != UNWIND_OBJECT_DROPPED)
+			visit(object, state, data);
 	}
 }
 

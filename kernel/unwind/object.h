@@ -80,7 +80,8 @@ struct unwind_object_stamp {
 
 /**
  * enum unwind_object_state - life cycle of an object
- * @UNWIND_OBJECT_LOADING: a task or worker reads the file; only the key is valid
+ * @UNWIND_OBJECT_LOADING: a task or worker reads the file; only the key is valid, and @bytes
+ *			   and @path for the list
  * @UNWIND_OBJECT_READY: all fields are valid, and do not change any more
  * @UNWIND_OBJECT_DROPPED: lookups do not find it any more
  */
@@ -236,7 +237,8 @@ int unwind_fetch_init(void);
 bool unwind_objects_any(void);
 int unwind_objects_init(void);
 
-void unwind_objects_visit(void (*visit)(const struct unwind_object *object, void *data),
-			  void *data);
+typedef void (*unwind_object_visit_t)(const struct unwind_object *object,
+				      enum unwind_object_state state, void *data);
+void unwind_objects_visit(unwind_object_visit_t visit, void *data);
 
 #endif /* _KERNEL_UNWIND_OBJECT_H */

@@ -481,7 +481,8 @@ static bool unwind_loads_add(struct unwind_object *object, long bytes, long max)
 	scoped_guard(spinlock, &unwind_loads_lock) {
 		if (unwind_loads_of(object->user).bytes + bytes > max)
 			return false;
-		object->bytes += bytes;
+		/* No partner: unwind_object_show() shows the old number or the new one. */
+		WRITE_ONCE(object->bytes, object->bytes + bytes);
 	}
 	return true;
 }
@@ -523,7 +524,8 @@ int unwind_object_reserve(struct unwind_object *object, long bytes)
 void unwind_object_unreserve(struct unwind_object *object, long bytes)
 {
 	scoped_guard(spinlock, &unwind_loads_lock)
-		object->bytes -= bytes;
+		/* No partner, as above. */
+		WRITE_ONCE(object->bytes, object->bytes - bytes);
 	unwind_room_add(object->user, 0, -bytes);
 }
 

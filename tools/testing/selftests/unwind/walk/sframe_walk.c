@@ -318,7 +318,7 @@ static bool is_state(const char *state)
 {
 	static const char * const states[] = {
 		"ok", "none", "no-elf", "no-section", "damaged", "unsupported", "too-large",
-		"no-memory", "unreadable",
+		"no-memory", "unreadable", "reading",
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(states); i++) {

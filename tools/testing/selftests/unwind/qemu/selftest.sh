@@ -69,6 +69,12 @@ died 120 "and after another one that did not start" \
 expect 0 "vm: it is the verdict then" [ "$(grep -c '^vm: [a-z]*: ' "$tmp/checked") $(
 	grep '^vm: ' "$tmp/checked" | head -n 1 | cut -c -11)" = "1 vm: splat: " ]
 died 120 "an empty log after a success is none" "exit 0"
+died 121 "a leak that the guest reports" \
+	"printf 'ready\\nleak\\nend\\n' > $tmp/log/status
+	cat $here/cases/clean-boot.log > \$console"
+int3="cat $here/cases/emulator-int3.log > \$console"
+died 120 "an int3 outside of the text, of one thread" "$int3"
+ACCEL=tcg,thread=multi died 122 "and of two threads" "$int3"
 printf '#!/bin/sh\nexit 2\n' > "$tmp/bin/cpio"
 chmod +x "$tmp/bin/cpio"
 expect 125 "vm: no room for the initramfs" env PATH="$tmp/bin:$PATH" QEMU=false LOG="$tmp/log" \
@@ -93,6 +99,28 @@ interrupted() {
 }
 
 expect 0 "vm: an interrupt is reported" interrupted
+
+# stopped: signals to the group of vm.sh, one after the other, must leave no files
+stopped() {
+	local end=$((SECONDS + 60))
+	rm -rf "$tmp/started" "$tmp/left"
+	mkdir "$tmp/left"
+	set -m
+	TMPDIR=$tmp/left QEMU=$tmp/bin/slow LOG=$tmp/log "$here/vm.sh" run "$tmp/kernel" true \
+		> "$tmp/checked" 2>&1 < /dev/null &
+	set +m
+	until [ -s "$tmp/started" ]; do
+		kill -0 $! || return 1
+		sleep 0.1
+	done
+	while kill -TERM -$! 2> /dev/null; do
+		[ "$SECONDS" -lt "$end" ] || kill -KILL -$!
+	done
+	wait $!
+	[ $? = 143 ] && [ -z "$(ls "$tmp/left")" ]
+}
+
+expect 0 "vm: signals leave nothing behind" stopped
 
 # Compare the TSC frequency that the last guest got, the one that it used, and the real one.
 told_tsc() {

@@ -53,9 +53,16 @@ verdict() {
 	exit "$1"
 }
 
-# shellcheck disable=SC2317	# called by the trap
+# A signal to the process group would end rm, and a second one this function. Therefore the
+# first command of each trap ignores the signals that come after it.
+# shellcheck disable=SC2317	# called by the traps
 cleanup() {
-	[ -z "$pid" ] || kill "$pid" 2> /dev/null
+	trap '' INT TERM HUP
+	# Not only $pid: a signal can arrive before it is set.
+	jobs -pr | xargs -r kill 2> /dev/null
+	# The emulator may write to $work until it has ended.
+	[ -z "$pid" ] || wait_qemu 5 || kill -9 "$pid"
+	pid=
 	[ -n "${LOG-}" ] || [ "$keep" = 1 ] || rm -rf "$log"
 	rm -rf "$work"
 }
@@ -132,11 +139,14 @@ esac
 
 keep=0
 pid=
-work=$(mktemp -d)
-log=${LOG:-$(mktemp -d)}
+work=
+log=${LOG-}
 trap cleanup EXIT
-trap 'say "vm: interrupted"; exit 130' INT
-trap 'exit 143' TERM HUP
+# Clean up before exit: a signal can arrive when the trap for EXIT has just begun.
+trap 'trap "" INT TERM HUP; say "vm: interrupted"; cleanup; exit 130' INT
+trap 'trap "" INT TERM HUP; cleanup; exit 143' TERM HUP
+work=$(trap '' INT TERM HUP; mktemp -d) || exit 125
+log=${LOG:-$(trap '' INT TERM HUP; mktemp -d)}
 mkfifo "$work/idle" "$work/output" "$work/monitor.in" "$work/monitor.out"
 mkdir -p "$log" || exit 125
 : > "$log/console.log"

@@ -133,7 +133,7 @@ kselftest() {
 # queue KERNEL KIND: queue one part. KIND is one of:
 parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
-corpus sframe-corpus go harness harness-quick scripts lint"
+corpus sframe-corpus go harness harness-quick scripts scripts-check lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# Set how long the storm, the fuzzers and the NMI tests run.
@@ -185,6 +185,9 @@ queue() {
 	scripts)
 		host scripts "$here/selftest.sh"
 		;;
+	scripts-check)
+		host scripts-check "$here/check-selftest.sh"
+		;;
 	corpus)
 		host corpus "$unwind/fuzz/fuzz.sh" replay "$LINUX" "$dir/fuzz"
 		;;
@@ -230,7 +233,7 @@ gate() {
 		[ -z "${LINT-}" ] || queue plain lint
 		each plain kselftest-walk perf-deferred ftrace kselftest-perf kselftest-sframe \
 			kselftest-bpf kselftest-core kselftest-intel corpus sframe-corpus \
-			harness-quick scripts kunit
+			harness-quick scripts scripts-check kunit
 		;;
 	*)
 		broken "$1" "the gate has nothing for this kernel, make check-long may have"
@@ -243,7 +246,7 @@ all() {
 		kselftest-sframe
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
-			corpus sframe-corpus go
+			scripts-check corpus sframe-corpus go
 		! build_tool sframe all test || each plain convert record sframe
 		[ -z "${LINT-}" ] || queue plain lint
 	fi

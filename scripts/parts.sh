@@ -160,10 +160,14 @@ during() {
 	echo "    again: make test T=$what KERNEL=${1%%-*}" | with_variables "$1"
 }
 
-# settle NAME STATUS: add the final results of a part to the totals, and print its failures
-settle() {
-	local why="" p f s
-	count "$1"
+# no_results LOG: test whether a part that was counted has no results, or a full disk lost them
+no_results() {
+	[ ! -s "$1/count" ] || grep -q '^FAILED [^:]*: no test reported a result$' "$1/count"
+}
+
+# reason NAME STATUS: print why a part that was counted failed as a whole, if it did
+reason() {
+	local why=""
 	if [ "$2" -ge 120 ]; then
 		why=$(sed -n 's/^vm: //p' "$dir/$1/errors" | head -n 1)
 		[ "$2" != 124 ] || why=${why:-it took too long}
@@ -173,10 +177,27 @@ settle() {
 	elif [ ! -s "$dir/$1/count" ]; then
 		why="its results could not be counted"
 	fi
-	failures "$dir/$1"
+	echo "$why"
+}
+
+# settle NAME STATUS: add the final results of a part to the totals, and print its failures
+settle() {
+	local why p f s
+	count "$1"
+	why=$(reason "$1" "$2")
+	if [ -n "$why" ] && no_results "$dir/$1"; then
+		# This is one failure, which broken() counts.
+		f=0
+	else
+		failures "$dir/$1"
+	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	table+=$(printf '%-24s %6d %6d %7d %6d s' "$1" "$p" "$f" "$s" "${seconds[$1]}")$'\n'
-	[ -z "$why" ] || { cat "$dir/$1/errors"; broken "$1" "$why"; during "$1"; }
+	[ -n "$why" ] || return 0
+	cat "$dir/$1/errors"
+	broken "$1" "$why"
+	[ "$f" != 0 ] || failures "$dir/$1" | grep '^    '
+	during "$1"
 }
 
 # ended NAME STATUS: settle the part, or keep it for a second run

@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Test what a whole check does, as TAP: which parts the gate has and how it runs them, what it
+# says on its way, and what it does on a full disk and beside another check. The guests and the
+# host's parts are fakes, and so no part needs a kernel. selftest.sh tests single parts.
+# shellcheck source-path=SCRIPTDIR disable=SC2016,SC2034	# make expands it; parts.sh
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=${here%/*}
+# shellcheck source=../tools/testing/selftests/unwind/qemu/expect.sh
+. "$top/tools/testing/selftests/unwind/qemu/expect.sh"
+
+# fake FILE: make a program of standard input
+fake() {
+	mkdir -p "$(dirname "$1")"
+	cat > "$1"
+	chmod +x "$1"
+}
+
+install=$tmp/none
+parts=
+
+# run_some: run the parts that the words queue, and count them; the output goes to checked
+run_some() {
+	(dir=$tmp/check && . "$here/parts.sh" && "$@" && run_parts; summary) \
+		> "$tmp/checked" 2>&1
+}
+
+# The first part ends when the second one has run for a second. The second one ends when the
+# check has said so.
+two_parts() {
+	SECONDS=754
+	part plain-first sh -c "sleep 2; echo ok 1 a"
+	part plain-second timeout 60 sh -c \
+		"until grep -q 'plain-first: 1 passed' $tmp/checked; do sleep 0.1; done; echo ok 1 b"
+}
+
+# progress: a check must say the time, how many parts of how many are over, and which run, since
+# when
+progress() {
+	rm -rf "$tmp/check"
+	run_some two_parts
+	sed -nE 's/12:(3[6-9]|[45][0-9])/12:34/; s/ ([2-9]|[1-5][0-9]) s/ 2 s/g; /^check:/p' \
+		"$tmp/checked" | sed -E 's/\(([1-9]|[1-5][0-9]) s\)/(1 s)/' | diff - <(printf '%s\n' \
+		"check: 12:34 [ 1/2] plain-first: 1 passed, 0 failed, 2 s; running: plain-second (1 s)" \
+		"check: 12:34 [ 2/2] plain-second: 1 passed, 0 failed, 2 s")
+}
+
+expect 0 "parts: what is over and what runs is said" progress
+
+# The disk has FREE MB free.
+fake "$tmp/bin/df" <<'END'
+#!/bin/sh
+printf 'f\nf 0 0 %s\n' "${FREE:-9999}"
+END
+PATH=$tmp/bin:$PATH
+
+# A full disk loses the count of one part, and lets the guest of another one not start.
+disk_parts() {
+	once=1
+	part plain-lost sh -c "ln -s /none/count $tmp/check/plain-lost; echo ok 1 a"
+	part plain-unable sh -c "echo vm: cannot run: no space >&2; exit 125"
+}
+
+# full_disk FREE: print what a check says on a disk with FREE MB, but no logs
+full_disk() {
+	rm -rf "$tmp/check"
+	FREE=$1 run_some disk_parts
+	grep -E '^FAILED|is full|[0-9] failed$' "$tmp/checked" | sort
+}
+
+# told_full: a full disk must be said, but no other one, and a part must count once
+told_full() {
+	local want
+	want="0 passed, 2 failed
+FAILED plain-lost: its results could not be counted
+FAILED plain-unable: cannot run: no space"
+	full_disk 50 | diff - <(echo "$want") && full_disk 49 | uniq | diff - <(echo "$want
+check: the disk of $tmp/check is full" | sort)
+}
+
+expect 0 "parts: a disk that gets full counts once" told_full
+
+# A repository whose guests and host's parts are fakes, which write down how they are run
+scripts=$tmp/repo/scripts
+qemu=$tmp/repo/tools/testing/selftests/unwind/qemu
+unwind=$tmp/linux/tools/testing/selftests/unwind
+mkdir -p "$scripts"
+for file in check.sh parts.sh results.py expected-skips alone.sh; do
+	ln -s "$here/$file" "$scripts"
+done
+fake "$qemu/vm.sh" <<END
+#!/bin/sh
+echo "ok 1 guest" | tee "\$LOG/console.log"
+echo "\${LOG##*/} \$MEM \$TIMEOUT\${LEAK:+ LEAK}\${CHECK:+ CHECK} \$3 \$VM_CPU\$APPEND" >> $tmp/ran
+END
+for file in "$qemu/selftest.sh" "$scripts"/{,check-}selftest.sh "$scripts/lint.sh" \
+	"$unwind/fuzz/fuzz.sh"; do
+	fake "$file" <<END
+#!/bin/sh
+echo "ok 1 host"
+echo "\$0 \$*" >> $tmp/ran
+END
+done
+for program in core/storm core/core_probe walk/matrix walk/oracle walk/oracle_sframe \
+	walk/sframe_reads perf/delivery perf/nmi bpf/bpf_stack bpf/bpf_unwind; do
+	mkdir -p "$unwind/${program%/*}"
+	: > "$unwind/$program.c"
+	echo "unwind:${program#*/}"
+done > "$tmp/programs"
+printf 'install:\n\tcp %s $(INSTALL_PATH)/kselftest-list.txt\n' "$tmp/programs" \
+	> "$unwind/../Makefile"
+
+# check TIER KERNEL...: run a check with fakes
+check() {
+	rm -f "$tmp/ran"
+	env BUILD="$tmp/build" LINUX="$tmp/linux" PERF_BIN="$tmp/bin" LINT="$scripts/lint.sh" \
+		UNWIND_SEED=7 "$scripts/check.sh" "$@" > "$tmp/checked" 2>&1
+}
+
+# gate: make check must run these parts, with these programs, limits and variables
+gate() {
+	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
+	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=10 STORM_NMI=5000"
+	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
+		sed 's,[^ ]*/,,g; s/ UNWIND_SEED=7//; s/UNWIND_//g; s/ sh guest-check.sh//; s/ *$//' \
+			"$tmp/ran" | sort | diff - <(sort <<-END
+			debug-kselftest-walk $debug kselftest kselftest matrix
+			debug-kselftest-core $debug kselftest kselftest storm delivery
+			debug-kselftest-bpf $debug kselftest kselftest bpf_stack
+			debug-kselftest-sframe $debug kselftest kselftest sframe_reads
+			debug-ftrace ${debug% SEC*} FTRACE=exit.tc ftrace ftrace install
+			debug-kunit ${debug% SEC*} SECONDS=30 STORM_NMI=20000 kunit  kunit.enable=1
+			lint.sh
+			plain-kselftest-walk $plain kselftest kselftest matrix oracle
+			plain-perf-deferred $plain perf perf-tests.deferred
+			plain-ftrace $plain ftrace ftrace install
+			plain-kselftest-perf $plain kselftest kselftest delivery nmi
+			plain-kselftest-sframe $plain kselftest kselftest oracle_sframe sframe_reads
+			plain-kselftest-bpf $plain kselftest kselftest bpf_stack bpf_unwind
+			plain-kselftest-core $plain kselftest kselftest storm core_probe
+			plain-kselftest-intel $plain kselftest kselftest compat_task max,vendor=GenuineIntel
+			fuzz.sh replay linux fuzz
+			fuzz.sh sframe-replay linux fuzz
+			selftest.sh
+			selftest.sh
+			check-selftest.sh
+			plain-kunit $plain kunit  kunit.enable=1
+			END
+			)
+}
+
+expect 0 "check: the gate's parts, and how they are run" gate
+
+# second: a check must not run beside another one
+second() {
+	local status
+	exec 7> "$tmp/build/check.lock"
+	flock 7
+	check gate plain
+	status=$?
+	exec 7>&-
+	[ $status = 1 ] && [ ! -e "$tmp/ran" ] &&
+		echo "check: another check runs in $tmp/build/check" | diff - "$tmp/checked"
+}
+
+expect 0 "check: not beside another one" second
+
+# late: a program that hangs must end by its own limit, and the next one must run
+late() {
+	fake "$tmp/unwind/hangs" <<< 'sleep 1020'
+	fake "$tmp/unwind/good" <<< 'echo 1..1; echo ok 1 a'
+	UNWIND_TIMEOUT=1 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" kselftest "$tmp" hangs good |
+		grep -v '^#' | diff - <(printf '%s\n' "1..2" \
+		"not ok 1 selftests: unwind: hangs # exit=124" "ok 2 selftests: unwind: good")
+}
+
+expect 0 "guest: a program that hangs ends by its own limit" late
+finish

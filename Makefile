@@ -161,7 +161,9 @@ $(error usage: make test T=program[.test] or T=kunit[.suite] [KERNEL=debug]; T=h
 endif
 endif
 test: tree
-	$(call CHECK,test,$(KERNEL),'$(T)')
+	@BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
+		$(SCRIPTS)/check.sh known $(KERNEL) '$(T)'
+	$(if $(filter-out help,$(T)),$(call CHECK,test,$(KERNEL),'$(T)'))
 
 # $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script.
 define CHECK

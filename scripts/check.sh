@@ -6,6 +6,7 @@
 #   check.sh all KERNEL...	make check-all: all tests that end by themselves
 #   check.sh long KERNEL...	make check-long: storms and fuzzers for MINUTES
 #   check.sh test KERNEL WHAT	make test: one program, test or part in one boot
+#   check.sh known KERNEL WHAT	whether make test has WHAT, before anything is built
 #
 # Each part boots its own VM: otherwise a part that crashes the kernel would hide the
 # results of others. Prints every failing test, a table, the number of skipped tests unless
@@ -308,8 +309,47 @@ list_suites() {
 	echo "$1" | fmt -w 90 | sed 's/^/  /'
 }
 
+# suites KERNEL: list the KUnit suites of the series, and those of the kernel if it is built
+suites() {
+	{
+		find "${here%/*}"/{arch,kernel} -name '*_kunit.c' -exec sed -n \
+			'/^static struct kunit_suite/,/^}/s/^\t\.name.*"\(.*\)".*/\1/p' {} +
+		"$here/kunit-suites.py" "$BUILD/kernel-$1/vmlinux"
+	} 2> /dev/null | sort -u
+}
+
+# known KERNEL WHAT: check that make test has WHAT, a kselftest program or one of its tests, KUnit
+# or a suite, or a part; otherwise list what it has. This needs only the assembled tree: nobody
+# should wait for a build because of a wrong name.
+known() {
+	local what=$2 programs suites name
+	programs=$(make -s -C "$unwind" emit_tests COLLECTION=unwind OUTPUT="$dir/obj") ||
+		{ echo "check: the programs of $unwind cannot be listed" >&2; return 1; }
+	programs=${programs//unwind:/}
+	suites=$(suites "$1")
+	case $what in
+	kunit.*)
+		what=${what#*.}
+		for name in $suites; do
+			# shellcheck disable=SC2053	# a pattern
+			[[ $name != ${what%%.*} ]] || return 0
+		done
+		;;
+	*)
+		! is_part "$what" && ! grep -qx "${what%%.*}" <<< "$programs" || return 0
+		;;
+	esac
+	[ "$what" = help ] || echo "check: there is no '$2'."
+	echo "PROGRAM or PROGRAM.TEST, with one of these programs:"
+	echo "$programs" | fmt -w 90 | sed 's/^/  /'
+	list_suites "$suites"
+	echo "or one of these parts:"
+	echo "$parts" | fmt -w 90 | sed 's/^/  /'
+	[ "$what" = help ] || return 2
+}
+
 # one KERNEL WHAT: queue a kselftest program or one of its tests, KUnit or a suite, or a part.
-# Status 2: WHAT does not exist. Status 3: WHAT is "help", and the list was printed.
+# Status 2: the built kernel or the built programs do not have WHAT.
 one() {
 	local kernel=$1 what=$2 with=()
 	case $what in
@@ -331,22 +371,15 @@ one() {
 	sframe) build_stackprof "$kernel" && build_tool sframe all test || return ;;
 	convert | record) build_tool sframe all test || return ;;
 	esac
+	is_part "$what" || { echo "check: there is no '$what'."; return 2; }
 	queue "$kernel" "$what"
-	[ $? = 2 ] || return
-	[ "$what" = help ] || echo "check: there is no '$what'."
-	echo "PROGRAM or PROGRAM.TEST, with one of these programs:"
-	sed 's/^unwind://' "$install/kselftest-list.txt" | fmt -w 90 | sed 's/^/  /'
-	list_suites "$("$here/kunit-suites.py" "$BUILD/kernel-$kernel/vmlinux")"
-	echo "or one of these parts:"
-	echo "$parts" | fmt -w 90 | sed 's/^/  /'
-	[ "$what" = help ] && return 3
-	return 2
 }
 
 # bash parses main() as a whole before it runs: edits of this file do not affect this run.
 main() {
 	local tier=$1 free variable
 	shift
+	[ "$tier" != known ] || { known "$@"; return; }
 	mkdir -p "$install" || return
 	exec 8> "$dir.lock"
 	flock -n 8 || { echo "check: another check runs in $dir" >&2; return 1; }
@@ -366,10 +399,7 @@ main() {
 	if [ "$tier" = test ]; then
 		once=1
 		one "$@"
-		case $? in
-		2) return 2 ;;
-		3) return 0 ;;
-		esac
+		[ $? != 2 ] || return 2
 		run_parts
 		summary
 		return

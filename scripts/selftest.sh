@@ -436,7 +436,43 @@ expect 1 "builds: nor those of a check" built build-kernel.sh check
 expect 1 "builds: nor those of benchmarks" built build-kernel.sh bench
 expect 0 "builds: none begins under a check that runs" refused check
 expect 0 "builds: nor does one for a test" refused test T=a
-mkdir -p "$tmp/linux/tools/testing/selftests"
+
+# begins T STATUS: make test T=T must end with STATUS; test whether it begins a build
+begins() {
+	building build-kernel.sh
+	rm -f "$tmp/started"
+	ln -sf "$here/check.sh" "$here/parts.sh" "$tmp/built"
+	ln -sf "$tmp/begun" "$tmp/built/build-kernel.sh"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "${make[@]}" TOP="$tmp" test T="$1" \
+		> "$tmp/checked" 2>&1 < /dev/null
+	[ $? = "$2" ] || return 2
+	[ -e "$tmp/started" ]
+}
+
+# listed: make must have listed what it has
+listed() {
+	printf '%s\n' "check: there is no 'nonsense'." \
+		"PROGRAM or PROGRAM.TEST, with one of these programs:" "  program" \
+		"kunit or kunit.SUITE[.TEST], with one of these suites:" "  a_suite" \
+		"or one of these parts:" | diff - <(
+			sed '/^make/d; /^or one/q' "$tmp/checked") &&
+		grep " perf-deferred " "$tmp/checked"
+}
+
+printf '#!/bin/sh\necho > %s\nexit 1\n' "$tmp/started" > "$tmp/begun"
+chmod +x "$tmp/begun"
+mkdir -p "$tmp/linux/tools/testing/selftests/unwind"
+printf 'emit_tests:\n\t@echo unwind:program\n' \
+	> "$tmp/linux/tools/testing/selftests/unwind/Makefile"
+mkdir "$tmp/kernel"
+printf 'static struct kunit_suite a = {\n\t.name = "a_suite",\n};\n' > "$tmp/kernel/a_kunit.c"
+expect 1 "test: nothing is built for a name that is not there" begins nonsense 2
+expect 0 "test: it is said which there are" listed
+expect 1 "test: nor for a suite" begins kunit.a.first 2
+expect 1 "test: nor for the list alone" begins help 0
+for name in program.a.b 'kunit.a_*.first' perf-deferred; do
+	expect 0 "test: but for $name" begins "$name" 2
+done
 printf 'install:\n\t@%s\n' "$tmp/building" > "$tmp/linux/tools/testing/selftests/Makefile"
 expect 1 "builds: nor does what a check builds itself" outlived env BUILD="$tmp/build" \
 	LINUX="$tmp/linux" PERF_BIN="$tmp" PATH="$tmp/bin:$PATH" "$here/check.sh" test plain all
@@ -562,10 +598,6 @@ repeated() {
 
 expect 0 "test: the words that repeat a test repeat it" repeated
 expect 0 "test: one thread is the default" grep -qx tcg,thread=single "$tmp/accelerator"
-expect 2 "test: a program that is not there" tested nonsense
-expect 0 "test: it is said" grep -qx "check: there is no 'nonsense'." "$tmp/checked"
-expect 0 "test: with the programs" grep -qx "  program" "$tmp/checked"
-expect 0 "test: the list alone" tested help
 
 # homeless: a program in a folder that no part runs must be a failure of a check
 homeless() {

@@ -112,6 +112,16 @@ done > "$tmp/programs"
 printf 'install:\n\tcp %s $(INSTALL_PATH)/kselftest-list.txt\n' "$tmp/programs" \
 	> "$unwind/../Makefile"
 
+fake "$tmp/bin/perf" <<'END'
+#!/bin/sh
+case $3 in
+"a hang") exec sleep 1021 ;;
+"a kill") kill -9 $$ ;;
+"a skip") echo " 1: a skip : Skip" ;;
+"a test") echo " 1: a test : Ok" ;;
+esac
+END
+
 # check TIER KERNEL...: run a check with fakes
 check() {
 	rm -f "$tmp/ran"
@@ -177,4 +187,32 @@ late() {
 }
 
 expect 0 "guest: a program that hangs ends by its own limit" late
+
+# perf_tests LIST: perf's tests must be named as they begin and end, and one that hangs must end
+perf_tests() {
+	printf '%s\n' "# list" "a test" "a hang" "a kill" "a skip" "no test" > "$tmp/$1"
+	UNWIND_TIMEOUT=1 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" perf "$tmp/$1" |
+		sed -E '/^Killed/d; s/: [0-9]+ s$/: ends/' | diff - <(printf '%s\n' \
+		"# a test: starts" " 1: a test : Ok" "# a test: ends" \
+		"# a hang: starts" "  0: perf test 'a hang' did not end within 1 s : FAILED!" \
+		"# a hang: ends" \
+		"# a kill: starts" "  0: perf test 'a kill' ended with status 137 : FAILED!" \
+		"# a kill: ends" \
+		"# a skip: starts" " 1: a skip : Skip" ${2+"$2"} "# a skip: ends" \
+		"# no test: starts" "  0: no perf test matches 'no test' : FAILED!" "# no test: ends")
+}
+
+expect 0 "guest: perf's tests" perf_tests list
+expect 0 "guest: those that perf must not skip" perf_tests list.deferred \
+	"  0: perf skips a test of 'a skip' : FAILED!"
+
+# no_perf: a part that needs perf must say so if it is not built, and boot no guest
+no_perf() {
+	rm "$tmp/bin/perf"
+	check test plain perf-deferred
+	[ $? = 1 ] && [ ! -e "$tmp/ran" ] && grep -qx \
+		"FAILED plain-perf-deferred: perf is not built; make perf builds it" "$tmp/checked"
+}
+
+expect 0 "check: perf that is not built" no_perf
 finish

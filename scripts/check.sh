@@ -144,6 +144,10 @@ queue() {
 	kcsan) with=(UNWIND_STORM_NMI=4000) ;;
 	esac
 	case $kind in
+	perf-* | convert | record)
+		[ -x "$PERF_BIN/perf" ] ||
+			{ broken "$kernel-$kind" "perf is not built; make perf builds it"; return 1; }
+		;;&
 	kunit)
 		with+=(APPEND=kunit.enable=1)
 		vm "$kernel" kunit

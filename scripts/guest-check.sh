@@ -9,6 +9,14 @@
 set -u
 
 status_file=${TMPDIR:-/tmp}/status
+perf_file=${TMPDIR:-/tmp}/perf-test
+
+# limited COMMAND...: run it for at most UNWIND_TIMEOUT seconds. Its status goes to a file, because
+# the output goes to a pipe.
+limited() {
+	timeout -k 30 "${UNWIND_TIMEOUT:-600}" "$@" 2>&1
+	echo $? > "$status_file"
+}
 
 # run_test PROGRAM[.TEST]: run it with line-buffered output. TEST is the name of a test, or
 # FIXTURE.TEST, or FIXTURE.VARIANT.TEST.
@@ -18,9 +26,24 @@ run_test() {
 	*.*.*) option=-r ;;
 	*.*) option=-t ;;
 	esac
-	timeout -k 30 "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
-		${option:+"$option" "${1#*.}"} 2>&1
-	echo $? > "$status_file"
+	limited stdbuf --output=L "./${1%%.*}" ${option:+"$option" "${1#*.}"}
+}
+
+# run_perf NAME [MUST-RUN]: run the perf tests that match NAME, and report what perf does not
+run_perf() {
+	# Drop the last status: this test may kill the shell that writes it.
+	rm -f "$status_file"
+	limited perf test -v "$1" < /dev/null | tee "$perf_file"
+	status=$(cat "$status_file" || echo 255)
+	if [ "$status" = 124 ]; then
+		echo "  0: perf test '$1' did not end within ${UNWIND_TIMEOUT:-600} s : FAILED!"
+	elif [ "$status" -ge 126 ]; then
+		echo "  0: perf test '$1' ended with status $status : FAILED!"
+	elif ! grep -qE ': (Ok|FAILED!|Skip)' "$perf_file"; then
+		echo "  0: no perf test matches '$1' : FAILED!"
+	elif [ -n "${2-}" ] && grep -q ': Skip' "$perf_file"; then
+		echo "  0: perf skips a test of '$1' : FAILED!"
+	fi
 }
 
 case $1 in
@@ -85,20 +108,16 @@ go)
 	"$2/test.sh" "$3"
 	;;
 perf)
+	case $2 in
+	*.deferred) must_run=1 ;;
+	*) must_run= ;;
+	esac
 	grep -v '^#' "$2" | while IFS= read -r name; do
-		perf test -v "$name" > /tmp/perf-test 2>&1 < /dev/null
-		status=$?
-		cat /tmp/perf-test
-		[ "$status" -lt 126 ] ||
-			echo "  0: perf test '$name' ended with status $status : FAILED!"
-		grep -qE ': (Ok|FAILED!|Skip)' /tmp/perf-test ||
-			echo "  0: no perf test matches '$name' : FAILED!"
-		case $2 in
-		*.deferred)
-			! grep -q ': Skip' /tmp/perf-test ||
-				echo "  0: perf skips a test of '$name' : FAILED!"
-			;;
-		esac
+		echo "# $name: starts"
+		read -r begin _ < /proc/uptime
+		run_perf "$name" "$must_run"
+		read -r end _ < /proc/uptime
+		echo "# $name: $((${end%.*} - ${begin%.*})) s"
 	done
 	;;
 esac

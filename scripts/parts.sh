@@ -150,13 +150,19 @@ may_repeat() {
 during() {
 	local what
 	what=$(awk '
-		/^# [a-z0-9_.]+: starts$/ { split($2, word, /[.:]/); what = word[1] }
-		/^# # +RUN / { what = word[1] "." $4 }
-		/^# [a-z0-9_.]+: [0-9]+ s$/ { what = "" }
+		/^# [^#].*: starts$/ {
+			begun = substr($0, 1, length($0) - 6)
+			what = program = substr($0, 3, length($0) - 10)
+			sub(/[.].*/, "", program)
+		}
+		/^# # +RUN / { what = program "." $4 }
+		begun && index($0, begun) == 1 && /: [0-9]+ s$/ { what = "" }
 		END { print what }' "$dir/$1/output")
 	[ -n "$what" ] || return 0
 	echo "    in $what"
-	[ "${1#*-}" != kselftest-intel ] || what=kselftest-intel
+	case ${1#*-} in
+	kselftest-intel | perf-*) what=${1#*-} ;;
+	esac
 	echo "    again: make test T=$what KERNEL=${1%%-*}" | with_variables "$1"
 }
 

@@ -235,7 +235,7 @@ expect 0 "perfdata: a field that precedes the callchain" diff "$tmp/wanted" "$tm
 
 # A part: stub NAME STATUS [STATUS], the status of its first run and of later ones. Its test
 # passes with 0. With 8 it passes and another test fails, with 9 a splat interrupts it, with
-# 5 it is skipped, with 4 the stub prints nothing, with 6 and 7 a kselftest fails.
+# 5 it is skipped, with 4 the stub prints nothing, with 3 a perf test takes too long, with 6 and 7 a kselftest fails.
 cat > "$tmp/stub" <<'END'
 #!/bin/sh
 echo >> "$0.$1"
@@ -243,6 +243,7 @@ echo "$UNWIND_SEED" >> "$0.seed"
 [ "$(wc -l < "$0.$1")" = 1 ] || shift
 [ "$2" != 9 ] || { echo "# program.a.b: starts"; echo "# #  RUN  a.b ..."; exit 120; }
 case $2 in
+3) echo "# Some perf test: starts"; exit 124 ;;
 4) exit 1 ;;
 5) exec echo "ok 1 test # SKIP none" ;;
 6 | 7)
@@ -261,7 +262,7 @@ chmod +x "$tmp/stub"
 
 # The files of kselftest programs contain the variables that the programs read.
 install=$tmp/installed
-parts="ftrace kselftest-intel"
+parts="ftrace kselftest-intel perf-deferred"
 mkdir -p "$install/unwind"
 echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
 echo > "$install/unwind/other"
@@ -333,6 +334,8 @@ repeats "ftrace UNWIND_FTRACE=exit.tc" "those of ftrace" plain-ftrace 1 UNWIND_F
 	UNWIND_SECONDS=5
 repeats "kselftest-intel" "not those that it has without saying" plain-kselftest-intel 7 \
 	VM_CPU=max
+repeats "perf-deferred KERNEL=plain" "the part of a perf test" plain-perf-deferred 3
+expect 0 "again: it is said which" grep -qx "    in Some perf test" "$tmp/checked"
 repeats "ftrace" "a part that says nothing" plain-ftrace 4
 repeats "" "not one that make test has not" plain-kselftest-one 4
 once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Test what a whole check does, as TAP: which parts the gate has and how it runs them, what it
-# says on its way, and what it does on a full disk and beside another check. The guests and the
-# host's parts are fakes, and so no part needs a kernel. selftest.sh tests single parts.
+# says first and on its way, and what it does on a full disk and beside another check. The
+# guests and the host's parts are fakes, and so no part needs a kernel. selftest.sh tests
+# single parts.
 # shellcheck source-path=SCRIPTDIR disable=SC2016,SC2034	# make expands it; parts.sh
 set -u
 
@@ -215,4 +216,32 @@ no_perf() {
 }
 
 expect 0 "check: perf that is not built" no_perf
+
+# The build of perf in a clone, which comes before those of the kernels, and ends make
+fake "$tmp/new/scripts/perf.sh" <<< 'echo builds perf; exit 1'
+ln -s "$here/alone.sh" "$(type -P true)" "$tmp/new/scripts"
+ln -s true "$tmp/new/scripts/deps.sh"
+ln -s true "$tmp/new/scripts/series.py"
+
+# first WHAT: make check must say that it makes WHAT before it builds perf, and nothing else
+first() {
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u KERNEL make -C "$top" TOP="$tmp/new" \
+		SCRIPTS="$tmp/new/scripts" check 2>&1 < /dev/null |
+		sed 's/From nothing.*35 minutes on.* 7.1 GB of disk.$/The cost./; /^make/d' |
+		diff - <(echo "${1:+check: first makes $1. The cost.$'\n'}builds perf")
+}
+
+# there FILE: make an empty file that was built
+there() {
+	mkdir -p "$tmp/new/build/${1%/*}"
+	: > "$tmp/new/build/$1"
+}
+
+expect 0 "make: what a check makes from nothing" first "tree perf kernel-debug kernel-plain"
+there linux/Makefile
+there kernel-plain/arch/x86/boot/bzImage
+expect 0 "make: what of that is missing" first "perf kernel-debug"
+there perf/install/bin/perf
+there kernel-debug/arch/x86/boot/bzImage
+expect 0 "make: nothing if nothing is" first ""
 finish

@@ -116,7 +116,7 @@ printf 'install:\n\tcp %s $(INSTALL_PATH)/kselftest-list.txt\n' "$tmp/programs" 
 fake "$tmp/bin/perf" <<'END'
 #!/bin/sh
 case $3 in
-"a hang") exec sleep 1021 ;;
+"a hang") exec sleep 90 ;;
 "a kill") kill -9 $$ ;;
 "a skip") echo " 1: a skip : Skip" ;;
 "a test") echo " 1: a test : Ok" ;;
@@ -133,7 +133,7 @@ check() {
 # gate: make check must run these parts, with these programs, limits and variables
 gate() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
-	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=10 STORM_NMI=5000"
+	local debug="2G 1200 LEAK CHECK TIMEOUT=600 SECONDS=10 STORM_NMI=5000"
 	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
 		sed 's,[^ ]*/,,g; s/ UNWIND_SEED=7//; s/UNWIND_//g; s/ sh guest-check.sh//; s/ *$//' \
 			"$tmp/ran" | sort | diff - <(sort <<-END
@@ -164,6 +164,14 @@ gate() {
 
 expect 0 "check: the gate's parts, and how they are run" gate
 
+# slow: outside of the gate a guest and its programs must have more time on the debug kernel
+slow() {
+	check test debug kunit
+	grep "^debug-kunit 2G 2400 .* UNWIND_TIMEOUT=1200 " "$tmp/ran"
+}
+
+expect 0 "check: more time outside of the gate" slow
+
 # second: a check must not run beside another one
 second() {
 	local status
@@ -180,7 +188,7 @@ expect 0 "check: not beside another one" second
 
 # late: a program that hangs must end by its own limit, and the next one must run
 late() {
-	fake "$tmp/unwind/hangs" <<< 'sleep 1020'
+	fake "$tmp/unwind/hangs" <<< 'sleep 90'
 	fake "$tmp/unwind/good" <<< 'echo 1..1; echo ok 1 a'
 	UNWIND_TIMEOUT=1 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" kselftest "$tmp" hangs good |
 		grep -v '^#' | diff - <(printf '%s\n' "1..2" \

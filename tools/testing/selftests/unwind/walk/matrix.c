@@ -632,7 +632,7 @@ static void __attribute__((constructor(KSELFTEST_PRIO_TEST))) register_cells(voi
 				.test = {
 					.name = cell->name, .fn = cell_test,
 					.fixture = &_fixture_global,
-					.termsig = -1, .timeout = 300,
+					.termsig = -1, .timeout = TEST_TIMEOUT_DEFAULT,
 				},
 				.context = c, .shape = s,
 			};

@@ -32,20 +32,22 @@ run_some() {
 # check has said so.
 two_parts() {
 	SECONDS=754
-	part plain-first sh -c "sleep 2; echo ok 1 a"
-	part plain-second timeout 60 sh -c \
-		"until grep -q 'plain-first: 1 passed' $tmp/checked; do sleep 0.1; done; echo ok 1 b"
+	part plain-a sh -c "sleep 2; echo ok 1 a"
+	part plain-b timeout 60 sh -c \
+		"until grep -q 'plain-a: 1 passed' $tmp/checked; do sleep 0.1; done; echo ok 1 b"
 }
 
 # progress: a check must say the time, how many parts of how many are over, and which run, since
 # when
 progress() {
+	local said
 	rm -rf "$tmp/check"
 	run_some two_parts
-	sed -nE 's/12:(3[6-9]|[45][0-9])/12:34/; s/ ([2-9]|[1-5][0-9]) s/ 2 s/g; /^check:/p' \
-		"$tmp/checked" | sed -E 's/\(([1-9]|[1-5][0-9]) s\)/(1 s)/' | diff - <(printf '%s\n' \
-		"check: 12:34 [ 1/2] plain-first: 1 passed, 0 failed, 2 s; running: plain-second (1 s)" \
-		"check: 12:34 [ 2/2] plain-second: 1 passed, 0 failed, 2 s")
+	said=$(sed -nE 's/12:(3[6-9]|[45].)|1[345]:../12:34/; /^check:/p' "$tmp/checked" |
+		sed -E 's/ [0-9]+ s/ 2 s/; s/\([0-9]+ s\)/(1 s)/')
+	printf '%s\n' \
+		"check: 12:34 [ 1/2] plain-a: 1 passed, 0 failed, 2 s; running: plain-b (1 s)" \
+		"check: 12:34 [ 2/2] plain-b: 1 passed, 0 failed, 2 s" | diff - <(echo "$said")
 }
 
 expect 0 "parts: what is over and what runs is said" progress
@@ -130,36 +132,41 @@ check() {
 		UNWIND_SEED=7 "$scripts/check.sh" "$@" > "$tmp/checked" 2>&1
 }
 
+# ran: print how the parts ran, without what is the same for all
+ran() {
+	sed 's,[^ ]*/,,g; s/ UNWIND_SEED=7//; s/UNWIND_//g' "$tmp/ran" |
+		sed 's/ sh guest-check.sh//; s/ kselftest kselftest/ kselftest/; s/ *$//'
+}
+
 # gate: make check must run these parts, with these programs, limits and variables
 gate() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="2G 1200 LEAK CHECK TIMEOUT=600 SECONDS=10 STORM_NMI=5000"
 	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
-		sed 's,[^ ]*/,,g; s/ UNWIND_SEED=7//; s/UNWIND_//g; s/ sh guest-check.sh//; s/ *$//' \
-			"$tmp/ran" | sort | diff - <(sort <<-END
-			debug-kselftest-walk $debug kselftest kselftest matrix
-			debug-kselftest-core $debug kselftest kselftest storm delivery
-			debug-kselftest-bpf $debug kselftest kselftest bpf_stack
-			debug-kselftest-sframe $debug kselftest kselftest sframe_reads
-			debug-ftrace ${debug% SEC*} FTRACE=exit.tc ftrace ftrace install
-			debug-kunit ${debug% SEC*} SECONDS=30 STORM_NMI=20000 kunit  kunit.enable=1
-			lint.sh
-			plain-kselftest-walk $plain kselftest kselftest matrix oracle
-			plain-perf-deferred $plain perf perf-tests.deferred
-			plain-ftrace $plain ftrace ftrace install
-			plain-kselftest-perf $plain kselftest kselftest delivery nmi
-			plain-kselftest-sframe $plain kselftest kselftest oracle_sframe sframe_reads
-			plain-kselftest-bpf $plain kselftest kselftest bpf_stack bpf_unwind
-			plain-kselftest-core $plain kselftest kselftest storm core_probe
-			plain-kselftest-intel $plain kselftest kselftest compat_task max,vendor=GenuineIntel
-			fuzz.sh replay linux fuzz
-			fuzz.sh sframe-replay linux fuzz
-			selftest.sh
-			selftest.sh
-			check-selftest.sh
-			plain-kunit $plain kunit  kunit.enable=1
-			END
-			)
+		ran | sort | diff - <(sort <<-END
+		debug-kselftest-walk $debug kselftest matrix
+		debug-kselftest-core $debug kselftest storm delivery
+		debug-kselftest-bpf $debug kselftest bpf_stack
+		debug-kselftest-sframe $debug kselftest sframe_reads
+		debug-ftrace ${debug% SEC*} FTRACE=exit.tc ftrace ftrace install
+		debug-kunit ${debug% SEC*} SECONDS=30 STORM_NMI=20000 kunit  kunit.enable=1
+		lint.sh
+		plain-kselftest-walk $plain kselftest matrix oracle
+		plain-perf-deferred $plain perf perf-tests.deferred
+		plain-ftrace $plain ftrace ftrace install
+		plain-kselftest-perf $plain kselftest delivery nmi
+		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_reads
+		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind
+		plain-kselftest-core $plain kselftest storm core_probe
+		plain-kselftest-intel $plain kselftest compat_task max,vendor=GenuineIntel
+		fuzz.sh replay linux fuzz
+		fuzz.sh sframe-replay linux fuzz
+		selftest.sh
+		selftest.sh
+		check-selftest.sh
+		plain-kunit $plain kunit  kunit.enable=1
+		END
+		)
 }
 
 expect 0 "check: the gate's parts, and how they are run" gate
@@ -190,8 +197,8 @@ expect 0 "check: not beside another one" second
 late() {
 	fake "$tmp/unwind/hangs" <<< 'sleep 90'
 	fake "$tmp/unwind/good" <<< 'echo 1..1; echo ok 1 a'
-	UNWIND_TIMEOUT=1 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" kselftest "$tmp" hangs good |
-		grep -v '^#' | diff - <(printf '%s\n' "1..2" \
+	UNWIND_TIMEOUT=10 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" kselftest "$tmp" \
+		hangs good | grep -v '^#' | diff - <(printf '%s\n' "1..2" \
 		"not ok 1 selftests: unwind: hangs # exit=124" "ok 2 selftests: unwind: good")
 }
 
@@ -200,15 +207,16 @@ expect 0 "guest: a program that hangs ends by its own limit" late
 # perf_tests LIST: perf's tests must be named as they begin and end, and one that hangs must end
 perf_tests() {
 	printf '%s\n' "# list" "a test" "a hang" "a kill" "a skip" "no test" > "$tmp/$1"
-	UNWIND_TIMEOUT=1 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" perf "$tmp/$1" |
+	UNWIND_TIMEOUT=10 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" perf "$tmp/$1" |
 		sed -E '/^Killed/d; s/: [0-9]+ s$/: ends/' | diff - <(printf '%s\n' \
 		"# a test: starts" " 1: a test : Ok" "# a test: ends" \
-		"# a hang: starts" "  0: perf test 'a hang' did not end within 1 s : FAILED!" \
+		"# a hang: starts" "  0: perf test 'a hang' did not end within 10 s : FAILED!" \
 		"# a hang: ends" \
 		"# a kill: starts" "  0: perf test 'a kill' ended with status 137 : FAILED!" \
 		"# a kill: ends" \
 		"# a skip: starts" " 1: a skip : Skip" ${2+"$2"} "# a skip: ends" \
-		"# no test: starts" "  0: no perf test matches 'no test' : FAILED!" "# no test: ends")
+		"# no test: starts" "  0: no perf test matches 'no test' : FAILED!" \
+		"# no test: ends")
 }
 
 expect 0 "guest: perf's tests" perf_tests list

@@ -151,8 +151,10 @@ queue() {
 	esac
 	case $kind in
 	perf-* | convert | record)
-		[ -x "$PERF_BIN/perf" ] ||
-			{ broken "$kernel-$kind" "perf is not built; make perf builds it"; return 1; }
+		if [ ! -x "$PERF_BIN/perf" ]; then
+			broken "$kernel-$kind" "perf is not built; make perf builds it"
+			return 1
+		fi
 		;;&
 	kunit)
 		with+=(APPEND=kunit.enable=1)

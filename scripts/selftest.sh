@@ -235,7 +235,8 @@ expect 0 "perfdata: a field that precedes the callchain" diff "$tmp/wanted" "$tm
 
 # A part: stub NAME STATUS [STATUS], the status of its first run and of later ones. Its test
 # passes with 0. With 8 it passes and another test fails, with 9 a splat interrupts it, with
-# 5 it is skipped, with 4 the stub prints nothing, with 3 a perf test takes too long, with 6 and 7 a kselftest fails.
+# 5 it is skipped, with 4 the stub prints nothing, with 3 a perf test takes too long, with 6
+# and 7 a kselftest fails.
 cat > "$tmp/stub" <<'END'
 #!/bin/sh
 echo >> "$0.$1"

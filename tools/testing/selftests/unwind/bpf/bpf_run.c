@@ -162,6 +162,20 @@ void bpf_run_close(struct bpf_run *run)
 	run->shared = NULL;
 }
 
+__u64 bpf_run_load_time(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = {};
+	__u32 size = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) ? 0 : info.load_time;
+}
+
+void bpf_run_wait_freed(const struct bpf_run *run, __u64 load_time)
+{
+	while (!bpf_run_count(run, BPF_UNWIND_FREED, load_time))
+		usleep(1000);
+}
+
 void bpf_run_clear(struct bpf_run *run)
 {
 	run->shared->nr_notes = 0;

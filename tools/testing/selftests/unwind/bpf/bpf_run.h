@@ -60,6 +60,12 @@ void bpf_run_detach(struct bpf_run *run);
 
 void bpf_run_close(struct bpf_run *run);
 
+/* When a program was loaded, which names it in the notes of note_freed(); 0 on failure. */
+__u64 bpf_run_load_time(const struct bpf_program *program);
+
+/* Wait until note_freed() has seen that program. The test's timeout ends a wait in vain. */
+void bpf_run_wait_freed(const struct bpf_run *run, __u64 load_time);
+
 /* Drop all notes and traces. */
 void bpf_run_clear(struct bpf_run *run);
 

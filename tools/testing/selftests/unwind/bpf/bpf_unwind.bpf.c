@@ -34,6 +34,14 @@ struct task_struct {
 	unsigned int	flags;
 } __attribute__((preserve_access_index));
 
+struct bpf_prog_aux {
+	__u64		load_time;
+} __attribute__((preserve_access_index));
+
+struct bpf_prog {
+	struct bpf_prog_aux	*aux;
+} __attribute__((preserve_access_index));
+
 struct vm_area_struct;
 
 struct bpf_iter__task_vma {
@@ -453,6 +461,14 @@ int BPF_PROG(deliver_and_wait, __u64 cookie, const struct unwind_stacktrace *tra
 	if (shared.wait_tid == (__u32)bpf_get_current_pid_tgid())
 		note(BPF_UNWIND_WAITED,
 		     bpf_copy_from_user(&word, sizeof(word), (void *)shared.wait_addr), cookie);
+	return 0;
+}
+
+/* Runs when a program of any kind has released what it held of the unwinder. */
+SEC("?fexit/bpf_user_unwind_put")
+int BPF_PROG(note_freed, struct bpf_prog *prog)
+{
+	note(BPF_UNWIND_FREED, 0, BPF_CORE_READ(prog, aux, load_time));
 	return 0;
 }
 

@@ -36,6 +36,8 @@ enum bpf_unwind_who {
 	BPF_UNWIND_KERNEL_ID,
 	/* Result of the waiting delivery for the memory that it waits for: a note. */
 	BPF_UNWIND_WAITED,
+	/* A program was freed: a note, with the time of its load as the cookie. */
+	BPF_UNWIND_FREED,
 	/* Results of helpers that fail: notes. */
 	BPF_UNWIND_FULL_HASH,
 	BPF_UNWIND_FULL_STACKS,

@@ -123,14 +123,15 @@ TEST(one_of_two_unloaded)
 {
 	struct bpf_run stays, leaves;
 	struct caller caller = {};
+	__u64 cookie, loaded;
 	int pipes[2];
-	__u64 cookie;
 	char c;
 
 	SKIP_WITHOUT_BPF();
 	ASSERT_EQ(0, pipe(pipes));
-	ASSERT_EQ(0, bpf_run_start(&stays, "deliver_fentry_s", "ask_fentry"));
+	ASSERT_EQ(0, bpf_run_start(&stays, "deliver_fentry_s", "ask_fentry", "note_freed"));
 	ASSERT_EQ(0, bpf_run_start(&leaves, "ask_raw_tp_flag"));
+	ASSERT_NE(0, loaded = bpf_run_load_time(bpf_run_program(&leaves, "ask_raw_tp_flag")));
 	memcpy(caller.call, (long[]){ SYS_read, pipes[0], (long)&c, 1 }, 4 * sizeof(long));
 	caller_start(&caller);
 	leaves.shared->syscall = SYS_read;
@@ -140,8 +141,7 @@ TEST(one_of_two_unloaded)
 	wait_for_note(&leaves, BPF_UNWIND_ASK);
 	cookie = bpf_run_note(&leaves, BPF_UNWIND_ASK, 0)->cookie;
 	bpf_run_close(&leaves);
-	/* Give the kernel time to free the program. */
-	usleep(300000);
+	bpf_run_wait_freed(&stays, loaded);
 	ASSERT_EQ(1, write(pipes[1], "x", 1));
 	pthread_join(caller.thread, NULL);
 	EXPECT_EQ(1, bpf_run_count(&stays, BPF_UNWIND_FENTRY_S, 0));

@@ -230,15 +230,19 @@ TEST_F(tracers, none_left)
 TEST_F(tracers, by_all_programs)
 {
 	struct bpf_unwind_load *first, *second;
+	struct bpf_run run;
+	__u64 loaded;
 
+	ASSERT_EQ(0, bpf_run_start(&run, "note_freed"));
 	ASSERT_EQ(0, load(&first, "holds_by_flag"));
+	ASSERT_NE(0, loaded = bpf_run_load_time(first->progs.holds_by_flag));
 	ASSERT_EQ(0, load(&second, "holds_by_function"));
 	bpf_unwind_load__destroy(first);
-	/* Give the kernel time to free the program. */
-	usleep(500000);
+	bpf_run_wait_freed(&run, loaded);
 	EXPECT_FALSE(bpf_run_tracer_left_now(self->fd, self->last));
 	bpf_unwind_load__destroy(second);
 	EXPECT_TRUE(bpf_run_tracer_left(self->fd, self->last));
+	bpf_run_close(&run);
 }
 
 /* A program that is refused after its request was verified releases the tracer. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "swap.h"
@@ -16,6 +17,8 @@
 #endif
 
 #define PAGE		4096UL
+/* For what never goes to swap. */
+#define SECONDS		100
 #define PAGEMAP_SWAPPED	(1ULL << 62)
 #define PAGEMAP_PRESENT	(1ULL << 63)
 
@@ -50,16 +53,18 @@ static int pages_out(int pagemap, const void *addr, int pages)
 int page_out(void *addr, int pages, int want)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	int out = 0;
+	time_t end = time(NULL) + SECONDS;
+	int out;
 
 	if (pagemap < 0)
 		return -1;
 	/* The kernel skips a page that is in use or under writeback: retry. */
-	for (int try = 0; try < 500 && out >= 0 && out < want; try++) {
-		if (try)
-			usleep(1000);
+	for (;;) {
 		out = madvise(addr, pages * PAGE, MADV_PAGEOUT) ? -1 :
 			pages_out(pagemap, addr, pages);
+		if (out < 0 || out >= want || time(NULL) >= end)
+			break;
+		usleep(1000);
 	}
 	close(pagemap);
 	return out;

@@ -6,6 +6,7 @@ Each test has a directory of its own: a copy of series.py and its modules, a bas
 base, two patches and one new file. Nothing outside this directory is read or written.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -87,6 +88,19 @@ class SeriesTest(unittest.TestCase):
     def run_series(self, *args):
         return subprocess.run([sys.executable, "scripts/series.py", *args], cwd=self.top, env=self.env, check=False,
                               capture_output=True, text=True)
+
+    @contextlib.contextmanager
+    def own_git(self, verb, commands):
+        """Put a git on the PATH that first runs these commands of the shell if it is called with the verb."""
+        self.write("build/bin/git", f"#!/bin/sh\ngit={shutil.which('git')}\ncase \" $* \" in\n*\" {verb} \"*)\n"
+                   f"{commands}\n;;\nesac\nexec $git \"$@\"\n")
+        os.chmod(self.path("build/bin/git"), 0o755)
+        self.env["PATH"] = self.path("build/bin:") + os.environ["PATH"]
+        try:
+            yield
+        finally:
+            self.env["PATH"] = os.environ["PATH"]
+            shutil.rmtree(self.path("build/bin"))
 
     def good(self, *args):
         done = self.run_series(*args)
@@ -365,18 +379,8 @@ class Tree(SeriesTest):
         """Leave the tree as a full disk or a kill does: one file is written in part."""
         self.write(NEW, "one\ntwo\nthree\n")
         os.unlink(self.path("build/linux/" + NEW))
-        git = shutil.which("git")
-        self.write("build/bin/git", f"""#!/bin/sh
-case " $* " in
-*" reset "*) printf '{text}' > "$GIT_WORK_TREE/{NEW}"; exit 1 ;;
-esac
-exec {git} "$@"
-""")
-        os.chmod(self.path("build/bin/git"), 0o755)
-        self.env["PATH"] = self.path("build/bin:") + os.environ["PATH"]
-        self.bad("tree")
-        self.env["PATH"] = os.environ["PATH"]
-        shutil.rmtree(self.path("build/bin"))
+        with self.own_git("reset", f"printf '{text}' > \"$GIT_WORK_TREE/{NEW}\"; exit 1"):
+            self.bad("tree")
 
     def test_interrupted_checkout(self):
         """What an assembly wrote in part is no edit."""

@@ -31,33 +31,18 @@ class Surroundings(SeriesTest):
     def test_git_that_outlives_its_script(self):
         """The lock ends with the last program that may write to the tree."""
         self.good("tree")
-        git = shutil.which("git")
-        self.write("build/bin/git", f"""#!/bin/sh
-case " $* " in
-*" reset "*) echo > {self.top}/build/started; sleep 1; echo > {self.top}/build/ended ;;
-esac
-exec {git} "$@"
-""")
-        os.chmod(self.path("build/bin/git"), 0o755)
-        env = dict(self.env, PATH=self.path("build/bin:") + os.environ["PATH"])
-        with subprocess.Popen([sys.executable, "scripts/series.py", "tree"], cwd=self.top, env=env) as killed:
-            while not os.path.exists(self.path("build/started")):
-                time.sleep(0.01)
-            killed.kill()
-        self.good("manifest")
+        build = self.path("build")
+        with self.own_git("reset", f"echo > {build}/started; sleep 1; echo > {build}/ended"):
+            with subprocess.Popen([sys.executable, "scripts/series.py", "tree"], cwd=self.top, env=self.env) as killed:
+                while not os.path.exists(build + "/started"):
+                    time.sleep(0.01)
+                killed.kill()
+            self.good("manifest")
         self.assertTrue(os.path.exists(self.path("build/ended")))
 
     def test_interrupted_init(self):
-        self.write("build/bin/git", f"""#!/bin/sh
-case " $* " in
-*" init "*) {shutil.which("git")} "$@"; exit 1 ;;
-esac
-exec {shutil.which("git")} "$@"
-""")
-        os.chmod(self.path("build/bin/git"), 0o755)
-        self.env["PATH"] = self.path("build/bin:") + os.environ["PATH"]
-        self.bad("tree")
-        self.env["PATH"] = os.environ["PATH"]
+        with self.own_git("init", '$git "$@"; exit 1'):
+            self.bad("tree")
         self.good("tree")
         self.assertIn("worktree = ../linux", self.read("build/linux.git/config"))
 

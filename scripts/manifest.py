@@ -138,6 +138,12 @@ class Commit:
                               "patches do not add, remove or rename files, or change their modes")
             self.edits[dest.group(1)] = part
 
+    def gone(self):
+        """List, as sentences, the new files that do not exist."""
+        return [f"{self.name} brings {name}, which does not exist: restore it, or " +
+                ("remove its line from patches/series" if name in self.lines else f"run 'git rm {name}'")
+                for name in self.brings if not os.path.isfile(os.path.join(TOP, name))]
+
 
 def files_of(entry):
     """Return the new files that a line of patches/series stands for."""
@@ -203,11 +209,10 @@ def manifest(commits):
             wrong.append(f"patches/series names {commit.name} more than once")
         if not commit.edits and not commit.brings:
             wrong.append(f"{commit.name} changes nothing")
+        wrong += commit.gone()
         for name in commit.brings:
             if name in owner:
                 wrong.append(f"{name} is in {owner[name]} and in {commit.name}")
-            if not os.path.isfile(os.path.join(TOP, name)):
-                wrong.append(f"{commit.name} brings {name}, which does not exist")
             owner[name] = commit.name
     for name in overlay().values():
         if name in owner:

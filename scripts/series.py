@@ -57,6 +57,9 @@ def apply_edits(commits, version, index):
 def build(commits, version):
     """Make the branch 'series', a commit for each patch, and the branch 'tree', which also has the
     new files that no patch brings yet. Return the versions of each edited file."""
+    gone = [text for commit in commits for text in commit.gone()]
+    if gone:
+        raise Failure("\n".join(gone))
     for path in names("ls-tree", "-r", "-z", "--name-only", "base", "--", "MAINTAINERS", *overlay()):
         if path != "MAINTAINERS":
             raise Failure(f"{path} exists in base {version}: edit it with a hook patch")

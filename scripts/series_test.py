@@ -204,7 +204,23 @@ class Manifest(SeriesTest):
 
     def test_missing_file(self):
         self.series(NEW, "kernel/gone.c")
-        self.assertIn(f"{SECOND} brings kernel/gone.c, which does not exist", self.bad("manifest"))
+        text = (f"{SECOND} brings kernel/gone.c, which does not exist: "
+                "restore it, or remove its line from patches/series\n")
+        for verb in ("manifest", "tree"):
+            self.assertIn(f"{verb}: {text}", self.bad(verb))
+
+    def test_removed_file_of_a_folder(self):
+        """git still knows a file that was removed without git."""
+        self.write("kernel/more/a.c", "a\n")
+        self.write("kernel/more/b.c", "b\n")
+        self.git("add", "-A")
+        self.series(NEW, "kernel/more/")
+        os.unlink(self.path("kernel/more/b.c"))
+        text = f"{SECOND} brings kernel/more/b.c, which does not exist: restore it, or run 'git rm kernel/more/b.c'\n"
+        for verb in ("manifest", "tree"):
+            self.assertIn(f"{verb}: {text}", self.bad(verb))
+        self.git("rm", "-q", "kernel/more/b.c")
+        self.good("tree")
 
     def test_file_before_the_first_commit(self):
         self.list(f"\t{NEW}\n{FIRST}\n{SECOND}\n")

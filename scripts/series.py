@@ -23,7 +23,7 @@ import time
 from hooks import rewrite, take_back
 from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, head, line, load, load_good, names,
                       new_file, overlay, read, say, take_lock, write)
-from worktree import INDEX, WRITTEN, checkout, edited, import_base
+from worktree import INDEX, WRITTEN, checkout, deleted, edited, import_base
 
 
 def base_sh(*args, stdin=b""):
@@ -106,6 +106,10 @@ def tree(force, version):
                       "; take it over with 'make refresh' or drop it with 'make tree FORCE=1'")
     if lost:
         say("tree: dropped the edit of " + ", ".join(lost))
+    restored = deleted()
+    if restored:
+        say("tree: restored what was deleted in build/linux: " + ", ".join(restored[:20]) +
+            (f" and {len(restored) - 20} more" if restored[20:] else ""))
     # git does not write once more what is in the index: these files keep their times.
     git("update-index", "--add", "--remove", "-z", "--stdin", stdin="\0".join(set(edits) - set(lost)).encode())
     written = names("diff", "--no-renames", "--name-only", "-z", "tree")

@@ -351,9 +351,14 @@ class Tree(SeriesTest):
     def test_deleted_files(self):
         self.good("tree")
         shutil.rmtree(self.path("build/linux/kernel"))
-        self.good("tree")
+        self.assertIn(f"tree: restored what was deleted in build/linux: kernel/Makefile, {CORE}, {NEW}\n",
+                      self.good("tree"))
         self.assertEqual(self.read("build/linux/" + NEW), "new\n")
         self.assertEqual(self.read("build/linux/kernel/Makefile"), "obj-y += core.o\n")
+        os.unlink(self.path("build/linux/kernel/Makefile"))
+        self.assertIn("tree: restored what was deleted in build/linux: kernel/Makefile\n", self.good("refresh"))
+        shutil.rmtree(self.path("build/linux"))
+        self.assertNotIn("restored", self.good("tree"))
 
     def test_interrupted_before_the_end(self):
         """A tree that is not complete is no tree yet, and so no edit."""

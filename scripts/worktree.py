@@ -74,6 +74,18 @@ def edited():
     return edits + made, lost
 
 
+def deleted():
+    """List files that were deleted in build/linux, and that an assembly restores."""
+    def missing(commit):
+        return names("diff", "--no-renames", "--name-only", "-z", "--diff-filter=D", commit)
+
+    # An assembly that did not end may have deleted what it was about to write.
+    if not line("for-each-ref", WRITTEN) or line("for-each-ref", WRITING):
+        return []
+    written = missing(WRITTEN)
+    return sorted(set(written).intersection(missing("tree"))) if written else []
+
+
 def checkout(where):
     """Write to a directory what is not there yet."""
     git("update-ref", WRITING, "tree")

@@ -86,7 +86,7 @@ GUEST_PATH := $(PERF)/install/bin
 export GUEST_PATH
 export MEM := $(MEM_$(KERNEL))
 
-.PHONY: $(VERBS) deps
+.PHONY: $(VERBS) deps known
 
 help:
 	@echo 'Verbs; each does what it needs first:'
@@ -164,16 +164,24 @@ check-long: tree perf
 	$(call CHECK,long,$(CHECKED))
 
 # Run one kselftest program or one of its tests, KUnit or one of its suites, or a part of
-# the checks, in one boot. Tests that need perf or another tool report if it is missing.
+# the checks, in one boot. The parts that use perf build it first. Programs that use perf or
+# another tool report if it is missing.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
 ifeq ($(strip $(T)),)
 $(error usage: make test T=program[.test] or T=kunit[.suite] [KERNEL=debug]; T=help lists them)
 endif
+ifneq ($(filter perf-% convert record,$(T)),)
+perf: known
+test: perf
 endif
-test: tree
+endif
+test: known
+	$(if $(filter-out help,$(T)),$(call CHECK,test,$(KERNEL),'$(T)'))
+
+# Refuse a wrong T before anything is built.
+known: tree
 	@BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 		$(SCRIPTS)/check.sh known $(KERNEL) '$(T)'
-	$(if $(filter-out help,$(T)),$(call CHECK,test,$(KERNEL),'$(T)'))
 
 # $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script.
 define CHECK

@@ -416,10 +416,10 @@ building() {
 	ln -sf "$tmp/building" "$tmp/built/$1"
 }
 
-# built PROGRAM GOAL: run outlived on make GOAL, where only PROGRAM builds
+# built PROGRAM GOAL...: run outlived on make GOAL, where only PROGRAM builds
 built() {
 	building "$1"
-	outlived "${make[@]}" "$2"
+	outlived "${make[@]}" "${@:2}"
 }
 
 # refused GOAL...: make must not build while a check runs
@@ -435,6 +435,7 @@ refused() {
 make=(make -C "$top" KERNEL=plain SCRIPTS="$tmp/built" VM="$tmp/built" LINUX="$tmp/linux"
 	CHECK_LOCK="$tmp/lock")
 expect 1 "builds: perf does not outlive make" built perf.sh perf
+expect 1 "builds: nor for its own tests" built perf.sh test T=perf-deferred
 expect 1 "builds: nor does a kernel" built build-kernel.sh kernel
 expect 1 "builds: nor those of a check" built build-kernel.sh check
 expect 1 "builds: nor those of benchmarks" built build-kernel.sh bench

@@ -308,6 +308,14 @@ class Tree(SeriesTest):
         self.good("tree")
         self.assertTrue(os.access(self.path("build/linux/" + NEW), os.X_OK))
 
+    def test_executable_of_the_base(self):
+        """A patch that edits a file keeps its mode."""
+        os.chmod(self.path("build/base/1-1/" + CORE), 0o755)
+        self.good("tree")
+        self.assertTrue(os.access(self.path("build/linux/" + CORE), os.X_OK))
+        self.assertEqual(self.good("tree"), "")
+        self.good("export")
+
     def test_edit_of_a_patched_file(self):
         self.good("tree")
         edited = core((10, "first"), (40, "second"), (20, "edit"))
@@ -716,6 +724,12 @@ class Export(SeriesTest):
         self.assertIn("Subject: [PATCH] second: Add two\n", self.read("build/draft/" + second))
         self.good("draft", "README.md")
         self.assertFalse(os.path.exists(self.path("build/draft")))
+
+    def test_git_am_that_gives_another_tree(self):
+        self.good("tree")
+        with self.own_git("am", "exit 0"):
+            self.assertIn("git am gives tree", self.bad("export"))
+        self.assertFalse(os.path.exists(self.path("build/series")))
 
     def test_edit(self):
         self.good("tree")

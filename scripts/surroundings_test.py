@@ -46,6 +46,26 @@ class Surroundings(SeriesTest):
         self.good("tree")
         self.assertIn("worktree = ../linux", self.read("build/linux.git/config"))
 
+    def packs(self):
+        return {name for name in os.listdir(self.path("build/linux.git/objects/pack")) if name.endswith(".pack")}
+
+    def test_repository_does_not_grow(self):
+        """What earlier assemblies left is removed, but the large pack of the base is not written again."""
+        self.good("tree")
+        base = self.packs()
+        with open(self.path("build/linux.git/config"), "a", encoding="ascii") as config:
+            config.write("autoPackLimit = 1\n[fastimport]\nunpackLimit = 1\n")
+        for number in range(4):
+            self.write(NEW, f"{number}\n")
+            self.good("tree")
+            # A git that goes on in the background would hold the lock.
+            with open(self.path("build/tree.lock"), encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.assertLessEqual(base, self.packs())
+        self.assertLess(len(self.packs()), 4)
+        loose = [name for name in os.listdir(self.path("build/linux.git/objects")) if len(name) == 2]
+        self.assertEqual(loose, [])
+
     def test_full_disk_while_a_source_is_written(self):
         self.good("tree")
         self.write("build/linux/" + NEW, "edit\n")

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 
-from manifest import LINUX, Failure, git, line, read, say, write
+from repo import LINUX, Failure, git, line, read, say, write
 
 
 def blob(name):

@@ -21,8 +21,8 @@ import sys
 import time
 
 from hooks import rewrite, take_back
-from manifest import (BUILD, DATE, LINUX, REPO, TOP, Failure, destination, git, head, line, load, load_good, names,
-                      new_file, overlay, read, say, take_lock, write)
+from manifest import destination, head, load, load_good, new_file, overlay
+from repo import BUILD, DATE, LINUX, REPO, TOP, Failure, git, line, names, read, say, take_lock, write
 from worktree import INDEX, WRITTEN, checkout, deleted, edited, import_base
 
 

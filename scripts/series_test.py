@@ -49,7 +49,7 @@ class SeriesTest(unittest.TestCase):
         self.write("scripts/base.sh", f"#!/bin/sh\necho {self.top}/build/base/${{2:-1-1}}\n")
         os.makedirs(self.path("build/base"))
         os.rename(self.path("base"), self.path("build/base/1-1"))
-        for name in ("series.py", "manifest.py", "hooks.py", "worktree.py"):
+        for name in ("series.py", "manifest.py", "hooks.py", "worktree.py", "repo.py"):
             shutil.copy(os.path.join(HERE, name), self.path("scripts"))
         os.chmod(self.path("scripts/base.sh"), 0o755)
         self.write(".gitignore", "build/\n")

@@ -11,7 +11,8 @@ in its source puts the commit into its version, and changes with each edit.
 import glob
 import os
 
-from manifest import BUILD, DATE, LINUX, REPO, Failure, git, head, line, names, read, say, write
+from manifest import head
+from repo import BUILD, DATE, LINUX, REPO, Failure, git, line, names, read, say, write
 
 WRITTEN = "refs/series/written"
 WRITING = "refs/series/writing"

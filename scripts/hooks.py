@@ -128,13 +128,18 @@ def make_diff(path, old, new):
     return diff
 
 
+def without_places(diff):
+    """Return a diff without the positions and headings of its hunks, and without blank lines at its end."""
+    return re.sub(r"(?m)^@@ .*$", "@@", diff).rstrip("\n")
+
+
 def rewrite(commit, stages):
-    """Rewrite a patch file, unless only the positions of its hunks would change."""
-    text = commit.header
-    for path in sorted(stages):
-        for (_, old), (name, new) in zip(stages[path], stages[path][1:]):
-            if name == commit.name and old != new:
-                text += make_diff(path, old, new)
-    if re.sub(r"(?m)^@@ .*$", "@@", text) != re.sub(r"(?m)^@@ .*$", "@@", read(commit.path).decode()):
+    """Rewrite a patch file, but keep its diffs of which only the positions would change."""
+    diffs = {path: make_diff(path, old, new) for path in sorted(stages)
+             for (_, old), (name, new) in zip(stages[path], stages[path][1:]) if name == commit.name and old != new}
+    kept = {path: diff for path, diff in commit.edits.items()
+            if without_places(diff) == without_places(diffs.get(path, ""))}
+    if len(kept) < max(len(diffs), len(commit.edits)):
+        text = commit.header + "".join(kept.get(path, diff).rstrip("\n") + "\n" for path, diff in diffs.items())
         write(commit.path, text.encode(errors="surrogateescape"))
         say(f"refresh: wrote patches/{commit.name}")

@@ -595,6 +595,20 @@ class Refresh(SeriesTest):
         self.assertIn("change the same lines", self.bad("refresh", FIRST))
         self.assertIn("+second\n", self.read("patches/" + SECOND))
 
+    def test_diffs_that_stay(self):
+        """Refresh writes only what changed, whatever headings and blank lines at the end a patch has."""
+        self.write("patches/" + FIRST, self.read("patches/" + FIRST) + "\n")
+        self.write("patches/" + SECOND, self.read("patches/" + SECOND) + "\n")
+        first = self.read("patches/" + FIRST)
+        self.good("tree")
+        self.write("build/linux/kernel/Makefile", "obj-y += core.o new.o\n")
+        self.good("refresh", SECOND)
+        self.assertIn("+obj-y += core.o new.o\n" + hook(40, "second", 1), self.read("patches/" + SECOND))
+        self.edit((41, "edit"))
+        self.good("refresh")
+        self.assertIn("+edit\n", self.read("patches/" + SECOND))
+        self.assertEqual(self.read("patches/" + FIRST), first)
+
     def test_last_patch(self):
         self.edit((41, "edit"))
         self.good("refresh")

@@ -339,6 +339,23 @@ bool ring_next_type(struct ring *ring, union record *record, __u32 type)
 	return false;
 }
 
+unsigned int ring_count_samples(const struct ring *ring, pid_t tid)
+{
+	/* Pairs with the kernel's publishing of data_head. */
+	__u64 head = __atomic_load_n(&ring->meta->data_head, __ATOMIC_ACQUIRE);
+	unsigned int nr = 0;
+	struct {
+		struct perf_event_header	header;
+		__u32				pid, tid;
+	} first;
+
+	for (__u64 at = ring->meta->data_tail; at != head; at += first.header.size) {
+		ring_copy(ring, at, &first, sizeof(first));
+		nr += first.header.type == PERF_RECORD_SAMPLE && first.tid == (__u32)tid;
+	}
+	return nr;
+}
+
 void ring_drain(struct ring *ring)
 {
 	__u64 head = __atomic_load_n(&ring->meta->data_head, __ATOMIC_ACQUIRE);

@@ -119,6 +119,9 @@ bool ring_next(struct ring *ring, union record *record);
 /* Take records until one is of @type. */
 bool ring_next_type(struct ring *ring, union record *record, __u32 type);
 
+/* The number of samples of @tid in the buffer, which stay there. */
+unsigned int ring_count_samples(const struct ring *ring, pid_t tid);
+
 /* Drop all records in the buffer. */
 void ring_drain(struct ring *ring);
 

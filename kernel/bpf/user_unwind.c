@@ -91,10 +91,12 @@ __bpf_kfunc_start_defs();
  * bpf_user_unwind_deliver() is called once for each kernel entry with requests, when
  * current returns to user mode or exits, even if the stack could not be walked. All
  * requests of an entry get the same cookie, including those of perf and ftrace. In a long
- * entry (a wait of io_uring or a virtual machine) it may be called earlier. If, since
- * then, a program that can make requests was loaded or attached, or a program attached to
- * bpf_user_unwind_deliver(), the next request triggers another call with the same cookie
- * and trace.
+ * entry (a wait of io_uring or a virtual machine) it may be called earlier. After that, the
+ * next request triggers another call with the same cookie and trace if a program that can
+ * make requests was loaded or attached, or a program attached to bpf_user_unwind_deliver(),
+ * since the earlier call began. If that happened between the entry's first request and that
+ * call, it may trigger one, too. How often a task repeats calls is limited, see
+ * unwind_deferred_again().
  *
  * Context: any, NMI included.
  * Return:

@@ -21,6 +21,7 @@
 #include <linux/slab.h>
 #include <linux/unwind_user.h>
 
+#include "gfp.h"
 #include "test_tracer.h"
 #include "unwind.h"
 

@@ -13,11 +13,12 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/unwind_stats.h>
 #include <linux/vmalloc.h>
 
+#include "gfp.h"
 #include "object.h"
 #include "test_tracer.h"
-#include "unwind.h"
 
 /* Memory that unwind_load_alloc() uses for a size: whole pages, or a kmalloc() size. */
 static size_t unwind_load_room(size_t size)

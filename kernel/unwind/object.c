@@ -33,12 +33,13 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/swap.h>
+#include <linux/unwind_stats.h>
 #include <linux/unwind_user.h>
 #include <linux/wait_bit.h>
 
+#include "gfp.h"
 #include "object.h"
 #include "test_tracer.h"
-#include "unwind.h"
 
 /* How long to wait for another task or worker that reads the file. */
 #define UNWIND_OBJECT_WAIT	(HZ / 10)

@@ -24,6 +24,7 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
 
+#include "gfp.h"
 #include "regs.h"
 #include "test_tracer.h"
 #include "text.h"
@@ -50,13 +51,6 @@ static bool unwind_fill_cache(struct unwind_user_state *state,
 	cache->nr += unwind_user_walk(state, cache->entries + cache->nr,
 				      max - cache->nr);
 	return cache->nr == max && state->step != UNWIND_STEP_DONE;
-}
-
-/* Charge the target, but never invoke the OOM killer on it. */
-gfp_t unwind_gfp(void)
-{
-	return (current->flags & PF_EXITING ? GFP_NOWAIT : GFP_KERNEL) |
-	       __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 }
 
 static void *unwind_alloc(size_t size)

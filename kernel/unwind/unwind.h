@@ -83,7 +83,6 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);
-gfp_t unwind_gfp(void);
 
 unsigned int unwind_nr_tracers(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);

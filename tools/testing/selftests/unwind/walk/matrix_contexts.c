@@ -135,6 +135,26 @@ static int on_return(struct run *run, unsigned int i, struct perf_event_attr *at
 	return err;
 }
 
+/*
+ * The last request that the system call of a return trampoline can get before it restores
+ * its registers: the return probe has made none, and its flush is over.
+ */
+static int on_end_of_return(struct run *run, unsigned int i, struct perf_event_attr *attr)
+{
+	if (i) {
+		int err = on_return(run, i, attr);
+
+		attr->sample_period = 1UL << 62;
+		return err;
+	}
+	*attr = software_attr(0);
+	attr->type = PERF_TYPE_BREAKPOINT;
+	attr->bp_type = HW_BREAKPOINT_X;
+	attr->bp_addr = kernel_symbol("unwind_regs_change_begin");
+	attr->bp_len = sizeof(long);
+	return attr->bp_addr ? 0 : -ENOENT;
+}
+
 /* The kernel reads the instruction to find out which one it is. */
 static int on_read_of_code(struct run *run, unsigned int i, struct perf_event_attr *attr)
 {
@@ -342,6 +362,8 @@ const struct context matrix_contexts[] = {
 	  .samples = 2, .traces = 2 },
 	{ 7, "uretprobe", on_return, 1, .trigger = TRIGGER_CALL, .flags = CONTEXT_TWICE,
 	  .samples = 2, .traces = 2 },
+	{ 7, "uretprobe, system call", on_end_of_return, 2, .trigger = TRIGGER_CALL,
+	  .flags = CONTEXT_TWICE | CONTEXT_NOT_IN_PLACE, .samples = 2, .traces = 2 },
 	/* Two samples in each entry, one cookie. */
 	{ 8, "system call exit", on_both, 2, CALLS(getppid, 64), .flags = CONTEXT_TWICE,
 	  .samples = 4, .traces = 2 },

@@ -578,6 +578,7 @@ static noinline int is_goexit(unsigned long addr)
  */
 int arch_unwind_user_after_call(unsigned long addr)
 {
+	int none = 0;
 	u64 word;
 	u8 byte;
 
@@ -585,8 +586,8 @@ int arch_unwind_user_after_call(unsigned long addr)
 		return 0;
 	if (get_user(word, (u64 __user *)(addr - sizeof(word)))) {
 		word = read_first_code(addr);
-		if (!word)
-			return -EFAULT;
+		/* A call may start in the part that is unreadable. */
+		none = -EFAULT;
 	}
 
 	/* call rel32 */
@@ -599,7 +600,9 @@ int arch_unwind_user_after_call(unsigned long addr)
 	if (ends_in_indirect_call(word))
 		return 1;
 
-	return word >> 56 == 0x90 ? is_goexit(addr) : 0;
+	if (word >> 56 == 0x90)
+		return is_goexit(addr) ?: none;
+	return none;
 }
 
 #ifdef CONFIG_IA32_EMULATION

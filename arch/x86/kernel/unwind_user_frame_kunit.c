@@ -314,6 +314,13 @@ static void call_edge_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, arch_unwind_user_after_call(3));
 	KUNIT_ASSERT_EQ(test, 0, vm_munmap(base, PAGE_SIZE));
 	KUNIT_EXPECT_EQ(test, -EFAULT, arch_unwind_user_after_call(base + PAGE_SIZE + 1));
+
+	/* These bytes are the end of no call, or of a call that starts below. */
+	put_word(test, base + PAGE_SIZE, 4, 0x90443322);
+	for (int i = 1; i <= 4; i++)
+		KUNIT_EXPECT_EQ(test, -EFAULT, arch_unwind_user_after_call(base + PAGE_SIZE + i));
+	put_word(test, base + PAGE_SIZE, 2, 0xd0ff);
+	KUNIT_EXPECT_EQ(test, 1, arch_unwind_user_after_call(base + PAGE_SIZE + 2));
 }
 
 enum signal_abi { ABI_64, ABI_X32, ABI_IA32, ABI_IA32_RT };

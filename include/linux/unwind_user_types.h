@@ -255,6 +255,8 @@ struct unwind_text {
  * @sp:		stack pointer of the current frame; the lower bound of all
  *		that the rest of the walk may read, until a signal frame or a frame
  *		pointer leads to another stack
+ * @low:	stack pointer of the latest frame with an exact ip: that frame, and all that
+ *		follow on the same stack, use no memory below it; 0 after a switch of stacks
  * @fp:		frame pointer register as of the current frame
  * @drap:	register that holds the CFA of functions that align their stack;
  *		only where @ip is exact
@@ -280,6 +282,7 @@ struct unwind_text {
 struct unwind_user_state {
 	unsigned long		ip;
 	unsigned long		sp;
+	unsigned long		low;
 	unsigned long		fp;
 	unsigned long		drap;
 	u32			cs_base;

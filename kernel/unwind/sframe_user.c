@@ -361,8 +361,9 @@ static bool unwind_sframe_value(const struct unwind_user_state *state, bool exac
 		addr = state->sp;
 	else if (reg == ARCH_SFRAME_FP)
 		addr = state->fp;
-	/* The walk does not recover other registers: they are known in exact frames only. */
-	else if (!exact || !arch_unwind_user_reg(state, reg, &addr))
+	/* The walk does not recover other registers: few are known in frames that are not exact. */
+	else if (exact ? !arch_unwind_user_reg(state, reg, &addr) :
+			 !arch_unwind_user_saved_reg(state, reg, &addr))
 		return false;
 
 	addr += off;
@@ -575,6 +576,8 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
 	state->regs = NULL;
 	state->signal_regs = 0;
 	state->drap = 0;
+	if (frame.signal)
+		state->low = state->sp;
 	/* A caller in a mapping without a table may be a restorer. */
 	state->step = frame.signal ? UNWIND_STEP_CODE :
 		      unwind_sframe_has_table(state) ? UNWIND_STEP_SFRAME : UNWIND_STEP_SIGNAL;

@@ -313,6 +313,7 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 		goto bad_frame;
 
 	state->switches++;
+	state->low = 0;
 	state->step = UNWIND_STEP_SIGNAL;
 	return unwind_user_go(state, entries, ra, cfa, fp);
 

@@ -49,6 +49,8 @@ void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_re
 /* Maximum number of instructions that are decoded, and of bytes that are read for them. */
 #define MAX_SCAN	32
 #define SCAN_BYTES	160
+/* Bytes that are read of the pushes at the start of a function. */
+#define START_BYTES	48
 
 /* Read up to @size bytes; returns the number of bytes read. */
 static size_t read_text(u8 *buf, unsigned long addr, size_t size)
@@ -247,7 +249,7 @@ static u8 rex_bits(const struct insn *insn)
 	return insn->rex_prefix.nbytes == 2 ? bits | (bits >> 4 & 7) : insn->rex_prefix.bytes[0];
 }
 
-/* Is the stack pointer the register, or the operand, of ModRM? */
+/* Is the stack pointer, rbp, or rbx the register, or the operand, of ModRM? */
 static bool is_sp_reg(const struct insn *insn)
 {
 	return X86_MODRM_REG(insn->modrm.value) == 4 && !X86_REX_R(rex_bits(insn));
@@ -268,6 +270,17 @@ static bool is_bp_rm(const struct insn *insn)
 {
 	return X86_MODRM_MOD(insn->modrm.value) == 3 &&
 	       X86_MODRM_RM(insn->modrm.value) == 5 && !X86_REX_B(rex_bits(insn));
+}
+
+static bool is_bx_reg(const struct insn *insn)
+{
+	return X86_MODRM_REG(insn->modrm.value) == 3 && !X86_REX_R(rex_bits(insn));
+}
+
+static bool is_bx_rm(const struct insn *insn)
+{
+	return X86_MODRM_MOD(insn->modrm.value) == 3 &&
+	       X86_MODRM_RM(insn->modrm.value) == 3 && !X86_REX_B(rex_bits(insn));
 }
 
 /* -8(%r10); -4(%ecx): the return address in functions that align their stack */
@@ -502,6 +515,56 @@ bool arch_unwind_user_uses_drap(unsigned long ip)
 		}
 	}
 	return false;
+}
+
+/*
+ * Is this one of the instructions that compilers put between the pushes at the start of a
+ * function? They change neither the stack pointer nor rbx, and do not jump.
+ */
+static bool is_between_pushes(const struct insn *insn)
+{
+	switch (insn->opcode.bytes[0]) {
+	case 0x0f:
+		return is_endbr_insn(insn);
+	case 0x31: case 0x89:			/* xor, mov */
+		return !is_sp_rm(insn) && !is_bx_rm(insn);
+	case 0x33: case 0x8b: case 0x8d:	/* xor, mov, lea */
+		return !is_sp_reg(insn) && !is_bx_reg(insn);
+	default:
+		return false;
+	}
+}
+
+/**
+ * arch_unwind_user_saves_rbx - where does a function save rbx?
+ * @func:	its first instruction, of 64-bit code
+ * @size:	bytes of code from @func on
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: how many words below the return address; 0 if it does not push rbx at its start.
+ */
+unsigned int arch_unwind_user_saves_rbx(unsigned long func, unsigned long size)
+{
+	u8 code[START_BYTES];
+	size_t len = read_text(code, func, min(size, sizeof(code)));
+	unsigned int words = 0;
+	struct insn insn;
+
+	for (size_t at = 0; at < len; at += insn.length) {
+		/* Those with these prefixes use other opcode maps. */
+		if (insn_decode(&insn, code + at, len - at, INSN_MODE_64) ||
+		    insn_is_avx(&insn) || insn_is_rex2(&insn))
+			return 0;
+		/* A prefix would change the size of a push. */
+		if ((insn.opcode.bytes[0] & 0xf8) == 0x50 && !insn.prefixes.nbytes) {
+			words++;
+			if (insn.opcode.bytes[0] == 0x53 && !X86_REX_B(rex_bits(&insn)))
+				return words;
+		} else if (!is_between_pushes(&insn)) {
+			return 0;
+		}
+	}
+	return 0;
 }
 
 /*

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit tests of the decoding of x86 code and frames: each instruction that the walker
- * knows at the ip, each form of a call before a return address, and signal frames of
- * every ABI. The test writes stacks and text into its own mapping.
+ * knows at the ip, each form of a call before a return address, pushes at the start of
+ * functions, and signal frames of every ABI. The test writes stacks and text into its own
+ * mapping.
  */
 #include <kunit/test.h>
 #include <linux/compat.h>
@@ -323,6 +324,45 @@ static void call_edge_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, arch_unwind_user_after_call(base + PAGE_SIZE + 2));
 }
 
+struct start_case {
+	const char	*desc;
+	unsigned int	words;
+	u8		len;
+	u8		code[9];
+};
+
+static const struct start_case start_cases[] = {
+	{ "push rbx",			1, 1, { 0x53 } },
+	{ "endbr64",			1, 5, { 0xf3, 0x0f, 0x1e, 0xfa, 0x53 } },
+	{ "frame pointer",		2, 5, { 0x55, 0x48, 0x89, 0xe5, 0x53 } },
+	{ "glibc",			4, 9,
+	  { 0x41, 0x55, 0x45, 0x31, 0xc9, 0x41, 0x54, 0x55, 0x53 } },
+	{ "mov to r11",			1, 4, { 0x49, 0x89, 0xfb, 0x53 } },
+	{ "mov to rbx",			0, 4, { 0x48, 0x89, 0xfb, 0x53 } },
+	{ "mov to rbx from memory",	0, 4, { 0x48, 0x8b, 0x1f, 0x53 } },
+	{ "xor of rsp",			0, 4, { 0x48, 0x33, 0xe0, 0x53 } },
+	{ "push r11",			0, 2, { 0x41, 0x53 } },
+	{ "push bx",			0, 2, { 0x66, 0x53 } },
+	{ "sub",			0, 5, { 0x48, 0x83, 0xec, 0x08, 0x53 } },
+	{ "jmp",			0, 3, { 0xeb, 0x00, 0x53 } },
+	{ "breakpoint",			0, 2, { 0xcc, 0x53 } },
+	{ "nothing",			0, 0, { 0 } },
+};
+
+KUNIT_ARRAY_PARAM_DESC(start, start_cases, desc);
+
+/* The mapping ends behind the push, or the part that may be read does so before. */
+static void start_test(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	unsigned long addr = frame_map(test) + MAP_SIZE - c->len;
+
+	put_code(test, addr, c->code, c->len);
+	KUNIT_EXPECT_EQ(test, c->words, arch_unwind_user_saves_rbx(addr, ULONG_MAX));
+	for (int i = 0; i < c->len; i++)
+		KUNIT_EXPECT_EQ(test, 0, arch_unwind_user_saves_rbx(addr, i));
+}
+
 enum signal_abi { ABI_64, ABI_X32, ABI_IA32, ABI_IA32_RT };
 
 struct signal_case {
@@ -558,6 +598,7 @@ static struct kunit_case unwind_user_frame_cases[] = {
 	KUNIT_CASE_PARAM(call_test, call_gen_params),
 	KUNIT_CASE(goexit_test),
 	KUNIT_CASE(call_edge_test),
+	KUNIT_CASE_PARAM(start_test, start_gen_params),
 	KUNIT_CASE_PARAM(signal_test, signal_gen_params),
 	KUNIT_CASE(signal_loop_test),
 	KUNIT_CASE(signal_hostile_test),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * x86 support for SFrame tables: registers by their numbers, frames that tables have no
- * rows for, and the vDSO.
+ * rows for or cannot describe to callers, and the vDSO.
  *
  * Contexts: task context of the task that is walked, page faults allowed or disabled; no
  * locks. Stacks and signal frames are in user memory.
@@ -11,7 +11,9 @@
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/stddef.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/unaligned.h>
 #include <linux/unwind_user.h>
 
 #include <asm/sigcontext.h>
@@ -102,6 +104,50 @@ unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsign
 			return cfa;
 	}
 	return state->sp;
+}
+
+/* The DWARF number of rbx. */
+#define BIND_REG	3
+
+/*
+ * The first call of a function by the PLT goes to code of the C library that has its CFA in
+ * rbx. It calls _dl_fixup(), which looks the function up, and which makes no tail call:
+ *
+ *	mov 16(%rbx),%rsi; mov 8(%rbx),%rdi; call
+ */
+static const u8 bind_code[] = { 0x48, 0x8b, 0x73, 0x10, 0x48, 0x8b, 0x7b, 0x08, 0xe8 };
+
+/**
+ * arch_unwind_user_saved_reg - get a register of a caller's frame
+ * @state:	the walk, of 64-bit code, at the caller
+ * @reg:	its DWARF number
+ * @value:	set to its value
+ *
+ * No table tells where functions save the registers of their callers. In the code above
+ * the called function is known, and its first instructions tell where it pushes rbx. If it is
+ * the innermost one, it may not have done so yet, or may have popped rbx: then that place is
+ * below the stack pointer. If anything is in doubt, rbx is not known.
+ *
+ * Return: true if it is known.
+ */
+bool arch_unwind_user_saved_reg(const struct unwind_user_state *state, unsigned int reg,
+				unsigned long *value)
+{
+	const struct unwind_text_range *text = &state->code->range;
+	u8 code[sizeof(bind_code) + sizeof(s32)];
+	unsigned long ip = state->ip - sizeof(code), at, slot;
+	unsigned int words;
+
+	/* Only code is read as code: other mappings may be of devices. */
+	if (reg != BIND_REG || ip - text->start >= text->size ||
+	    copy_from_user(code, (void __user *)ip, sizeof(code)) ||
+	    memcmp(code, bind_code, sizeof(bind_code)))
+		return false;
+	at = state->ip + (s32)get_unaligned_le32(&code[sizeof(bind_code)]) - text->start;
+	words = at < text->size ?
+		arch_unwind_user_saves_rbx(text->start + at, text->size - at) : 0;
+	slot = state->sp - (1 + words) * sizeof(long);
+	return words && slot >= state->low && !get_user(*value, (unsigned long __user *)slot);
 }
 
 /**

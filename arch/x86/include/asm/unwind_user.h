@@ -118,7 +118,7 @@ void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_re
 #ifndef arch_unwind_user_set
 /**
  * arch_unwind_user_set - set the position of a walk from registers
- * @state:	gets ip, sp, fp, drap, segments, system call and word size; the last
+ * @state:	gets ip, sp, low, fp, drap, segments, system call and word size; the last
  *		is 0 in VM86 mode, which has no walkable stack, and with segments
  *		that userspace may not use
  * @regs:	user registers
@@ -130,6 +130,7 @@ arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs
 {
 	state->ip = regs->ip;
 	state->sp = regs->sp;
+	state->low = regs->sp;
 	state->fp = regs->bp;
 	state->drap = regs->r10;
 	state->cs_base = 0;
@@ -146,11 +147,14 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);
 int arch_unwind_user_after_call(unsigned long addr);
 bool arch_unwind_user_uses_drap(unsigned long ip);
+unsigned int arch_unwind_user_saves_rbx(unsigned long func, unsigned long size);
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int reg,
 			  unsigned long *value);
+bool arch_unwind_user_saved_reg(const struct unwind_user_state *state, unsigned int reg,
+				unsigned long *value);
 unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsigned long ip,
 				   unsigned long sp);
 bool arch_unwind_user_vdso(unsigned long addr, unsigned long *start, unsigned long *end);

@@ -10,8 +10,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../../testing/selftests/unwind/lib/tap.sh"
 chmod 755 "$work"
 export HOME=$work
-# SFrame cannot express the CFA of the function that binds lazily.
-export LD_BIND_NOW=1
 
 # To be followed by a file, and a command.
 record=(perf record -B -F 499 -e cpu-clock --call-graph deferred -o)

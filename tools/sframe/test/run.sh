@@ -48,6 +48,35 @@ stock() {
 	stacks_end without
 }
 
+# The dynamic linker asks a library which function a call is for, when a program makes it for
+# the first time: nearly all samples are in that library, and the walks pass the dynamic linker.
+binds_lazily() {
+	local bound
+	cat > chosen.c <<-'END'
+	#include <time.h>
+	static int chosen(void) { return 0; }
+	static __attribute__((noinline)) void take_a_second(void)
+	{
+		while (clock() < CLOCKS_PER_SEC)
+			for (volatile int i = 0; i < 1000000; i++);
+	}
+	static int (*choose(void))(void)
+	{
+		take_a_second();
+		return chosen;
+	}
+	int called(void) __attribute__((ifunc("choose")));
+	END
+	echo 'int called(void); int main(void) { return -called(); }' > caller.c
+	gcc -O2 -shared -fPIC -o libchosen.so chosen.c &&
+		gcc -O2 -Wl,-z,lazy -Wl,-rpath,"$PWD" -o lazy caller.c libchosen.so &&
+		stock ./lazy || return 1
+	bound=$(perf script -f -i warm -F ip,sym 2> /dev/null |
+		awk -v RS= '/ take_a_second\n/ && / main\n/ { n++ } END { print n + 0 }')
+	echo "# warm: $bound samples are in lazy binding"
+	[ "$bound" -ge 100 ]
+}
+
 # profiled: how many samples a BPF profiler has, and how many of 1000 are complete
 profiled() {
 	# Samples in exec and exit have no user stack.
@@ -251,8 +280,10 @@ check "perl" stock perl -e "sub f { $spin } f() for 1..30" 20000
 check "many processes" stock "${processes[@]}"
 if command -v gcc > /dev/null && command -v objcopy > /dev/null; then
 	check "what is missed is named" named
+	check "lazy binding" binds_lazily
 else
 	skip "what is missed is named" "needs gcc and binutils"
+	skip "lazy binding" "needs gcc and binutils"
 fi
 if [ -x "$stackprof" ]; then
 	check "a BPF profiler" by_bpf

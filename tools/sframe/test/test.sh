@@ -524,6 +524,34 @@ no_install() {
 	return $wrong
 }
 
+# The kernel walks through the code that binds functions lazily, if it knows that code: two loads,
+# and the call of a function that pushes rbx at its start, and jumps to no other function.
+binding() {
+	local ld=/lib64/ld-linux-x86-64.so.2 called size to
+	objdump -d --no-show-raw-insn "$ld" > code || return 1
+	grep -A 2 'mov  *0x10(%rbx),%rsi$' code | grep -A 1 'mov  *0x8(%rbx),%rdi$' |
+		sed -n 's/.*\tcall  *\([0-9a-f]*\) .*/\1/p' | sort -u > calls
+	[ "$(wc -l < calls)" = 1 ] || { cat calls; fail "not one function is called"; return 1; }
+	read -r called < calls
+	sed -n "/^ *$called:/,/push  *%rbx$/p" code | head -n 16 > start
+	cat start
+	tail -n 1 start | grep -q 'push  *%rbx$' &&
+		! grep -vE '\s(endbr64|(push|xor|mov|lea) .*)\s*$' start || return 1
+
+	"$sframe" convert -o section "$ld" && "$sframe" dump section > functions || return 1
+	size=$(sed -n "s/.* pc = 0x$called, size = \([0-9]*\) bytes$/\1/p" functions)
+	objdump -d --no-show-raw-insn --start-address="0x$called" \
+		--stop-address="$((0x$called + size))" "$ld" | sed -n 's/.*\tj[a-z]* *//p' > jumps
+	while read -r to _; do
+		if ! [[ $to =~ ^[0-9a-f]+$ ]] ||
+			! ((0x$called <= 0x$to && 0x$to < 0x$called + size)); then
+			fail "a jump to $to leaves it"
+			return 1
+		fi
+	done < jumps
+	[ -s jumps ]
+}
+
 fuzz() {
 	local name
 	program p && program so -shared -fPIC -Wl,-z,lazy && program fixed -no-pie || return 1
@@ -589,6 +617,7 @@ check "PLT: now" plt now 1 -Wl,-z,now
 check "PLT: IBT" plt ibt 1 -fcf-protection -Wl,-z,lazy,-z,ibtplt
 check "PLT: library" plt library 1 -shared -fPIC -Wl,-z,lazy
 check "PLT: without .eh_frame" plt_code
+check "PLT: what the kernel knows of glibc" binding
 for linker in lld gold; do
 	if command -v "ld.$linker" > /dev/null; then
 		check "PLT: $linker" plt "$linker" 1 -fuse-ld=$linker -Wl,-z,lazy

@@ -462,12 +462,10 @@ static void check_walks(const struct trace *trace)
 
 	/* Nor are results of a walk that read the breakpoint of a probe. */
 	if (process.insn) {
-		u8 insn = process.insn;
-
 		forget(&cold);
-		process.insn = 0;
+		process.unhandled = true;
 		drop(walk_all(&cold));
-		process.insn = insn;
+		process.unhandled = false;
 		same("at a probe that was seen before", trace, walk_again(&cold, process.room));
 	}
 

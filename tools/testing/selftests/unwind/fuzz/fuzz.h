@@ -142,6 +142,7 @@ struct drop {
  * @segments:	bases of 3 thread-local segments and of 5 of the LDT
  * @trampoline:	of return probes
  * @insn:	instruction under the breakpoint that is being handled; 0 for none
+ * @unhandled:	that breakpoint exists, but is not being handled
  * @room:	number of entries that fit
  * @piece:	number of entries to request at a time
  * @nofault:	the caller has disabled page faults
@@ -174,6 +175,7 @@ struct process {
 	unsigned long		segments[8];
 	unsigned long		trampoline;
 	u8			insn;
+	bool			unhandled;
 	unsigned int		room;
 	unsigned int		piece;
 	bool			nofault;

@@ -419,12 +419,13 @@ void sim_begin(void)
 	sim_task.flags = process.exiting ? PF_EXITING : 0;
 
 	sim_uprobe.insn[0] = process.insn;
-	sim_utask.auprobe = process.insn ? &sim_uprobe : NULL;
+	sim_utask.auprobe = process.insn && !process.unhandled ? &sim_uprobe : NULL;
 	sim_utask.return_instances = process.nr_probes ? process.probes : NULL;
 	for (int i = 0; i < process.nr_probes; i++)
 		process.probes[i].next = i + 1 < process.nr_probes ? &process.probes[i + 1] : NULL;
 
 	sim_mm.mm_lock_seq.sequence = process.seq;
+	/* The kernel sets it under the lock of the mappings, so the sequence count changes, too. */
 	sim_mm.flags = process.insn || process.nr_probes ? BIT(MMF_HAS_UPROBES) : 0;
 	map_vdso();
 	sim_objects_begin();

@@ -11,29 +11,15 @@ set -u
 status_file=${TMPDIR:-/tmp}/status
 perf_file=${TMPDIR:-/tmp}/perf-test
 
-# limited COMMAND...: run it for at most UNWIND_TIMEOUT seconds. Its status goes to a file, because
-# the output goes to a pipe.
-limited() {
-	timeout -k 30 "${UNWIND_TIMEOUT:-600}" "$@" 2>&1
-	echo $? > "$status_file"
-}
-
-# run_test PROGRAM[.TEST]: run it with line-buffered output. TEST is the name of a test, or
-# FIXTURE.TEST, or FIXTURE.VARIANT.TEST.
-run_test() {
-	option=
-	case $1 in
-	*.*.*) option=-r ;;
-	*.*) option=-t ;;
-	esac
-	limited stdbuf --output=L "./${1%%.*}" ${option:+"$option" "${1#*.}"}
-}
-
-# run_perf NAME [MUST-RUN]: run the perf tests that match NAME, and report what perf does not
+# run_perf NAME [MUST-RUN]: run the perf tests that match NAME, for at most UNWIND_TIMEOUT
+# seconds, and report what perf does not
 run_perf() {
 	# Drop the last status: this test may kill the shell that writes it.
 	rm -f "$status_file"
-	limited perf test -v "$1" < /dev/null | tee "$perf_file"
+	{
+		timeout -k 30 "${UNWIND_TIMEOUT:-600}" perf test -v "$1" < /dev/null 2>&1
+		echo $? > "$status_file"
+	} | tee "$perf_file"
 	status=$(cat "$status_file" || echo 255)
 	if [ "$status" = 124 ]; then
 		echo "  0: perf test '$1' did not end within ${UNWIND_TIMEOUT:-600} s : FAILED!"
@@ -51,42 +37,8 @@ kunit)
 	# The suites ran at boot; their results are in the kernel log.
 	;;
 kselftest)
-	# Do the work of run_kselftest.sh here, because it starts two dozen processes for each
-	# program: on the debug kernel these take longer than most tests.
-	cd "$2/unwind" || exit 1
-	shift 2
-	echo "1..$#"
-	nr=0
-	for name; do
-		nr=$((nr + 1))
-		# Drop the last program's status: this program may kill the shell that writes it.
-		rm -f "$status_file" "$status_file.none" "$status_file.plan"
-		echo "# $name: starts"
-		read -r begin _ < /proc/uptime
-		run_test "$name" | while IFS= read -r line; do
-			printf '# %s\n' "$line"
-			case $line in
-			1..0)
-				: > "$status_file.none"
-				echo "# there is no such test; there are:"
-				"./${name%%.*}" -l 2>&1 | sed 's/^/# /'
-				;;
-			1..[1-9]*)
-				: > "$status_file.plan"
-				;;
-			esac
-		done
-		read -r end _ < /proc/uptime
-		echo "# $name: $((${end%.*} - ${begin%.*})) s"
-		status=$(cat "$status_file")
-		[ "$status" != 0 ] || [ -e "$status_file.plan" ] || status="0 without a plan"
-		[ ! -e "$status_file.none" ] || status=none
-		case $status in
-		0) echo "ok $nr selftests: unwind: $name" ;;
-		4) echo "ok $nr selftests: unwind: $name # SKIP" ;;
-		*) echo "not ok $nr selftests: unwind: $name # exit=$status" ;;
-		esac
-	done
+	shift
+	exec "${0%/*}/../tools/testing/selftests/unwind/qemu/programs.sh" "$@"
 	;;
 ftrace)
 	# The modules in the default directory are the host's, not those of this kernel.

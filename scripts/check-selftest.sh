@@ -193,9 +193,10 @@ second() {
 
 expect 0 "check: not beside another one" second
 
-# late: a program that hangs must end by its own limit, and the next one must run
+# late: a program whose test hangs, in a process group of its own, must end by its own limit, and
+# the next one must run
 late() {
-	fake "$tmp/unwind/hangs" <<< 'sleep 90'
+	fake "$tmp/unwind/hangs" <<< $'#!/bin/bash\nset -m\nsleep 90 & wait'
 	fake "$tmp/unwind/good" <<< 'echo 1..1; echo ok 1 a'
 	UNWIND_TIMEOUT=10 TMPDIR=$tmp timeout 60 "$here/guest-check.sh" kselftest "$tmp" \
 		hangs good | grep -v '^#' | diff - <(printf '%s\n' "1..2" \

@@ -20,16 +20,21 @@ shift
 results=$(mktemp)
 status_file=$results.status
 
-# run_test PROGRAM[.TEST]: run it with line-buffered output, and keep its status in a file
+# run_test PROGRAM[.TEST]: run it with line-buffered output, and keep its status in a file. Each
+# test is a process group of its own, which timeout does not reach. But all are in one session: end
+# what is left of it, because it would keep the pipe of the output open.
 run_test() {
 	option=
 	case $1 in
 	*.*.*) option=-r ;;
 	*.*) option=-t ;;
 	esac
-	timeout -k 30 "${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
+	# shellcheck disable=SC2016	# the dollar signs are those of the session's shell
+	setsid -w sh -c 'echo $$ > "$0"; exec timeout -k 30 "$@"' "$status_file.session" \
+		"${UNWIND_TIMEOUT:-600}" stdbuf --output=L "./${1%%.*}" \
 		${option:+"$option" "${1#*.}"} 2>&1
 	echo $? > "$status_file"
+	pkill -KILL -s "$(cat "$status_file.session")"
 }
 
 # those RESULT: list the names with this result
@@ -48,7 +53,7 @@ nr=0
 for name; do
 	nr=$((nr + 1))
 	# Drop the last program's status: this program may kill the shell that writes it.
-	rm -f "$status_file" "$status_file.none" "$status_file.plan"
+	rm -f "$status_file" "$status_file".*
 	echo "# $name: starts"
 	read -r begin _ < /proc/uptime
 	run_test "$name" | while IFS= read -r line; do

@@ -35,6 +35,9 @@ endif
 ifeq ($(filter $(KERNEL),plain debug kcsan bench base),)
 $(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan, bench, base)
 endif
+ifneq ($(and $(filter kcsan,$(KERNEL)),$(filter check,$(MAKECMDGOALS))),)
+$(error make check has no tests for KERNEL=kcsan: make check-long has)
+endif
 
 TOP	:= $(CURDIR)
 CHECK_LOCK := $(TOP)/build/check.lock
@@ -93,7 +96,7 @@ help:
 	@echo '  demo      record real programs in the VM, show the report and what it cost'
 	@echo '  check     the gate: what finds most for its time; ends with "N passed, N failed"'
 	@echo '  check-all everything that comes to an end by itself, on both kernels'
-	@echo '  test      one program, test or part in one boot: make test T=core_cancel[.remote]'
+	@echo '  test      one program, test or part in one boot: make test T=core_cancel[.killed_in_walk]'
 	@echo '  check-long  storms of MINUTES=30, fuzzers, the data-race kernel'
 	@echo '  bench     what a sample costs, in instructions and bytes'
 	@echo '  tree      assemble build/linux from the base and the series'
@@ -145,7 +148,7 @@ FIRST := $(strip $(if $(wildcard $(LINUX)/Makefile),,tree) \
 	$(if $(wildcard $(PERF)/install/bin/perf),,perf) $(foreach k,$(CHECKED), \
 	$(if $(wildcard $(TOP)/build/kernel-$k/arch/x86/boot/bzImage),,kernel-$k)))
 ifneq ($(FIRST),)
-$(info check: first makes $(FIRST). From nothing, a check of both kernels takes about 35 minutes \
+$(info check: first makes $(FIRST). From nothing, a check of both kernels takes about 40 minutes \
 	on two CPUs, and 7.1 GB of disk.)
 endif
 endif
@@ -157,7 +160,12 @@ check-all: tree perf
 
 # Storms and fuzzers for MINUTES, and tests that are too slow for the other tiers.
 MINUTES ?= 30
-check-long: CHECKED := plain debug kcsan
+ifneq ($(filter check-long,$(MAKECMDGOALS)),)
+ifneq ($(shell case '$(MINUTES)' in (*[!0-9]* | 0* | '') echo wrong ;; esac),)
+$(error MINUTES=$(MINUTES) is not a number of minutes)
+endif
+endif
+check-long: CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug kcsan,$(KERNEL))
 check-long: export MINUTES := $(MINUTES)
 check-long: tree perf
 	@$(SCRIPTS)/deps.sh clang

@@ -28,8 +28,7 @@ run_some() {
 		> "$tmp/checked" 2>&1
 }
 
-# The first part ends when the second one has run for a second. The second one ends when the
-# check has said so.
+# The first part ends after two seconds, the second one when the check has said so.
 two_parts() {
 	SECONDS=754
 	part plain-a sh -c "sleep 2; echo ok 1 a"
@@ -37,8 +36,8 @@ two_parts() {
 		"until grep -q 'plain-a: 1 passed' $tmp/checked; do sleep 0.1; done; echo ok 1 b"
 }
 
-# progress: a check must say the time, how many parts of how many are over, and which run, since
-# when
+# progress: a check must say the time, how many of the parts are over, when one starts, and which
+# parts run, since when
 progress() {
 	local said
 	rm -rf "$tmp/check"
@@ -46,16 +45,18 @@ progress() {
 	said=$(sed -nE 's/12:(3[6-9]|[45].)|1[345]:../12:34/; /^check:/p' "$tmp/checked" |
 		sed -E 's/ [0-9]+ s/ 2 s/; s/\([0-9]+ s\)/(1 s)/')
 	printf '%s\n' \
+		"check: 12:34 [ 0/2] plain-a starts" "check: 12:34 [ 0/2] plain-b starts" \
 		"check: 12:34 [ 1/2] plain-a: 1 passed, 0 failed, 2 s; running: plain-b (1 s)" \
 		"check: 12:34 [ 2/2] plain-b: 1 passed, 0 failed, 2 s" | diff - <(echo "$said")
 }
 
 expect 0 "parts: what is over and what runs is said" progress
 
-# The disk has FREE MB free.
-fake "$tmp/bin/df" <<'END'
+# The disk of the check has FREE MB free, and that of the guests FREE_GUESTS MB.
+fake "$tmp/bin/df" <<END
 #!/bin/sh
-printf 'f\nf 0 0 %s\n' "${FREE:-9999}"
+[ "\$2" = "${TMPDIR:-/tmp}" ] && free=\$FREE_GUESTS || free=\$FREE
+printf 'f\nf 0 0 %s\n' "\${free:-9999}"
 END
 PATH=$tmp/bin:$PATH
 
@@ -66,10 +67,10 @@ disk_parts() {
 	part plain-unable sh -c "echo vm: cannot run: no space >&2; exit 125"
 }
 
-# full_disk FREE: print what a check says on a disk with FREE MB, but no logs
+# full_disk FREE FREE_GUESTS: print what a check says on disks with so many MB, but no logs
 full_disk() {
 	rm -rf "$tmp/check"
-	FREE=$1 run_some disk_parts
+	FREE=$1 FREE_GUESTS=$2 run_some disk_parts
 	grep -E '^FAILED|is full|[0-9] failed$' "$tmp/checked" | sort
 }
 
@@ -79,8 +80,11 @@ told_full() {
 	want="0 passed, 2 failed
 FAILED plain-lost: its results could not be counted
 FAILED plain-unable: cannot run: no space"
-	full_disk 50 | diff - <(echo "$want") && full_disk 49 | uniq | diff - <(echo "$want
-check: the disk of $tmp/check is full" | sort)
+	full_disk 50 50 | diff - <(echo "$want") &&
+		full_disk 49 50 | uniq | diff - <(echo "$want
+check: the disk of $tmp/check is full" | sort) &&
+		full_disk 50 49 | uniq | diff - <(echo "$want
+check: the disk of ${TMPDIR:-/tmp} is full" | sort)
 }
 
 expect 0 "parts: a disk that gets full counts once" told_full
@@ -96,7 +100,8 @@ done
 fake "$qemu/vm.sh" <<END
 #!/bin/sh
 echo "ok 1 guest" | tee "\$LOG/console.log"
-echo "\${LOG##*/} \$MEM \$TIMEOUT\${LEAK:+ LEAK}\${CHECK:+ CHECK} \$3 \$VM_CPU\$APPEND" >> $tmp/ran
+emulator="\$VM_CPU\$APPEND\$ACCEL\${SINGLESTEP:+ SINGLESTEP}\$ICOUNT"
+echo "\${LOG##*/} \$MEM \$TIMEOUT\${LEAK:+ LEAK}\${CHECK:+ CHECK} \$3 \$emulator" >> $tmp/ran
 END
 for file in "$qemu/selftest.sh" "$scripts"/{,check-}selftest.sh "$scripts/lint.sh" \
 	"$unwind/fuzz/fuzz.sh"; do
@@ -114,6 +119,16 @@ for program in core/storm core/core_probe walk/matrix walk/oracle walk/oracle_sf
 done > "$tmp/programs"
 printf 'install:\n\tcp %s $(INSTALL_PATH)/kselftest-list.txt\n' "$tmp/programs" \
 	> "$unwind/../Makefile"
+
+for tool in bpf/stackprof sframe testing/selftests/unwind/go; do
+	mkdir -p "$tmp/linux/tools/$tool"
+	printf 'all test:;\n' > "$tmp/linux/tools/$tool/Makefile"
+done
+fake "$tmp/linux/tools/sframe/test/test.sh" <<END
+#!/bin/sh
+echo "ok 1 host"
+echo "\$0 \$*" >> $tmp/ran
+END
 
 fake "$tmp/bin/perf" <<'END'
 #!/bin/sh
@@ -170,6 +185,84 @@ gate() {
 }
 
 expect 0 "check: the gate's parts, and how they are run" gate
+
+# all: make check-all must run these parts
+all() {
+	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
+	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=30 STORM_NMI=20000"
+	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "28 passed, 0 failed" ] &&
+		ran | sort | diff - <(sort <<-END
+		debug-ftrace $debug ftrace ftrace install
+		debug-kselftest-walk $debug kselftest matrix oracle
+		debug-kselftest-bpf $debug kselftest bpf_stack bpf_unwind
+		debug-kselftest-perf $debug kselftest delivery nmi
+		debug-kselftest-core $debug kselftest storm core_probe
+		debug-kselftest-sframe $debug kselftest oracle_sframe sframe_reads
+		debug-kunit $debug kunit  kunit.enable=1
+		lint.sh
+		plain-ftrace $plain ftrace ftrace install
+		plain-kselftest-walk $plain kselftest matrix oracle
+		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind
+		plain-kselftest-perf $plain kselftest delivery nmi
+		plain-kselftest-core $plain kselftest storm core_probe
+		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_reads
+		plain-stackprof $plain stackprof stackprof stackprof
+		plain-perf-callchain $plain perf perf-tests.callchain
+		plain-perf-deferred $plain perf perf-tests.deferred
+		plain-kselftest-intel $plain kselftest compat_task max,vendor=GenuineIntel
+		selftest.sh kernel-plain
+		selftest.sh
+		check-selftest.sh
+		fuzz.sh replay linux fuzz
+		fuzz.sh sframe-replay linux fuzz
+		plain-go $plain go go go
+		test.sh sframe
+		plain-record $plain record sframe sframe
+		plain-sframe $plain sframe sframe sframe
+		plain-kunit $plain kunit  kunit.enable=1
+		END
+		)
+}
+
+expect 0 "check: the parts of make check-all" all
+
+# long: make check-long must run these parts. Only storms may use two CPUs at once.
+long() {
+	local debug="2G 2580 LEAK CHECK TIMEOUT=1380" full="FULL=1 kselftest matrix"
+	local kcsan="2G 2580 CHECK TIMEOUT=1380 STORM_NMI=4000" storm="SECONDS=180 kselftest storm"
+	local multi="tcg,thread=multi" slow="1G 3780 CHECK TIMEOUT=1980"
+	MINUTES=3 check long plain debug kcsan &&
+		[ "$(tail -n 1 "$tmp/checked")" = "16 passed, 0 failed" ] &&
+		ran | sort | diff - <(sort <<-END
+		plain-kselftest-storm 1G 1380 CHECK TIMEOUT=780 $storm $multi
+		plain-kselftest-full $slow $full
+		plain-kselftest-singlestep $slow kselftest user_regs compat_task  SINGLESTEP
+		fuzz.sh run linux fuzz 60 8
+		fuzz.sh sframe-run linux fuzz 60 8
+		debug-kselftest-storm $debug $storm $multi
+		debug-kselftest-bpf_storm $debug SECONDS=60 kselftest bpf_unwind_storm
+		debug-kselftest-fuzz_attr $debug SECONDS=60 kselftest fuzz_attr
+		debug-kselftest-fuzz_stack $debug SECONDS=60 kselftest fuzz_stack
+		debug-kselftest-full 2G 7380 LEAK CHECK TIMEOUT=3780 $full core_probe
+		kcsan-kselftest-walk $kcsan kselftest matrix oracle
+		kcsan-kselftest-bpf $kcsan kselftest bpf_stack bpf_unwind
+		kcsan-kselftest-perf $kcsan kselftest delivery nmi
+		kcsan-kselftest-core $kcsan kselftest storm core_probe
+		kcsan-kselftest-sframe $kcsan kselftest oracle_sframe sframe_reads
+		kcsan-kunit $kcsan kunit  kunit.enable=1
+		END
+		)
+}
+
+expect 0 "check: the parts of make check-long" long
+
+# parallel: a check must not take from its caller what changes the emulator
+parallel() {
+	ACCEL=tcg,thread=multi ICOUNT=icount SINGLESTEP=1 VM_CPU=max MINUTES=ten check gate plain
+	! grep -E 'thread=multi|icount|SINGLESTEP|max$' "$tmp/ran" && [ -s "$tmp/ran" ]
+}
+
+expect 0 "check: it runs steady guests, whatever its caller has" parallel
 
 # slow: outside of the gate a guest and its programs must have more time on the debug kernel
 slow() {
@@ -244,7 +337,7 @@ ln -s true "$tmp/new/scripts/series.py"
 first() {
 	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u KERNEL make -C "$top" TOP="$tmp/new" \
 		SCRIPTS="$tmp/new/scripts" check 2>&1 < /dev/null |
-		sed 's/From nothing.*35 minutes on.* 7.1 GB of disk.$/The cost./; /^make/d' |
+		sed 's/From nothing.*40 minutes on.* 7.1 GB of disk.$/The cost./; /^make/d' |
 		diff - <(echo "${1:+check: first makes $1. The cost.$'\n'}builds perf")
 }
 
@@ -260,5 +353,18 @@ there kernel-plain/arch/x86/boot/bzImage
 expect 0 "make: what of that is missing" first "perf kernel-debug"
 there perf/install/bin/perf
 there kernel-debug/arch/x86/boot/bzImage
-expect 0 "make: nothing if nothing is" first ""
+expect 0 "make: nothing, if all is there" first ""
+
+# says PATTERN ARGUMENT...: make -n must print a line that matches
+says() {
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u KERNEL -u MINUTES make -n -C "$top" \
+		TOP="$tmp/new" SCRIPTS="$tmp/new/scripts" "${@:2}" 2>&1 < /dev/null | grep -- "$1"
+}
+
+expect 0 "make: check-long uses all three kernels" says "check.sh long plain debug kcsan" check-long
+expect 0 "make: or the one that is named" says "check.sh long kcsan *\$" check-long KERNEL=kcsan
+expect 0 "make: the gate has nothing for that one" says "no tests for KERNEL=kcsan: .*  Stop.$" \
+	check KERNEL=kcsan
+expect 0 "make: minutes that are no number" says "MINUTES=08 is not a number of minutes.  Stop.$" \
+	check-long MINUTES=08
 finish

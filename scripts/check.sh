@@ -41,6 +41,8 @@ guest() {
 	[ "$kernel" != debug ] || leak=1
 	[ "$kernel" = plain ] || memory=2G
 	[ "$kernel" = plain ] || [ "$tier" = gate ] || limit=2400
+	# All combinations, all instructions, and interrupts between any two of them take longer.
+	[ -z "${UNWIND_FULL-}${SINGLESTEP-}" ] || limit=$((limit * 3))
 	# Time out each program on its own: a hanging one is named, and the others still run.
 	vars="UNWIND_TIMEOUT=$((limit / 2 + 60 * ${MINUTES:-0}))"
 	limit=$((limit + 60 * ${MINUTES:-0}))
@@ -91,9 +93,8 @@ build_stackprof() {
 	build_tool bpf/stackprof VMLINUX_BTF="$BUILD/kernel-$1/vmlinux" test
 }
 
-# The gate skips these programs on the debug kernel: they check values, not locks, contexts
-# and lifetimes. Each takes one to eight minutes there, and a tenth of that on the plain
-# kernel, which gives the same results.
+# The gate skips these programs on the debug kernel, because each takes one to eight minutes there,
+# and a tenth of that on the plain kernel. Most check values. make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe compat_task user_regs nmi core_probe fault_at "
 slow+="bpf_unwind bpf_unwind_load sframe_load "
 
@@ -223,6 +224,7 @@ each() {
 	shift
 	for kind; do
 		queue "$kernel" "$kind"
+		[ $? != 2 ] || broken "$kernel-$kind" "there is no such part"
 	done
 }
 
@@ -266,14 +268,13 @@ all() {
 	queue "$1" kunit
 }
 
-# Queue tests whose duration MINUTES sets. On the plain kernel the storm takes most of that
-# time: 2 million NMIs for 30 minutes. Emulate the CPUs of the guest in parallel only for
-# tests that do not patch kernel text meanwhile.
+# Queue tests whose duration MINUTES sets. A storm has several CPUs at once: vm.sh says for which
+# tests they may be emulated in parallel.
 long() {
 	local kernel=$1 third=$((MINUTES * 20)) seed=$((UNWIND_SEED % 1000000 + 1)) with=()
 	case $kernel in
 	plain)
-		with=(UNWIND_STORM_NMI=$((MINUTES * 2000000 / 30)) "ACCEL=tcg,thread=multi")
+		with=(UNWIND_SECONDS=$((MINUTES * 60)) "ACCEL=tcg,thread=multi")
 		vm plain kselftest-storm "$install" storm
 		with=(UNWIND_FULL=1)
 		vm plain kselftest-full "$install" matrix
@@ -348,7 +349,7 @@ known() {
 		done
 		;;
 	*)
-		! is_part "$what" && ! grep -qx "${what%%.*}" <<< "$programs" || return 0
+		! is_part "$what" && ! grep -qxF "${what%%.*}" <<< "$programs" || return 0
 		;;
 	esac
 	[ "$what" = help ] || echo "check: there is no '$2'."
@@ -375,7 +376,7 @@ one() {
 	esac
 	[ "$what" != kunit ] || { queue "$kernel" kunit; return; }
 	build_kselftests "$kernel" || return
-	if grep -qx "unwind:${what%%.*}" "$install/kselftest-list.txt"; then
+	if grep -qxF "unwind:${what%%.*}" "$install/kselftest-list.txt"; then
 		vm "$kernel" kselftest-one "$install" "$what"
 		return
 	fi
@@ -389,22 +390,28 @@ one() {
 
 # bash parses main() as a whole before it runs: edits of this file do not affect this run.
 main() {
-	local tier=$1 free variable
+	local tier=$1 free place variable
 	shift
 	[ "$tier" != known ] || { known "$@"; return; }
 	mkdir -p "$install" || return
 	exec 8> "$dir.lock"
 	flock -n 8 || { echo "check: another check runs in $dir" >&2; return 1; }
-	free=$(df -Pm "$dir" | awk 'NR == 2 { print $4 }')
-	if [ "$free" -lt 1000 ]; then
-		echo "check: the disk of $dir has $free MB free, tests need 1000 MB" >&2
-		return 1
-	fi
-	rm -rf "$dir"/*.first
-	# Only make test takes these variables, because they are meant for one kind of test.
+	for place in "$dir" "$temporary"; do
+		free=$(free_space "$place")
+		if [ "$free" -lt 1000 ]; then
+			echo "check: the disk of $place has $free MB free, tests need 1000 MB" >&2
+			return 1
+		fi
+	done
+	# Only make test takes these variables, because they are meant for one kind of test. It
+	# keeps the logs of first runs, because a check has told where they are.
 	if [ "$tier" != test ]; then
-		for variable in $program_variables SINGLESTEP VM_CPU APPEND; do
-			[ "$variable" = UNWIND_SEED ] || unset "$variable"
+		rm -rf "$dir"/*.first
+		for variable in $program_variables $guest_variables; do
+			case $variable-$tier in
+			UNWIND_SEED-* | MINUTES-long) ;;
+			*) unset "$variable" ;;
+			esac
 		done
 	fi
 	export UNWIND_SEED=${UNWIND_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}

@@ -17,9 +17,11 @@
 # fuzzer on the host are failures at once. Storms and fuzzers in guests do the same in both
 # runs, because UNWIND_SEED is the same.
 
-declare -A job=() told=() seconds=() running=()
+declare -A job=() told=() seconds=() running=() cause=()
 declare -a queued=() suspects=() unsteady=()
 table=
+# Where guests keep their files.
+temporary=${TMPDIR:-/tmp}
 passed=0
 failed=0
 skipped=0
@@ -27,7 +29,7 @@ over=0
 
 # Variables that kselftest programs read, and variables of the guest that make test takes.
 program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE"
-guest_variables="MINUTES ACCEL SINGLESTEP VM_CPU APPEND"
+guest_variables="MINUTES ACCEL ICOUNT SINGLESTEP VM_CPU APPEND"
 
 # part NAME [VARIABLE=VALUE]... COMMAND...
 part() {
@@ -102,6 +104,7 @@ start() {
 	local log=$dir/$1
 	rm -rf "${log:?}"
 	mkdir -p "$log"
+	tell "$1 starts"
 	eval "${job[$1]}" > "$log/output" 2> "$log/errors" < /dev/null &
 	running[$!]=$1
 	seconds[$1]=$SECONDS
@@ -109,9 +112,14 @@ start() {
 
 # Wait for a part; sets name and status, which are local to the caller.
 wait_one() {
-	local pid
-	wait -n -p pid "${!running[@]}"
+	local pid=
+	wait -n -p pid "${!running[@]}" 2> /dev/null
 	status=$?
+	# bash forgets a process that a signal killed while no wait ran.
+	[ -n "${pid-}" ] || for pid in "${!running[@]}"; do
+		status=137
+		kill -0 "$pid" 2> /dev/null || break
+	done
 	name=${running[$pid]}
 	unset "running[$pid]"
 	# timeout sent SIGKILL, because the part ignored SIGTERM.
@@ -176,7 +184,7 @@ reason() {
 	local why=""
 	if [ "$2" -ge 120 ]; then
 		why=$(sed -n 's/^vm: //p' "$dir/$1/errors" | head -n 1)
-		[ "$2" != 124 ] || why=${why:-it took too long}
+		[ "$2" != 124 ] || why=${why:-it took too long or was killed}
 		why=${why:-it ended with status $2}
 	elif [ "$2" != 0 ] && [ "$f" = 0 ]; then
 		why="no test failed, but the part ended with status $2"
@@ -219,6 +227,7 @@ ended() {
 		settle "$1" 0
 	elif may_repeat "$1" "$2"; then
 		suspects+=("$1")
+		cause[$1]=$(reason "$1" "$2")
 	else
 		settle "$1" "$2"
 	fi
@@ -227,7 +236,7 @@ ended() {
 # again NAME: run the part alone; tests that failed only in the first run are unsteady
 again() {
 	local name=$1 status first=$dir/$1.first p f s line
-	tell "$1 failed and is run once more, alone"
+	tell "$1 failed${cause[$1]:+ (${cause[$1]})} and is run once more, alone"
 	rm -rf "$first"
 	mv "$dir/$1" "$first"
 	sed -i "s#$dir/$1/#$first/#" "$first/count"
@@ -268,17 +277,25 @@ run_parts() {
 # shellcheck disable=SC2317	# called by a trap
 stop_parts() {
 	echo "check: interrupted" >&2
-	[ "${#running[@]}" = 0 ] || kill "${!running[@]}" 2> /dev/null
+	# Not only those in running: a signal can arrive before a part is in there.
+	jobs -pr | xargs -r kill 2> /dev/null
 	wait
+}
+
+# free_space DIRECTORY: print how many MB the disk of DIRECTORY has free
+free_space() {
+	df -Pm "$1" | awk 'NR == 2 { print $4 }'
 }
 
 # broken PART REASON
 broken() {
+	local place
 	echo "FAILED $1: $2"
 	failed=$((failed + 1))
 	table+=$(printf '%-24s %s' "$1" "$2")$'\n'
-	[ "$(df -Pm "$dir" | awk 'NR == 2 { print $4 }')" -ge 50 ] ||
-		echo "check: the disk of $dir is full"
+	for place in "$dir" "$temporary"; do
+		[ "$(free_space "$place")" -ge 50 ] || echo "check: the disk of $place is full"
+	done
 }
 
 summary() {

@@ -300,6 +300,8 @@ printf '%s\n' "first run: FAILED plain-stub: test # SKIP none" \
 grep -E 'SKIP|log:' "$tmp/checked" > "$tmp/got"
 expect 0 "parts: that is said" diff "$tmp/wanted" "$tmp/got"
 check "2 1 passed, 0 failed" "an emulator's fault is run again" 122 0
+expect 0 "parts: it is said why" grep -q \
+	"plain-stub failed (it ended with status 122) and is run once more, alone" "$tmp/checked"
 check "2 1 passed, 0 failed" "an emulator that dies is run again" 125 0
 check "1 0 passed, 2 failed" "a splat is not" 120 0
 check "1 0 passed, 2 failed" "a leak is not" 121 0
@@ -361,6 +363,22 @@ gone() {
 	kill "$1"
 	return 1
 }
+
+# killed: a part that is killed while the check is busy with another one must have failed
+killed() {
+	rm -rf "$tmp/check" "$tmp/killed"
+	(dir=$tmp/check once=1 && . "$here/parts.sh"
+	tell() { [[ $1 != *" failed,"* ]] || until [ -e "$tmp/killed" ]; do sleep 0.1; done; }
+	part plain-first sh -c "sleep 1; echo ok 1 first"
+	part plain-killed alone 60 sh -c \
+		"echo ok 1 a; sleep 2; kill -9 \$PPID; sleep 1; touch $tmp/killed"
+	part plain-last sh -c "sleep 5; echo ok 1 last"
+	run_parts; summary) > "$tmp/checked" 2>&1
+	[ "$(tail -n 1 "$tmp/checked")" = "3 passed, 1 failed" ] &&
+		grep -qx "FAILED plain-killed: it took too long or was killed" "$tmp/checked"
+}
+
+expect 0 "parts: one that is killed while nothing waits for it" killed
 
 # interrupt SIGNAL: a check's parts and their children must end with the check
 interrupt() {

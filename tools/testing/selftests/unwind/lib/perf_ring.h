@@ -78,8 +78,8 @@ int uprobe_attr(struct perf_event_attr *attr, const void *at, char *file, size_t
 
 /*
  * Keep a tracepoint in use until the process ends. For tests that open and close
- * events of it over and over: each first and last use patches kernel code that other
- * CPUs run, which QEMU's multi-threaded TCG does not always survive.
+ * events of it over and over: each first and last use patches kernel text, and
+ * qemu/vm.sh says which guests do not always survive that.
  */
 void keep_tracepoint(const char *name);
 

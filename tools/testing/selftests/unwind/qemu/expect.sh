@@ -8,7 +8,7 @@ count=0
 failed=0
 # The check that runs this script may have exported these.
 unset UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE
-unset MINUTES ACCEL SINGLESTEP VM_CPU APPEND
+unset MINUTES ACCEL ICOUNT SINGLESTEP VM_CPU APPEND
 
 # expect WANTED-STATUS NAME COMMAND...
 expect() {

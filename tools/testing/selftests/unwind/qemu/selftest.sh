@@ -75,6 +75,11 @@ died 121 "a leak that the guest reports" \
 int3="cat $here/cases/emulator-int3.log > \$console"
 died 120 "an int3 outside of the text, of one thread" "$int3"
 ACCEL=tcg,thread=multi died 122 "and of two threads" "$int3"
+expect 125 "vm: no room for its files" env TMPDIR="$tmp/none" QEMU=false LOG="$tmp/log" \
+	"$here/vm.sh" run "$tmp/kernel" true
+cp "$tmp/output" "$tmp/checked"
+expect 0 "vm: it says where" grep -qx "vm: cannot run: no files can be made in $tmp/none" \
+	"$tmp/checked"
 printf '#!/bin/sh\nexit 2\n' > "$tmp/bin/cpio"
 chmod +x "$tmp/bin/cpio"
 expect 125 "vm: no room for the initramfs" env PATH="$tmp/bin:$PATH" QEMU=false LOG="$tmp/log" \

@@ -145,11 +145,12 @@ trap cleanup EXIT
 # Clean up before exit: a signal can arrive when the trap for EXIT has just begun.
 trap 'trap "" INT TERM HUP; say "vm: interrupted"; cleanup; exit 130' INT
 trap 'trap "" INT TERM HUP; cleanup; exit 143' TERM HUP
-work=$(trap '' INT TERM HUP; mktemp -d) || exit 125
+{ work=$(trap '' INT TERM HUP; mktemp -d) &&
+	mkfifo "$work/idle" "$work/output" "$work/monitor.in" "$work/monitor.out"; } ||
+	verdict 125 "cannot run" "no files can be made in ${TMPDIR:-/tmp}"
 log=${LOG:-$(trap '' INT TERM HUP; mktemp -d)}
-mkfifo "$work/idle" "$work/output" "$work/monitor.in" "$work/monitor.out"
-mkdir -p "$log" || exit 125
-: > "$log/console.log"
+{ mkdir -p "$log" && : > "$log/console.log"; } ||
+	verdict 125 "cannot run" "no log can be written to ${log:-${TMPDIR:-/tmp}}"
 rm -f "$log/status" "$log/splat"
 
 command -v "$qemu" > /dev/null ||
@@ -209,14 +210,15 @@ args=(
 	-device virtio-serial-pci
 	-chardev "file,id=status,path=$log/status"
 	-device virtserialport,chardev=status,name=status
-	-drive "file=$work/swap,if=virtio,format=raw,cache=unsafe"
+	-drive "file=$work/swap,if=virtio,format=raw,cache=unsafe,werror=report"
 	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
 	-virtfs "local,path=$out,mount_tag=out,security_model=none"
 )
 # Run all CPUs in one thread. With one thread per CPU, a CPU can run the int3 of
 # text_poke_bp() from its cache of translated code after another CPU has removed the int3 and
 # its handler ("Oops: int3"). Switching tracepoints, static calls or probes patches text.
-# Use ACCEL=tcg,thread=multi for tests that need two CPUs at the same time.
+# Use ACCEL=tcg,thread=multi only for tests that need two CPUs at the same time, and patch no text
+# meanwhile.
 # shellcheck disable=SC2054	# the commas are QEMU's
 if [ -n "${ICOUNT-}" ]; then
 	args+=(-accel tcg,thread=single -icount shift=0,sleep=off)

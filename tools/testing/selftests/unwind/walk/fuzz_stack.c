@@ -290,8 +290,9 @@ int main(void)
 		watches[i].came = malloc(8 * MAX_COOKIES);
 	}
 
-	while (!fuzz_over() && count.bad < 20)
+	do
 		one_child();
+	while (!fuzz_over() && count.bad < 20);
 
 	if (old_max > 0)
 		set_sysctl("kernel/perf_event_max_stack", old_max);

@@ -24,7 +24,7 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie);
 int unwind_deferred_request_regs(struct unwind_work *work, bool complete, u64 *cookie);
 int unwind_deferred_request_stack(struct unwind_work *work, bool complete,
 				  unsigned int size, u64 *cookie);
-bool unwind_deferred_again(struct unwind_work *work);
+int unwind_deferred_again(struct unwind_work *work);
 void unwind_deferred_stack(struct unwind_user_stack *stack);
 void *unwind_deferred_copy_stack(struct unwind_user_stack *stack);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
@@ -189,7 +189,7 @@ static inline int unwind_deferred_request_stack(struct unwind_work *work, bool c
 	return -ENOSYS;
 }
 
-static inline bool unwind_deferred_again(struct unwind_work *work) { return false; }
+static inline int unwind_deferred_again(struct unwind_work *work) { return -ENOSYS; }
 static inline bool unwind_deferred_note_cpu(void) { return true; }
 static inline int unwind_deferred_noted_cpu(void) { return -1; }
 static inline void unwind_deferred_note_stack(void) { }

@@ -15,7 +15,8 @@
  * are written in an interrupt on that CPU.
  *
  * Invariant: a chain ends in marker and cookie, always both, only if the core granted
- * the request. Every cookie in a sample therefore has its callback.
+ * the request. Every cookie in a sample therefore has its callback. A chain is not deferred
+ * if it is certain that the callback came too early for the sample's buffer.
  */
 #include <linux/init.h>
 #include <linux/perf_event.h>
@@ -124,16 +125,26 @@ static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_reg
  * If the record was written before this buffer had an event that wants it, it is written
  * again: once for each such buffer, and not to buffers that have it.
  *
+ * A repeat may be refused. A buffer that never had a record lacks this one, too. Any other
+ * buffer that lacks it now most likely had it before the records of other entries, and
+ * readers keep the records that they have seen. The next repeat serves it otherwise.
+ *
  * Context: as the sample, NMI included.
+ * Return: true if the buffer gets the record, or may have it.
  */
-void perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies *cookies,
+bool perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies *cookies,
 			 u64 cookie)
 {
 	/* Pairs with perf_deferred_output(), and with this function on another CPU. */
-	if (READ_ONCE(cookies->record) == cookie || READ_ONCE(cookies->again) == cookie)
-		return;
-	if (unwind_deferred_again(work))
+	u64 record = READ_ONCE(cookies->record), again = READ_ONCE(cookies->again);
+	int ret;
+
+	if (record == cookie || again == cookie)
+		return true;
+	ret = unwind_deferred_again(work);
+	if (!ret)
 		WRITE_ONCE(cookies->again, cookie);
+	return ret >= 0 || record || again;
 }
 
 /**
@@ -163,12 +174,11 @@ void perf_deferred_note_cpu(const struct perf_event *event)
 		unwind_count(UNWIND_STAT_THIRD_CPU);
 }
 
-static noinline void callchain_again(const struct perf_event *event, u64 cookie)
+static noinline bool callchain_again(const struct perf_event *event, u64 cookie)
 {
 	struct perf_buffer *rb = perf_deferred_buffer(event);
 
-	if (rb)
-		perf_deferred_again(&perf_unwind_work, &rb->deferred_callchains, cookie);
+	return !rb || perf_deferred_again(&perf_unwind_work, &rb->deferred_callchains, cookie);
 }
 
 /* perf_callchain_defer(), inline because every deferred sample calls it. */
@@ -186,10 +196,10 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 
 	ret = unwind_deferred_request_regs(&perf_unwind_work,
 					   perf_user_regs_complete(data, regs), &cookie);
+	if (ret > 0 && !callchain_again(event, cookie))
+		return 0;
 	if (ret >= 0 || ret == -ESTALE)
 		*user = false;
-	if (ret > 0)
-		callchain_again(event, cookie);
 	if (ret >= 0)
 		perf_deferred_note_cpu(event);
 

@@ -92,12 +92,12 @@ int perf_user_state_attr_check(const struct perf_event_attr *attr)
 	return perf_user_state_registered ? 0 : -EOPNOTSUPP;
 }
 
-static noinline void perf_user_state_again(const struct perf_event *event, u64 cookie)
+static noinline bool perf_user_state_again(const struct perf_event *event, u64 cookie)
 {
 	struct perf_buffer *rb = perf_deferred_buffer(event);
 
-	if (rb)
-		perf_deferred_again(&perf_user_state_work, &rb->deferred_user_states, cookie);
+	return !rb || perf_deferred_again(&perf_user_state_work, &rb->deferred_user_states,
+					  cookie);
 }
 
 /*
@@ -119,6 +119,8 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 
 	ret = unwind_deferred_request_stack(&perf_user_state_work, data->regs_user.regs,
 					    size, &id);
+	if (ret > 0 && !perf_user_state_again(event, id))
+		return;
 	if (ret >= 0) {
 		/* A deferred callchain has noted the CPU, and counted a third one, already. */
 		if (!*cookie)
@@ -127,8 +129,6 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 			unwind_deferred_note_stack();
 		*cookie = id;
 	}
-	if (ret > 0)
-		perf_user_state_again(event, id);
 	/* In exec, no user state belongs to this kernel entry any more. */
 	if (ret >= 0 || ret == -ESTALE)
 		data->sample_flags |= PERF_SAMPLE_USER_STATE_DEFERRED;
@@ -155,8 +155,10 @@ perf_callchain_user_state(struct perf_sample_data *data, struct perf_event *even
 	perf_fetch_regs_user(data, regs);
 	if (event->attr.defer_callchain)
 		cookie = perf_callchain_defer(data, event, regs, kernel, &user);
-	perf_user_state_defer(data, event, (kernel && !user_mode(regs)) +
-					   (user && data->regs_user.regs), &cookie);
+	/* A chain that had to be taken in place gets no cookie, which would link it to a record. */
+	if (!user || !event->attr.defer_callchain)
+		perf_user_state_defer(data, event, (kernel && !user_mode(regs)) +
+				      (user && data->regs_user.regs), &cookie);
 
 	entry = perf_callchain_with_cookie(data, event, regs, kernel, user, cookie);
 	/* Without a chain, no cookie would link the sample to its record. */

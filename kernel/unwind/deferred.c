@@ -294,28 +294,31 @@ static bool unwind_may_again(struct unwind_task_info *info, u32 now)
 }
 
 /* Repeat the callback of this bit. Interrupts are off; @irqs_off: they already were before. */
-static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, bool irqs_off)
+static int unwind_again_bit(struct unwind_task_info *info, unsigned long bit, bool irqs_off)
 {
 	long mask = atomic_long_read(&info->unwind_mask);
+	int ret;
 
-	/* The callback is already due again, or cannot be repeated any more. */
-	if (!(mask & bit) || (mask & (UNWIND_EXEC | UNWIND_RESET | UNWIND_LATE)) ||
-	    !(atomic_long_read(&info->unwind_completed) & bit))
-		return false;
-	if (!unwind_may_again(info, jiffies)) {
-		unwind_count(UNWIND_STAT_REFUSED_AGAIN);
-		return false;
-	}
+	if (!(mask & bit))
+		return -EINVAL;
+	if (!(atomic_long_read(&info->unwind_completed) & bit))
+		return 1;
+	if (mask & (UNWIND_EXEC | UNWIND_RESET | UNWIND_LATE))
+		return -EAGAIN;
+	if (unwind_test_fail(UNWIND_TEST_FAIL_AGAIN) || !unwind_may_again(info, jiffies))
+		return unwind_refuse(UNWIND_STAT_REFUSED_AGAIN, -EBUSY);
 
 	/* Make the bit due before PENDING is set: a run of the work in between finds it. */
 	atomic_long_andnot(bit, &info->unwind_completed);
 	mask = atomic_long_fetch_or(UNWIND_PENDING, &info->unwind_mask);
-	if (!(mask & UNWIND_PENDING) && unwind_queue_again(info, irqs_off)) {
+	if (mask & UNWIND_PENDING)
+		return 0;
+	ret = unwind_queue_again(info, irqs_off);
+	if (ret) {
 		atomic_long_or(bit, &info->unwind_completed);
 		atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
-		return false;
 	}
-	return true;
+	return ret;
 }
 
 /**
@@ -331,9 +334,13 @@ static bool unwind_again_bit(struct unwind_task_info *info, unsigned long bit, b
  * task work runs would keep the task in the kernel. Refusals for this reason are counted.
  *
  * Context: any, NMI included. Constant time; takes no lock, allocates nothing.
- * Return: true if the callback comes again.
+ * Return:
+ * * 0		- the callback comes again
+ * * 1		- the callback is still due
+ * * -EBUSY	- current has had its repeats, see above
+ * * other	- the callback cannot be repeated any more
  */
-bool unwind_deferred_again(struct unwind_work *work)
+int unwind_deferred_again(struct unwind_work *work)
 {
 	int bit;
 
@@ -342,8 +349,11 @@ bool unwind_deferred_again(struct unwind_work *work)
 
 	/* Pairs with unwind_deferred_init() and unwind_deferred_cancel(). */
 	bit = READ_ONCE(work->bit);
-	return bit >= UNWIND_TRACER_SHIFT && !(current->flags & PF_EXITING) &&
-	       unwind_again_bit(&current->unwind_info, BIT(bit),
+	if (bit < UNWIND_TRACER_SHIFT)
+		return -EINVAL;
+	if (current->flags & PF_EXITING)
+		return -ESRCH;
+	return unwind_again_bit(&current->unwind_info, BIT(bit),
 				irqs_disabled_flags(irqs.flags));
 }
 

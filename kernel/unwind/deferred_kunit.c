@@ -254,7 +254,7 @@ static void late_nmi_test(struct kunit *test)
 	unwind_deferred_cancel(&c->work);
 }
 
-static bool core_again(struct core_test *t, struct core_tracer *tracer)
+static int core_again(struct core_test *t, struct core_tracer *tracer)
 {
 	guard(irqsave)();
 
@@ -305,16 +305,16 @@ static void again_test(struct kunit *test)
 	struct core_test *t = test->priv;
 	u64 c1, c2;
 
-	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, -EINVAL, core_again(t, &t->a));
 	core_request(t, &t->a, &c1);
 	/* The callback is still due. */
-	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, 1, core_again(t, &t->a));
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->queued, 1);
 
-	KUNIT_EXPECT_TRUE(test, core_again(t, &t->a));
-	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
-	KUNIT_EXPECT_FALSE(test, core_again(t, &t->b));
+	KUNIT_EXPECT_EQ(test, 0, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, 1, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, -EINVAL, core_again(t, &t->b));
 	KUNIT_EXPECT_EQ(test, t->queued, 2);
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
@@ -323,18 +323,19 @@ static void again_test(struct kunit *test)
 
 	/* If queueing fails, nothing changes. */
 	t->queue_ret = -ESRCH;
-	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, -ESRCH, core_again(t, &t->a));
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
 	t->queue_ret = 0;
 
 	/* Too late for this exit: called from the next entry, which then forgets the cookie. */
-	KUNIT_EXPECT_TRUE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, 0, core_again(t, &t->a));
 	core_reset(t);
+	KUNIT_EXPECT_EQ(test, 1, core_again(t, &t->a));
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 3);
 	KUNIT_EXPECT_EQ(test, t->a.cookie, c1);
-	KUNIT_EXPECT_FALSE(test, core_again(t, &t->a));
+	KUNIT_EXPECT_EQ(test, -EINVAL, core_again(t, &t->a));
 	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c2));
 	KUNIT_EXPECT_NE(test, c1, c2);
 }

@@ -71,6 +71,8 @@ enum unwind_test_fail {
 	/* The allocations of a file's object, and of its name. */
 	UNWIND_TEST_FAIL_OBJECT,
 	UNWIND_TEST_FAIL_NAME,
+	/* The repeats of callbacks are used up. */
+	UNWIND_TEST_FAIL_AGAIN,
 	UNWIND_TEST_NR_FAILS,
 };
 

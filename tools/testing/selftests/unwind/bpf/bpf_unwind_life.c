@@ -382,7 +382,7 @@ TEST_F(after_delivery, comes_again)
 	SKIP_WITHOUT_BPF();
 	keep_tracepoint("sched/sched_switch");
 	ASSERT_EQ(0, pipe(go));
-	pid = uring_fork_waiter(go[0], DEPTH);
+	pid = uring_fork_waiter(go[0], DEPTH, NULL);
 	if (pid == -ENOSYS)
 		SKIP(return, "no io_uring");
 	ASSERT_LT(0, pid);

@@ -118,7 +118,7 @@ static int wait_for_results(int pipe, int ready, unsigned int depth)
 				IORING_ENTER_GETEVENTS, 0, 0) == 1 ? 0 : 2;
 }
 
-pid_t uring_fork_waiter(int pipe, unsigned int depth)
+pid_t uring_fork_waiter(int pipe, unsigned int depth, void (*prepare)(void))
 {
 	int ready[2];
 	char c = 0;
@@ -127,8 +127,11 @@ pid_t uring_fork_waiter(int pipe, unsigned int depth)
 	if (pipe2(ready, O_CLOEXEC))
 		return -errno;
 	pid = fork();
-	if (!pid)
+	if (!pid) {
+		if (prepare)
+			prepare();
 		_exit(wait_for_results(pipe, ready[1], depth));
+	}
 	if (pid < 0)
 		pid = -errno;
 	close(ready[1]);

@@ -36,9 +36,9 @@ int uring_leave_in_flight(void);
  * will come. It begins when it can read from @pipe. Each of the next URING_RESULTS bytes there
  * wakes it, as a result that its own task work sees. SIGUSR1 ends the wait, and the child
  * exits with status 0 if it went as planned. Returns its pid once it is ready, -ENOSYS without
- * io_uring, or another error.
+ * io_uring, or another error. @prepare, if not NULL, is called in the child first.
  */
 #define URING_RESULTS	30
-pid_t uring_fork_waiter(int pipe, unsigned int depth);
+pid_t uring_fork_waiter(int pipe, unsigned int depth, void (*prepare)(void));
 
 #endif /* _UNWIND_URING_H */

@@ -46,25 +46,72 @@ FIXTURE(waiting) {
 };
 
 FIXTURE_VARIANT(waiting) {
-	bool state;
+	bool state, callchain;
 	__u32 type;
+	/* The number of repeats that the task is refused. */
+	unsigned int refused;
 };
 
+#define ALL_REPEATS	1000
+
 FIXTURE_VARIANT_ADD(waiting, callchain) {
-	.type = PERF_RECORD_CALLCHAIN_DEFERRED,
+	.callchain = true, .type = PERF_RECORD_CALLCHAIN_DEFERRED,
 };
 
 FIXTURE_VARIANT_ADD(waiting, user_state) {
 	.state = true, .type = PERF_RECORD_USER_STATE_DEFERRED,
 };
 
+FIXTURE_VARIANT_ADD(waiting, callchain_used_up) {
+	.callchain = true, .type = PERF_RECORD_CALLCHAIN_DEFERRED, .refused = ALL_REPEATS,
+};
+
+FIXTURE_VARIANT_ADD(waiting, user_state_used_up) {
+	.state = true, .type = PERF_RECORD_USER_STATE_DEFERRED, .refused = ALL_REPEATS,
+};
+
+/* The callchain is not repeated. The user state would be. */
+FIXTURE_VARIANT_ADD(waiting, callchain_of_both_used_up) {
+	.state = true, .callchain = true, .type = PERF_RECORD_USER_STATE_DEFERRED, .refused = 1,
+};
+
+static int tracer = -1;
+
+static void refuse(unsigned int repeats)
+{
+	struct unwind_test_op op = OP_FAIL(UNWIND_TEST_FAIL_AGAIN, repeats);
+
+	if (tracer_op(tracer, op))
+		_exit(1);
+}
+
+/* In the task. */
+static void refuse_all(void)
+{
+	refuse(ALL_REPEATS);
+}
+
+static void refuse_one(void)
+{
+	refuse(1);
+}
+
 FIXTURE_SETUP(waiting)
 {
+	void (*prepare)(void) = NULL;
+	const char *why;
+
 	if (tracepoint_id(ENTER) < 0 || tracepoint_id(SWITCH) < 0)
 		SKIP(return, "needs root, tracefs, io_uring and CONFIG_FTRACE_SYSCALLS");
+	if (variant->refused) {
+		prepare = variant->refused == 1 ? refuse_one : refuse_all;
+		tracer = tracer_open(&why);
+		if (tracer < 0)
+			SKIP(return, "%s", why);
+	}
 	self->record = malloc(sizeof(*self->record));
 	ASSERT_EQ(0, pipe(self->pipe));
-	self->pid = uring_fork_waiter(self->pipe[0], DEPTH);
+	self->pid = uring_fork_waiter(self->pipe[0], DEPTH, prepare);
 	if (self->pid == -ENOSYS)
 		SKIP(return, "no io_uring");
 	ASSERT_LT(0, self->pid);
@@ -84,14 +131,41 @@ static struct perf_event_attr session_attr(const char *event, bool state)
 	return state ? state_attr(event) : tracepoint_attr(event);
 }
 
+static struct perf_event_attr both_attr(const char *event)
+{
+	struct perf_event_attr attr = state_attr(event);
+
+	attr.defer_callchain = 1;
+	attr.exclude_callchain_user = 0;
+	return attr;
+}
+
+static struct perf_event_attr waiting_attr(const FIXTURE_VARIANT(waiting) *variant,
+					   const char *event)
+{
+	if (variant->state && variant->callchain)
+		return both_attr(event);
+	return session_attr(event, variant->state);
+}
+
+static bool next_sample(struct ring *ring, union record *record, pid_t tid,
+			struct sample *sample)
+{
+	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
+		parse_sample(record, sample);
+		if (sample->tid == (__u32)tid)
+			return true;
+	}
+	return false;
+}
+
 /* The cookie of the next sample of @tid that has one, or 0. */
 static __u64 next_cookie(struct ring *ring, union record *record, pid_t tid)
 {
 	struct sample sample;
 
-	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
-		parse_sample(record, &sample);
-		if (sample.tid == (__u32)tid && sample_cookie(&sample))
+	while (next_sample(ring, record, tid, &sample)) {
+		if (sample_cookie(&sample))
 			return sample_cookie(&sample);
 	}
 	return 0;
@@ -109,12 +183,37 @@ static unsigned int records_of(struct ring *ring, union record *record, __u32 ty
 	return nr;
 }
 
-/* The second session gets the trace that the first one has had; the first one gets no copy. */
+/* Does the sample itself have the callchain, or the registers and the stack, as wanted? */
+static bool has_user_half(const FIXTURE_VARIANT(waiting) *variant, const union record *record,
+			  const struct sample *sample)
+{
+	const __u64 *part = user_part(record);
+	__u64 nr;
+	int at;
+
+	if (sample_cookie(sample))
+		return false;
+	/* The ABI, then the registers of defer_state() and the size of the stack. */
+	if (variant->state &&
+	    (part[0] != PERF_SAMPLE_REGS_ABI_64 || part[5] != STATE_STACK))
+		return false;
+	if (!variant->callchain)
+		return true;
+	at = sample_part(sample, PERF_CONTEXT_USER, &nr);
+	return at >= 0 && workload_check(sample->ips + at, nr, DEPTH) == -1;
+}
+
+/*
+ * The second session gets the trace that the first one has had; the first one gets no copy.
+ * A sample of the second session that was refused a repeat needs no record.
+ */
 TEST_F(waiting, session_that_begins_later)
 {
-	struct perf_event_attr first = session_attr(ENTER, variant->state);
-	struct perf_event_attr second = session_attr(SWITCH, variant->state);
-	__u64 cookie = 0, later = 0;
+	struct perf_event_attr first = waiting_attr(variant, ENTER);
+	struct perf_event_attr second = waiting_attr(variant, SWITCH);
+	long refused = unwind_stat("refused_again");
+	struct sample sample;
+	__u64 cookie = 0;
 	int status;
 
 	ASSERT_EQ(0, ring_open(&self->first, &first, self->pid, -1, 32));
@@ -130,15 +229,21 @@ TEST_F(waiting, session_that_begins_later)
 	ring_enable(&self->second);
 	/* One request completes and wakes the task, which then waits for the other one. */
 	ASSERT_EQ(1, write(self->pipe[1], "p", 1));
-	WAIT_FOR(later || (later = next_cookie(&self->second, self->record, self->pid)));
-	EXPECT_EQ(cookie, later);
+	WAIT_FOR(next_sample(&self->second, self->record, self->pid, &sample));
+	EXPECT_EQ(variant->refused ? 0 : cookie, sample_cookie(&sample));
+	EXPECT_EQ(!!variant->refused, has_user_half(variant, self->record, &sample));
 
 	ASSERT_EQ(0, kill(self->pid, SIGUSR1));
 	ASSERT_EQ(self->pid, waitpid(self->pid, &status, 0));
 	self->pid = 0;
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(1, records_of(&self->second, self->record, variant->type, cookie));
+	/* A later sample is not refused if only one was. */
+	if (variant->refused != 1) {
+		EXPECT_EQ(!variant->refused,
+			  records_of(&self->second, self->record, variant->type, cookie));
+	}
 	EXPECT_EQ(0, records_of(&self->first, self->record, variant->type, cookie));
+	EXPECT_EQ(!!variant->refused, refused >= 0 && unwind_stat("refused_again") > refused);
 	ring_close(&self->first);
 	ring_close(&self->second);
 }
@@ -181,7 +286,7 @@ FIXTURE_SETUP(two_waiting)
 	ASSERT_EQ(0, pin_to(cpu));
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(0, pipe(self->task[i].pipe));
-		self->task[i].pid = uring_fork_waiter(self->task[i].pipe[0], DEPTH);
+		self->task[i].pid = uring_fork_waiter(self->task[i].pipe[0], DEPTH, NULL);
 		if (self->task[i].pid == -ENOSYS)
 			SKIP(return, "no io_uring");
 		ASSERT_LT(0, self->task[i].pid);

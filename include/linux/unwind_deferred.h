@@ -97,8 +97,8 @@ static inline bool unwind_regs_change_try(void)
 /**
  * unwind_deferred_note_cpu - note that this CPU wants the delivery, wherever the task is then
  *
- * Context: after a request that was granted, with preemption disabled.
- * Return: false when another CPU was noted before in this kernel entry.
+ * Context: after a request whose callback is due, with preemption disabled.
+ * Return: false when another CPU is noted, up to the last callback of its delivery.
  */
 static inline bool unwind_deferred_note_cpu(void)
 {

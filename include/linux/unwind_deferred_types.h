@@ -48,7 +48,7 @@ union unwind_task_id {
  * @stack_size:		bytes from the user stack pointer on that there are to copy, at
  *			most @stack_want; set before the callbacks are run
  * @asked_cpu:		CPU plus one whose tracer asked first, for itself rather than for
- *			this task; 0 if none did
+ *			this task, until all due tracers were called; 0 if none did
  * @delivered_to:	which programs were there when the first one of BPF asked, or when BPF
  *			got this entry's trace; BPF's own, of no meaning before
  * @again_at:		in jiffies, when tracers have asked again as often as they may by then,

@@ -8,7 +8,7 @@
  * the task leaves that entry, the callback writes PERF_RECORD_CALLCHAIN_DEFERRED with the
  * same cookie and the addresses to every event with attr.defer_output that side-band
  * delivery reaches: the events of the task, of its current CPU, and of the CPU that it
- * was on when an event of that CPU made a request.
+ * was on when an event of that CPU made a request for this delivery.
  *
  * Contexts: samples are taken in any context, NMI included, with preemption
  * disabled. The callback runs in task context. Records for a CPU that the task has left
@@ -130,21 +130,24 @@ static bool perf_user_regs_complete(struct perf_sample_data *data, struct pt_reg
  * readers keep the records that they have seen. The next repeat serves it otherwise.
  *
  * Context: as the sample, NMI included.
- * Return: true if the buffer gets the record, or may have it.
+ * Return: 0 if the buffer gets the record, 1 if it has the record or may have it, -errno if
+ * it neither has it nor gets it.
  */
-bool perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies *cookies,
-			 u64 cookie)
+int perf_deferred_again(struct unwind_work *work, struct perf_deferred_cookies *cookies,
+			u64 cookie)
 {
 	/* Pairs with perf_deferred_output(), and with this function on another CPU. */
 	u64 record = READ_ONCE(cookies->record), again = READ_ONCE(cookies->again);
 	int ret;
 
 	if (record == cookie || again == cookie)
-		return true;
+		return 1;
 	ret = unwind_deferred_again(work);
 	if (!ret)
 		WRITE_ONCE(cookies->again, cookie);
-	return ret >= 0 || record || again;
+	if (ret >= 0)
+		return 0;
+	return record || again ? 1 : ret;
 }
 
 /**
@@ -162,29 +165,30 @@ struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
 
 /**
  * perf_deferred_note_cpu - note that this CPU's buffers want the record
- * @event:	the event whose request was granted
+ * @event:	the event whose request was granted, and whose buffer gets a record for it
  *
  * Only for events of a CPU: events of a task move with the task.
  *
  * Context: as the sample, NMI included.
+ * Return: false if the events of another CPU were noted, and this CPU gets no record if the
+ * task leaves it.
  */
-void perf_deferred_note_cpu(const struct perf_event *event)
+bool perf_deferred_note_cpu(const struct perf_event *event)
 {
-	if (!(event->attach_state & PERF_ATTACH_TASK) && !unwind_deferred_note_cpu())
-		unwind_count(UNWIND_STAT_THIRD_CPU);
+	return event->attach_state & PERF_ATTACH_TASK || unwind_deferred_note_cpu();
 }
 
-static noinline bool callchain_again(const struct perf_event *event, u64 cookie)
+static noinline int callchain_again(const struct perf_event *event, u64 cookie)
 {
 	struct perf_buffer *rb = perf_deferred_buffer(event);
 
-	return !rb || perf_deferred_again(&perf_unwind_work, &rb->deferred_callchains, cookie);
+	return rb ? perf_deferred_again(&perf_unwind_work, &rb->deferred_callchains, cookie) : 1;
 }
 
 /* perf_callchain_defer(), inline because every deferred sample calls it. */
 static __always_inline u64
 callchain_defer(struct perf_sample_data *data, struct perf_event *event,
-		struct pt_regs *regs, bool kernel, bool *user)
+		struct pt_regs *regs, bool kernel, bool *user, bool *third)
 {
 	u64 cookie;
 	int ret;
@@ -196,12 +200,15 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 
 	ret = unwind_deferred_request_regs(&perf_unwind_work,
 					   perf_user_regs_complete(data, regs), &cookie);
-	if (ret > 0 && !callchain_again(event, cookie))
-		return 0;
+	if (ret > 0) {
+		ret = callchain_again(event, cookie);
+		if (ret < 0)
+			return 0;
+	}
 	if (ret >= 0 || ret == -ESTALE)
 		*user = false;
-	if (ret >= 0)
-		perf_deferred_note_cpu(event);
+	if (!ret)
+		*third = !perf_deferred_note_cpu(event);
 
 	return cookie;
 }
@@ -214,14 +221,15 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
  * @kernel:	the chain gets a kernel part if the sample hit the kernel
  * @user:	the event wants a user part; cleared if it must not be walked in place,
  *		because it is deferred or does not exist
+ * @third:	set if this CPU gets no record if the task leaves it
  *
  * Context: as the sample, NMI included.
  * Return: the cookie, or 0 when nothing was deferred.
  */
 u64 perf_callchain_defer(struct perf_sample_data *data, struct perf_event *event,
-			 struct pt_regs *regs, bool kernel, bool *user)
+			 struct pt_regs *regs, bool kernel, bool *user, bool *third)
 {
-	return callchain_defer(data, event, regs, kernel, user);
+	return callchain_defer(data, event, regs, kernel, user, third);
 }
 
 /* perf_callchain_with_cookie(), inline because every deferred sample calls it. */
@@ -277,8 +285,11 @@ struct perf_callchain_entry *
 perf_callchain_deferred(struct perf_sample_data *data, struct perf_event *event,
 			struct pt_regs *regs, bool kernel, bool user)
 {
-	u64 cookie = callchain_defer(data, event, regs, kernel, &user);
+	bool third = false;
+	u64 cookie = callchain_defer(data, event, regs, kernel, &user, &third);
 
+	if (third)
+		unwind_count(UNWIND_STAT_THIRD_CPU);
 	return callchain_with_cookie(data, event, regs, kernel, user, cookie);
 }
 

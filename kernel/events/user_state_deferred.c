@@ -92,20 +92,21 @@ int perf_user_state_attr_check(const struct perf_event_attr *attr)
 	return perf_user_state_registered ? 0 : -EOPNOTSUPP;
 }
 
-static noinline bool perf_user_state_again(const struct perf_event *event, u64 cookie)
+static noinline int perf_user_state_again(const struct perf_event *event, u64 cookie)
 {
 	struct perf_buffer *rb = perf_deferred_buffer(event);
 
-	return !rb || perf_deferred_again(&perf_user_state_work, &rb->deferred_user_states,
-					  cookie);
+	return rb ? perf_deferred_again(&perf_user_state_work, &rb->deferred_user_states,
+					cookie) : 1;
 }
 
 /*
  * Request the user state of a sample. If the request is granted, mark the sample and set
- * the cookie of its chain, which is also the cookie of a deferred chain.
+ * the cookie of its chain, which is also the cookie of a deferred chain. Set @third if this
+ * CPU gets no record if the task leaves it.
  */
 static void perf_user_state_defer(struct perf_sample_data *data, struct perf_event *event,
-				  unsigned int contexts, u64 *cookie)
+				  unsigned int contexts, u64 *cookie, bool *third)
 {
 	unsigned int size = 0;
 	u64 id;
@@ -119,16 +120,18 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 
 	ret = unwind_deferred_request_stack(&perf_user_state_work, data->regs_user.regs,
 					    size, &id);
-	if (ret > 0 && !perf_user_state_again(event, id))
-		return;
-	if (ret >= 0) {
-		/* A deferred callchain has noted the CPU, and counted a third one, already. */
-		if (!*cookie)
-			perf_deferred_note_cpu(event);
+	if (ret > 0) {
+		ret = perf_user_state_again(event, id);
+		if (ret < 0)
+			return;
+	}
+	if (!ret) {
+		*third |= !perf_deferred_note_cpu(event);
 		if (!(event->attach_state & PERF_ATTACH_TASK))
 			unwind_deferred_note_stack();
-		*cookie = id;
 	}
+	if (ret >= 0)
+		*cookie = id;
 	/* In exec, no user state belongs to this kernel entry any more. */
 	if (ret >= 0 || ret == -ESTALE)
 		data->sample_flags |= PERF_SAMPLE_USER_STATE_DEFERRED;
@@ -150,15 +153,18 @@ perf_callchain_user_state(struct perf_sample_data *data, struct perf_event *even
 			  struct pt_regs *regs, bool kernel, bool user)
 {
 	struct perf_callchain_entry *entry;
+	bool third = false;
 	u64 cookie = 0;
 
 	perf_fetch_regs_user(data, regs);
 	if (event->attr.defer_callchain)
-		cookie = perf_callchain_defer(data, event, regs, kernel, &user);
+		cookie = perf_callchain_defer(data, event, regs, kernel, &user, &third);
 	/* A chain that had to be taken in place gets no cookie, which would link it to a record. */
 	if (!user || !event->attr.defer_callchain)
 		perf_user_state_defer(data, event, (kernel && !user_mode(regs)) +
-				      (user && data->regs_user.regs), &cookie);
+				      (user && data->regs_user.regs), &cookie, &third);
+	if (third)
+		unwind_count(UNWIND_STAT_THIRD_CPU);
 
 	entry = perf_callchain_with_cookie(data, event, regs, kernel, user, cookie);
 	/* Without a chain, no cookie would link the sample to its record. */

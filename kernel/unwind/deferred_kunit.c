@@ -340,6 +340,36 @@ static void again_test(struct kunit *test)
 	KUNIT_EXPECT_NE(test, c1, c2);
 }
 
+/* The CPU that asked is noted until the delivery, and the next one may be another. */
+static void asked_cpu_test(struct kunit *test)
+{
+	struct core_test *t = test->priv;
+	u64 cookie;
+
+	core_request(t, &t->a, &cookie);
+	t->info.asked_cpu = 1;
+	t->info.asked_stack = true;
+	/* Too late for this exit: noted until the callback comes. */
+	core_reset(t);
+	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 1);
+	KUNIT_EXPECT_TRUE(test, t->info.asked_stack);
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 0);
+	KUNIT_EXPECT_FALSE(test, t->info.asked_stack);
+
+	core_request(t, &t->a, &cookie);
+	t->info.asked_cpu = 1;
+	core_run_work(t);
+	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
+	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 0);
+
+	/* A tracer that is still due keeps the note. */
+	KUNIT_EXPECT_EQ(test, 0, core_again(t, &t->a));
+	t->info.asked_cpu = 2;
+	unwind_forget_cpu(&t->info);
+	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 2);
+}
+
 static void refused_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -684,6 +714,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(again_test),
 	KUNIT_CASE(again_share_test),
 	KUNIT_CASE(again_new_task_test),
+	KUNIT_CASE(asked_cpu_test),
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
 	KUNIT_CASE(no_trace_test),

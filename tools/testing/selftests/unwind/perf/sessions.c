@@ -581,15 +581,12 @@ TEST_F(cpus, session_of_all)
 /* A sample on the other CPU is counted once, even if it requests callchain and state. */
 TEST_F(cpus, both_ask)
 {
-	struct perf_event_attr attr = session_attr("syscalls/sys_exit_sched_setaffinity",
-						   variant->state);
+	struct perf_event_attr attr = both_attr("syscalls/sys_exit_sched_setaffinity");
 	long third = unwind_stat("third_cpu");
 	__u64 cookie;
 
 	if (third < 0)
 		SKIP(return, "needs debugfs");
-	attr.defer_callchain = 1;
-	attr.exclude_callchain_user = 0;
 	ring_close(&self->rings[1]);
 	ASSERT_EQ(0, ring_open(&self->rings[1], &attr, -1, self->cpu[1], 32));
 	for (int i = 0; i < 2; i++)
@@ -604,6 +601,103 @@ TEST_F(cpus, both_ask)
 	EXPECT_EQ(cookie, next_cookie(&self->rings[1], self->record, gettid()));
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(1, records_of(&self->rings[i], self->record, variant->type, cookie));
+}
+
+/* A CPU's session of the switches from task @pid. */
+static int open_switches(struct ring *ring, int cpu, bool state, pid_t pid)
+{
+	struct perf_event_attr attr = session_attr(SWITCH, state);
+	int err;
+
+	ring_close(ring);
+	err = ring_open(ring, &attr, -1, cpu, 32);
+	return err ?: ring_filter(ring, "prev_pid", pid);
+}
+
+/*
+ * The cookie of the last sample of @tid, or 0; *@delivered tells whether a record of this type
+ * with that cookie was read, too.
+ */
+static __u64 last_cookie(struct ring *ring, union record *record, pid_t tid, __u32 type,
+			 bool *delivered)
+{
+	struct sample sample;
+	__u64 last = 0, cookie;
+
+	*delivered = false;
+	while (ring_next(ring, record)) {
+		if (record->header.type == type && as_deferred(record)->cookie == last)
+			*delivered = true;
+		if (record->header.type != PERF_RECORD_SAMPLE)
+			continue;
+		parse_sample(record, &sample);
+		cookie = sample.tid == (__u32)tid ? sample_cookie(&sample) : 0;
+		if (!cookie || cookie == last)
+			continue;
+		last = cookie;
+		*delivered = false;
+	}
+	return last;
+}
+
+static int move_task(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(pid, sizeof(set), &set);
+}
+
+/*
+ * After a delivery in mid entry, a session of the other CPU begins. The task leaves that CPU,
+ * too, before the next delivery.
+ */
+TEST_F(cpus, left_after_a_delivery)
+{
+	struct sample sample;
+	bool delivered;
+	__u64 cookie;
+	long third;
+	int go[2];
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(go));
+	pid = uring_fork_waiter(go[0], DEPTH, NULL);
+	if (pid == -ENOSYS)
+		SKIP(return, "no io_uring");
+	ASSERT_LT(0, pid);
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(0, open_switches(&self->rings[i], self->cpu[i], variant->state, pid));
+	ring_enable(&self->rings[0]);
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	WAIT_FOR(waits_in_io_uring(pid));
+	/*
+	 * The last sample is that of the wait. A task that was preempted earlier in the same
+	 * entry has delivered before it waits.
+	 */
+	cookie = last_cookie(&self->rings[0], self->record, pid, variant->type, &delivered);
+	ASSERT_NE(0, cookie);
+	/* The task wakes up, delivers, and sleeps again. */
+	ASSERT_EQ(1, write(go[1], "p", 1));
+	WAIT_FOR(delivered || ring_next_type(&self->rings[0], self->record, variant->type));
+	WAIT_FOR(waits_in_io_uring(pid));
+
+	third = unwind_stat("third_cpu");
+	if (third < 0)
+		SKIP(return, "needs debugfs");
+	ring_enable(&self->rings[1]);
+	ASSERT_EQ(0, move_task(pid, self->cpu[1]));
+	ASSERT_EQ(1, write(go[1], "p", 1));
+	WAIT_FOR(next_sample(&self->rings[1], self->record, pid, &sample));
+	EXPECT_EQ(cookie, sample_cookie(&sample));
+	WAIT_FOR(waits_in_io_uring(pid));
+	ASSERT_EQ(0, move_task(pid, self->cpu[0]));
+	ASSERT_EQ(0, kill(pid, SIGUSR1));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+
+	EXPECT_EQ(third, unwind_stat("third_cpu"));
+	EXPECT_EQ(1, records_of(&self->rings[1], self->record, variant->type, cookie));
 }
 
 TEST_HARNESS_MAIN

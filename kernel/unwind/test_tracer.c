@@ -12,8 +12,8 @@
  * Contexts:
  *  - operations: task context of the caller, or of an io_uring worker for it.
  *  - unwind_test_request(): any, on purpose.
- *  - unwind_test_fail(), unwind_test_point(): those of their callers in the core, except
- *    NMI.
+ *  - unwind_test_fail(): those of its callers in the core.
+ *  - unwind_test_point(): likewise, except NMI.
  *  - unwind_test_probe_hit(): a trap, which the core treats as an NMI.
  *
  * Invariant: a tracer lives as long as its file, and release cancels it first. So
@@ -36,6 +36,7 @@
 #include <linux/percpu.h>
 #include <linux/poison.h>
 #include <linux/preempt.h>
+#include <linux/refcount.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -65,6 +66,8 @@ struct unwind_test_file;
  * @work:	the core's part
  * @file:	the owner
  * @go:		ends the sleep of a callback
+ * @follow:	makes the request that follows a callback
+ * @follows:	@follow is queued
  * @mode:	enum unwind_test_mode
  * @other:	slot for which the callback requests
  */
@@ -72,6 +75,8 @@ struct unwind_test_slot {
 	struct unwind_work	work;
 	struct unwind_test_file	*file;
 	struct completion	go;
+	struct callback_head	follow;
+	bool			follows;
 	u32			mode;
 	u32			other;
 };
@@ -79,6 +84,7 @@ struct unwind_test_slot {
 /**
  * struct unwind_test_file - data of one open file
  * @slots:	its tracers
+ * @users:	the open file, and task work that UNWIND_TEST_MODE_FOLLOW has queued
  * @seq:	counter that numbers operations and events
  * @lock:	protects what follows
  * @head:	number of events logged
@@ -88,6 +94,7 @@ struct unwind_test_slot {
  */
 struct unwind_test_file {
 	struct unwind_test_slot		slots[UNWIND_TEST_SLOTS];
+	refcount_t			users;
 	atomic64_t			seq;
 	/* Protects what follows. */
 	spinlock_t			lock;
@@ -297,6 +304,7 @@ bool unwind_test_fail(enum unwind_test_fail what)
 	if (likely(READ_ONCE(trap->task) != current))
 		return false;
 
+	/* An NMI in between fails once too often at most. */
 	if (!--trap->count)
 		WRITE_ONCE(trap->task, NULL);
 	return true;
@@ -428,6 +436,42 @@ out:
 	spin_unlock(&file->lock);
 }
 
+static void unwind_test_put(struct unwind_test_file *file)
+{
+	if (refcount_dec_and_test(&file->users))
+		kvfree(file);
+}
+
+static void unwind_test_follow(struct callback_head *head)
+{
+	struct unwind_test_slot *slot = container_of(head, struct unwind_test_slot, follow);
+	const struct unwind_stacktrace none = {};
+	u64 cookie;
+	int ret;
+
+	ret = unwind_deferred_request(&slot->file->slots[slot->other].work, &cookie);
+	unwind_test_log(slot, &none, cookie, ret, true);
+	/* Pairs with unwind_test_queue_follow(). */
+	smp_store_release(&slot->follows, false);
+	unwind_test_put(slot->file);
+}
+
+/* The task work holds the file, because it may run after the file is closed. */
+static void unwind_test_queue_follow(struct unwind_test_slot *slot)
+{
+	/* Another thread's callback may have queued it. Pairs with unwind_test_follow(). */
+	if (xchg(&slot->follows, true))
+		return;
+
+	refcount_inc(&slot->file->users);
+	init_task_work(&slot->follow, unwind_test_follow);
+	if (task_work_add(current, &slot->follow, TWA_RESUME)) {
+		/* As in unwind_test_follow(). */
+		smp_store_release(&slot->follows, false);
+		unwind_test_put(slot->file);
+	}
+}
+
 static void unwind_test_callback(struct unwind_work *work, struct unwind_stacktrace *trace,
 				 u64 cookie)
 {
@@ -441,6 +485,8 @@ static void unwind_test_callback(struct unwind_work *work, struct unwind_stacktr
 
 	unwind_test_log(slot, trace, cookie, ret, false);
 
+	if (mode == UNWIND_TEST_MODE_FOLLOW)
+		unwind_test_queue_follow(slot);
 	if (mode == UNWIND_TEST_MODE_SLEEP) {
 		ret = wait_for_completion_killable(&slot->go);
 		unwind_test_log(slot, trace, cookie, ret, true);
@@ -666,6 +712,7 @@ static int unwind_test_open(struct inode *inode, struct file *filep)
 	if (!file)
 		return -ENOMEM;
 
+	refcount_set(&file->users, 1);
 	spin_lock_init(&file->lock);
 	for (unsigned int i = 0; i < UNWIND_TEST_SLOTS; i++) {
 		file->slots[i].file = file;
@@ -700,7 +747,7 @@ static int unwind_test_release(struct inode *inode, struct file *filep)
 		complete_all(&file->slots[i].go);
 		unwind_deferred_cancel(&file->slots[i].work);
 	}
-	kvfree(file);
+	unwind_test_put(file);
 	return 0;
 }
 

@@ -101,6 +101,11 @@ enum unwind_test_mode {
 	UNWIND_TEST_MODE_SLEEP,
 	/* Request for another slot, or for itself. */
 	UNWIND_TEST_MODE_REQUEST,
+	/*
+	 * The same from task work that comes next: after all callbacks, and before the entry
+	 * ends. A second event is logged, with the cookie of that request.
+	 */
+	UNWIND_TEST_MODE_FOLLOW,
 };
 
 /**
@@ -131,7 +136,7 @@ struct unwind_test_op {
  * @tid:	thread that the callback ran in
  * @nr:		length of the trace
  * @end:	the event is the end of a callback that slept, not its start
- * @ret:	UNWIND_TEST_MODE_REQUEST: result of the request
+ * @ret:	UNWIND_TEST_MODE_REQUEST and _FOLLOW: result of the request
  * @lost:	events that were dropped before this one for lack of room
  * @entries:	the first entries of the trace
  */

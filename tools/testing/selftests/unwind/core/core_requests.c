@@ -584,6 +584,32 @@ TEST_F(pair, at_the_last_moment)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
+/*
+ * The entry that a late callback has forced is an entry of its own: after the callback, a
+ * request gets another cookie, and its own callback before that entry ends.
+ */
+TEST_F(pair, request_after_a_late_callback)
+{
+	struct unwind_test_op ops[] = {
+		OP_MODE(1, UNWIND_TEST_MODE_FOLLOW, 0),
+		OP_AT(1, UNWIND_TEST_POINT_RESET, UNWIND_TEST_TASK),
+		OP_REQUEST(0, UNWIND_TEST_TASK),
+	};
+	struct unwind_test_event event;
+
+	ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
+	EXPECT_CALLBACK(self->fd, 0, ops[2].cookie, DEPTH);
+	EXPECT_CALLBACK(self->fd, 1, ops[2].cookie, DEPTH);
+	/* The request. */
+	ASSERT_TRUE(tracer_event(self->fd, &event));
+	EXPECT_TRUE(event.end);
+	EXPECT_EQ(0, event.ret);
+	EXPECT_NE(0, event.cookie);
+	EXPECT_NE(ops[2].cookie, event.cookie);
+	EXPECT_CALLBACK(self->fd, 0, event.cookie, DEPTH);
+	EXPECT_NO_CALLBACK(self->fd);
+}
+
 /* A kernel thread has no user mode to return to. */
 TEST_F(pair, kthread_is_refused)
 {

@@ -24,6 +24,19 @@ const size_t shots_slots[SLOTS] = {
 	offsetof(struct user_regs_struct, rdx),
 };
 
+/* Where the kernel's entry code is. */
+static unsigned long entry_begin, entry_end;
+
+/*
+ * Before the tests are forked: this takes minutes if interrupts come between any two
+ * instructions.
+ */
+static void __attribute__((constructor)) find_entry_text(void)
+{
+	entry_begin = kernel_symbol("__entry_text_start");
+	entry_end = kernel_symbol("__entry_text_end");
+}
+
 static const __u64 *take_regs(const __u64 *at, __u64 mask, __u64 *abi, __u64 *regs)
 {
 	*abi = *at++;
@@ -118,12 +131,6 @@ int shots_open(struct shots *shots, struct ring *ring, pid_t pid)
 {
 	int err;
 
-	/* Do this once: it takes minutes if interrupts come between any two instructions. */
-	if (!shots->entry_end) {
-		shots->entry_begin = kernel_symbol("__entry_text_start");
-		shots->entry_end = kernel_symbol("__entry_text_end");
-	}
-
 	err = ring_open(ring, &shots->attr, pid, -1, 1024);
 	if (!err)
 		ring_enable(ring);
@@ -175,15 +182,15 @@ int shots_open_function(struct shots *shots, struct ring *ring, pid_t pid, const
 	return addr ? shots_open_at(shots, ring, pid, HW_BREAKPOINT_X, addr) : -ENOENT;
 }
 
-static bool is_in_entry(const struct shots *shots, const struct user_part *part)
+static bool is_in_entry(const struct user_part *part)
 {
-	return part->intr[PERF_REG_X86_IP] >= shots->entry_begin &&
-	       part->intr[PERF_REG_X86_IP] < shots->entry_end;
+	return part->intr[PERF_REG_X86_IP] >= entry_begin &&
+	       part->intr[PERF_REG_X86_IP] < entry_end;
 }
 
 static void judge(struct shots *shots, const struct user_part *part)
 {
-	bool in_entry = is_in_entry(shots, part);
+	bool in_entry = is_in_entry(part);
 	__u64 first = part->regs[shots->kept[0]];
 	/* The program's register may still be in the CPU. */
 	__u64 live = part->intr[shots->kept[0]];
@@ -231,7 +238,7 @@ bool shots_next_at(struct shots *shots, struct ring *ring, union record *record,
 {
 	while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
 		parse_user_part(record, &shots->attr, part);
-		if (is_in_entry(shots, part))
+		if (is_in_entry(part))
 			continue;
 		/* Skip an entry's own stack, from which the entry copies registers. */
 		if (shots->attr.bp_type == HW_BREAKPOINT_X ||

@@ -60,7 +60,6 @@ struct shots {
 	 */
 	bool		until_none, until_gap;
 	struct perf_event_attr attr;
-	__u64		entry_begin, entry_end;
 
 	unsigned int	samples, kernel, entry, gap, none, none_elsewhere, right;
 	unsigned int	minus_one, stale, torn, other_abi;

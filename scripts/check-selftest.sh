@@ -317,6 +317,14 @@ expect 0 "guest: perf's tests" perf_tests list
 expect 0 "guest: those that perf must not skip" perf_tests list.deferred \
 	"  0: perf skips a test of 'a skip' : FAILED!"
 
+# one_perf: only the test that is named must run
+one_perf() {
+	UNWIND_PERF="a test" TMPDIR=$tmp "$here/guest-check.sh" perf "$tmp/list" |
+		grep starts | diff - <(echo "# a test: starts")
+}
+
+expect 0 "guest: one of perf's tests" one_perf
+
 # no_perf: a part that needs perf must say so if it is not built, and boot no guest
 no_perf() {
 	rm "$tmp/bin/perf"

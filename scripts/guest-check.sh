@@ -64,7 +64,11 @@ perf)
 	*.deferred) must_run=1 ;;
 	*) must_run= ;;
 	esac
-	grep -v '^#' "$2" | while IFS= read -r name; do
+	if [ -n "${UNWIND_PERF-}" ]; then
+		echo "$UNWIND_PERF"
+	else
+		grep -v '^#' "$2"
+	fi | while IFS= read -r name; do
 		echo "# $name: starts"
 		read -r begin _ < /proc/uptime
 		run_perf "$name" "$must_run"

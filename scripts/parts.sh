@@ -28,7 +28,8 @@ skipped=0
 over=0
 
 # Variables that kselftest programs read, and variables of the guest that make test takes.
-program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE"
+program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL"
+program_variables+=" UNWIND_FTRACE UNWIND_PERF"
 guest_variables="MINUTES ACCEL ICOUNT SINGLESTEP VM_CPU APPEND"
 
 # part NAME [VARIABLE=VALUE]... COMMAND...
@@ -60,7 +61,8 @@ variables() {
 matters() {
 	local program=$install/unwind/$1
 	case $1-$2 in
-	ftrace-UNWIND_FTRACE) return 0 ;;
+	ftrace-UNWIND_FTRACE | perf-*-UNWIND_PERF) return 0 ;;
+	ftrace-APPEND | perf-*-APPEND | kselftest-intel-APPEND) return 0 ;;
 	*-UNWIND_*) grep -qs "$2" "$program" ;;
 	*) [ -e "$program" ] ;;
 	esac
@@ -80,6 +82,7 @@ with_variables() {
 		[ "${what%% *}" != "${1#*-}" ] || is_part "${1#*-}" || continue
 		printf '%s' "$line"
 		while [ "$what" != "$line" ] && read -r variable && [ -n "$variable" ]; do
+			[[ $line != *" ${variable%%=*}="* ]] || continue
 			! matters "${what%%[. ]*}" "${variable%%=*}" || printf ' %s' "$variable"
 		done <<< "${told[$1]}"
 		echo
@@ -169,7 +172,8 @@ during() {
 	[ -n "$what" ] || return 0
 	echo "    in $what"
 	case ${1#*-} in
-	kselftest-intel | perf-*) what=${1#*-} ;;
+	kselftest-intel) what=${1#*-} ;;
+	perf-*) what="${1#*-} UNWIND_PERF=${what@Q}" ;;
 	esac
 	echo "    again: make test T=$what KERNEL=${1%%-*}" | with_variables "$1"
 }

@@ -13,8 +13,10 @@ nothing.
 """
 
 import collections
+import glob
 import os
 import re
+import shlex
 import sys
 
 SAID = 20  # lines to print of a test that fails without an assertion
@@ -26,16 +28,29 @@ PERF = re.compile(r"^ *\d+(?:\.\d+)?: (.*?) *: (Ok|FAILED!|Skip.*)$")
 # The formats of the kselftest harness and of KUnit.
 ASSERTION = re.compile(r"[\w./-]+\.[chS]:\d+:\w+:Expected |(?:EXPECTATION|ASSERTION) FAILED at ")
 
-with open(os.path.join(os.path.dirname(__file__), "expected-skips"), encoding="ascii") as skips:
+HERE = os.path.dirname(os.path.abspath(__file__))
+FTRACE = os.path.join(HERE, "../tools/testing/selftests/ftrace/test.d/user-unwind/*.tc")
+
+with open(os.path.join(HERE, "expected-skips"), encoding="ascii") as skips:
     EXPECTED = skips.read().splitlines()
+
+
+def ftrace_file(name):
+    """The file of the ftrace test with this description, or None."""
+    for path in glob.glob(FTRACE):
+        with open(path, encoding="utf-8") as stream:
+            if f"# description: {name.split(' # ')[0]}" in stream.read().splitlines():
+                return os.path.basename(path)
+    return None
 
 
 class Failure:
     """A test that did not pass."""
 
-    def __init__(self, name, said, assertion, place, skipped=False):
+    def __init__(self, name, said, assertion, place, skipped=False, perf=False):
         self.name = name
         self.skipped = skipped
+        self.perf = perf  # the line is perf's, or guest-check.sh's about one of perf's tests
         self.program = None
         self.said = [assertion] if assertion else list(said)
         self.place = place
@@ -50,6 +65,12 @@ class Failure:
             what = self.program + ("." + test if "." in test else "")
         elif kind == "kunit" and self.program:
             what = "kunit." + self.program
+        elif kind == "ftrace" and ftrace_file(self.name):
+            what = f"{kind} UNWIND_FTRACE={ftrace_file(self.name)}"
+        elif self.perf:
+            # guest-check.sh quotes the name when it reports what perf does not.
+            name = re.search(r"^(?:no )?perf .*?'(.*)'", self.name)
+            what = f"{kind} UNWIND_PERF={shlex.quote(name.group(1) if name else self.name)}"
         else:
             what = kind
         return f"make test T={what}" + ("" if kernel in ("plain", "host") else f" KERNEL={kernel}")
@@ -71,12 +92,12 @@ class Results:
         self.levels = {}  # depth -> [results seen, failures below, plan]
         self.place = ""
 
-    def leaf(self, name, outcome):
+    def leaf(self, name, outcome, perf=False):
         if outcome == "ok":
             self.passed += 1
         else:
             self.failures.append(Failure(name, self.said, self.assertion, self.place,
-                                         outcome == "skip"))
+                                         outcome == "skip", perf))
         self.said.clear()
         self.assertion = None
 
@@ -97,7 +118,7 @@ class Results:
         match = PERF.match(text)
         if match:
             outcome = {"O": "ok", "F": "fail", "S": "skip"}[match.group(2)[0]]
-            self.leaf(match.group(1), outcome)
+            self.leaf(match.group(1), outcome, perf=True)
             return
         match = PLAN.match(text)
         if match:

@@ -133,6 +133,30 @@ count "1 1 1" "perf test" plain-perf-part <<END
  12: Three: Skip (no hardware)
 END
 
+# told PART RESULT: print the variable in the command that repeats what this line reports
+told() {
+	echo "$2" | "$here/results.py" "$1" /dev/stdin |
+		sed -n 's/^    again: make test T=[^ ]* //p'
+}
+
+cat > "$tmp/wanted" <<END
+UNWIND_FTRACE=exit.tc KERNEL=debug
+UNWIND_FTRACE=trace-cmd.tc
+UNWIND_PERF='One test' KERNEL=debug
+UNWIND_PERF=One
+UNWIND_PERF=One
+END
+{
+	told debug-ftrace \
+		"not ok 1 Deferred user stacks: asked for at the very end of a kernel entry"
+	told plain-ftrace \
+		"not ok 1 Deferred user stacks: recorded and reported by trace-cmd # UNRESOLVED"
+	told debug-perf-deferred " 10: One test : FAILED!"
+	told plain-perf-deferred "  0: perf test 'One' did not end within 10 s : FAILED!"
+	told plain-perf-deferred "  0: no perf test matches 'One' : FAILED!"
+} > "$tmp/got"
+expect 0 "results: single tests of ftrace and perf" diff "$tmp/wanted" "$tmp/got"
+
 # verdicts: print the verdicts of make bench on sets of three figures for a limit of 100, and
 # the number of missed limits
 verdicts() {
@@ -321,7 +345,7 @@ repeats() {
 	rm -rf "$tmp/check" "$tmp"/stub.*
 	(dir=$tmp/check once=1 && . "$here/parts.sh" &&
 		part "$part" "$@" "$tmp/stub" it "$status" && run_parts) > "$tmp/checked" 2>&1
-	sed -n 's/^    again: make test T=//p' "$tmp/checked" | tail -n 1 > "$tmp/got"
+	sed -n 's/^    again: make test T=//p' "$tmp/checked" | sort -u > "$tmp/got"
 	printf '%s' "${want:+$want$'\n'}" > "$tmp/wanted"
 	expect 0 "again: $name" diff "$tmp/wanted" "$tmp/got"
 }
@@ -333,11 +357,15 @@ UNWIND_SEED=7 repeats "other.a.b KERNEL=debug" "not those that it does not read"
 	debug-kselftest-core 7 UNWIND_SECONDS=5
 repeats "other.a.b MINUTES=30 ACCEL=tcg,thread=multi APPEND='a b'" "those of the guest" \
 	plain-kselftest-storm 7 ACCEL=tcg,thread=multi MINUTES=30 APPEND="a b"
-repeats "ftrace UNWIND_FTRACE=exit.tc" "those of ftrace" plain-ftrace 1 UNWIND_FTRACE=exit.tc \
-	UNWIND_SECONDS=5
+repeats "ftrace UNWIND_FTRACE=exit.tc APPEND=a" "those of ftrace" plain-ftrace 1 \
+	UNWIND_FTRACE=exit.tc UNWIND_SECONDS=5 APPEND=a
+repeats "perf-deferred UNWIND_PERF=a APPEND=a" "those of perf's tests" plain-perf-deferred 1 \
+	UNWIND_PERF=a UNWIND_SECONDS=5 APPEND=a
 repeats "kselftest-intel" "not those that it has without saying" plain-kselftest-intel 7 \
 	VM_CPU=max
-repeats "perf-deferred KERNEL=plain" "the part of a perf test" plain-perf-deferred 3
+repeats $'perf-deferred\nperf-deferred UNWIND_PERF=\'Some perf test\' KERNEL=plain' \
+	"a perf test, and all of them for a guest that ended" \
+	plain-perf-deferred 3
 expect 0 "again: it is said which" grep -qx "    in Some perf test" "$tmp/checked"
 repeats "ftrace" "a part that says nothing" plain-ftrace 4
 repeats "" "not one that make test has not" plain-kselftest-one 4

@@ -49,8 +49,8 @@ union unwind_task_id {
  *			most @stack_want; set before the callbacks are run
  * @asked_cpu:		CPU plus one whose tracer asked first, for itself rather than for
  *			this task, until all due tracers were called; 0 if none did
- * @delivered_to:	which programs were there when the first one of BPF asked, or when BPF
- *			got this entry's trace; BPF's own, of no meaning before
+ * @delivered_to:	which programs of BPF get this entry's trace: those that were there when
+ *			one asked for it, or when it came; BPF's own, of no meaning before
  * @again_at:		in jiffies, when tracers have asked again as often as they may by then,
  *			see unwind_deferred_again()
  * @asked_stack:	@asked_cpu wants to know of registers and stack, too

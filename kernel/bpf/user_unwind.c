@@ -50,19 +50,31 @@ static struct unwind_work bpf_user_unwind_work = { .may_wait = true };
 /* Record the arrivals so far: those programs get this kernel entry's delivery. */
 static void bpf_user_unwind_note_arrivals(void)
 {
-	/* Pairs with bpf_user_unwind_again() in an interrupt or NMI on top of this. */
-	WRITE_ONCE(current->unwind_info.delivered_to, atomic_read(&bpf_user_unwind_arrivals));
+	int arrivals;
+
+	/*
+	 * Pairs with bpf_user_unwind_again() in an interrupt or NMI on top of this. One that
+	 * noted a program in between has to find it noted afterwards, too.
+	 */
+	do {
+		arrivals = atomic_read(&bpf_user_unwind_arrivals);
+		WRITE_ONCE(current->unwind_info.delivered_to, arrivals);
+	} while (arrivals != atomic_read(&bpf_user_unwind_arrivals));
 }
 
 /*
  * Handle a repeated request in this kernel entry. If the stack was delivered and another
- * program arrived since then, deliver it again, to all programs.
+ * program arrived since then, deliver it again, to all programs. The delivery that comes is
+ * for the programs that are there now: a request that interrupts its first instructions must
+ * not repeat it for them.
  */
 static void bpf_user_unwind_again(void)
 {
 	/* Pairs with bpf_user_unwind_note_arrivals() in the context below this one. */
-	if (READ_ONCE(current->unwind_info.delivered_to) != atomic_read(&bpf_user_unwind_arrivals))
-		unwind_deferred_again(&bpf_user_unwind_work);
+	if (READ_ONCE(current->unwind_info.delivered_to) == atomic_read(&bpf_user_unwind_arrivals))
+		return;
+	if (unwind_deferred_again(&bpf_user_unwind_work) >= 0)
+		bpf_user_unwind_note_arrivals();
 }
 
 /* Same arguments and return values as unwind_deferred_request_regs(). */

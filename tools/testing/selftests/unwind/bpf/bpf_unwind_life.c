@@ -351,6 +351,8 @@ FIXTURE(after_delivery) {
 FIXTURE_VARIANT(after_delivery) {
 	/* The program is loaded before the delivery, but not attached. */
 	bool loaded;
+	/* Another program requests the stack when a delivery begins. */
+	bool in_callback;
 };
 
 FIXTURE_VARIANT_ADD(after_delivery, load) {
@@ -358,6 +360,11 @@ FIXTURE_VARIANT_ADD(after_delivery, load) {
 
 FIXTURE_VARIANT_ADD(after_delivery, attach) {
 	.loaded = true,
+};
+
+FIXTURE_VARIANT_ADD(after_delivery, attach_and_request_in_callback) {
+	.loaded = true,
+	.in_callback = true,
 };
 
 FIXTURE_SETUP(after_delivery)
@@ -370,11 +377,13 @@ FIXTURE_TEARDOWN(after_delivery)
 
 /*
  * A program arrives while a task waits in a kernel entry whose trace was delivered already:
- * the same trace is delivered once more.
+ * the same trace is delivered once more, even if a program requests it when that delivery
+ * begins.
  */
 TEST_F(after_delivery, comes_again)
 {
 	struct bpf_run first, second;
+	unsigned int asked;
 	int go[2], status;
 	__u64 cookie;
 	pid_t pid;
@@ -387,7 +396,9 @@ TEST_F(after_delivery, comes_again)
 		SKIP(return, "no io_uring");
 	ASSERT_LT(0, pid);
 
-	ASSERT_EQ(0, bpf_run_start(&first, "deliver_fentry", "ask_tp_btf"));
+	ASSERT_EQ(0, bpf_run_start(&first, "deliver_fentry", "ask_tp_btf",
+				   variant->in_callback ?
+					"ask_fentry@bpf_user_unwind_callback" : NULL));
 	if (variant->loaded) {
 		ASSERT_EQ(0, bpf_run_join(&second, &first, "ask_switch"));
 		bpf_run_detach(&second);
@@ -398,6 +409,8 @@ TEST_F(after_delivery, comes_again)
 	wait_for_note(&first, BPF_UNWIND_FENTRY);
 	cookie = bpf_run_note(&first, BPF_UNWIND_ASK, 0)->cookie;
 	EXPECT_EQ(1, bpf_run_count(&first, BPF_UNWIND_FENTRY, cookie));
+	asked = bpf_run_count(&first, BPF_UNWIND_ASK, cookie);
+	EXPECT_EQ(1 + variant->in_callback, asked);
 
 	if (variant->loaded) {
 		ASSERT_EQ(0, bpf_run_attach(&second, "ask_switch"));
@@ -406,9 +419,9 @@ TEST_F(after_delivery, comes_again)
 	}
 	/* The task wakes up for one result, and waits for the next one. */
 	ASSERT_EQ(1, write(go[1], "p", 1));
-	while (bpf_run_count(&first, BPF_UNWIND_ASK, cookie) < 2)
+	while (bpf_run_count(&first, BPF_UNWIND_ASK, cookie) == asked)
 		usleep(1000);
-	EXPECT_EQ(1, bpf_run_note(&first, BPF_UNWIND_ASK, 1)->ret);
+	EXPECT_EQ(1, bpf_run_note(&first, BPF_UNWIND_ASK, asked)->ret);
 	ASSERT_EQ(0, kill(pid, SIGUSR1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);

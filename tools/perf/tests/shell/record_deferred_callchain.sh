@@ -408,8 +408,9 @@ test_user_state() {
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "No sample has its stack"
 	[ "$(stat_of "${data}" "samples lost")" -eq 0 ] || fail "Samples without stack"
 
+	# Few samples, because unwinding by DWARF is slow.
 	# shellcheck disable=SC2086
-	record -e cpu-clock:u --call-graph dwarf,defer -- ${busy}
+	record -F 100 -e cpu-clock:u --call-graph dwarf,defer -- ${busy}
 	script -i "${data}" -F ip,sym > "${dir}/script"
 	grep -A3 " noploop$" "${dir}/script" | grep -q " main$\|cmd_test$\|run_" ||
 		fail "Callers of noploop"
@@ -422,7 +423,7 @@ test_user_state() {
 	has_deferral "${dir}/merged" || fail "Inject of stacks merges against the option"
 
 	# shellcheck disable=SC2086
-	perf record -q -F 1000 -e cpu-clock:u --call-graph dwarf,defer -o - -- ${busy} \
+	perf record -q -F 100 -e cpu-clock:u --call-graph dwarf,defer -o - -- ${busy} \
 		2> /dev/null > "${data}"
 	perf report -i - --stats < "${data}" 2> /dev/null > "${dir}/report"
 	grep -q "samples merged: *[1-9]" "${dir}/report" || fail "Stacks from a pipe"

@@ -100,7 +100,7 @@ done
 fake "$qemu/vm.sh" <<END
 #!/bin/sh
 echo "ok 1 guest" | tee "\$LOG/console.log"
-emulator="\$VM_CPU\$APPEND\$ACCEL\${SINGLESTEP:+ SINGLESTEP}\$ICOUNT"
+emulator="\$VM_CPU \$APPEND \$ACCEL \${SINGLESTEP:+SINGLESTEP} \$ICOUNT"
 echo "\${LOG##*/} \$MEM \$TIMEOUT\${LEAK:+ LEAK}\${CHECK:+ CHECK} \$3 \$emulator" >> $tmp/ran
 END
 for file in "$qemu/selftest.sh" "$scripts"/{,check-}selftest.sh "$scripts/lint.sh" \
@@ -111,7 +111,7 @@ echo "ok 1 host"
 echo "\$0 \$*" >> $tmp/ran
 END
 done
-for program in core/storm core/core_probe walk/matrix walk/oracle walk/oracle_sframe \
+for program in core/storm core/core_probe walk/depth walk/oracle walk/oracle_sframe \
 	walk/sframe_reads perf/delivery perf/nmi bpf/bpf_stack bpf/bpf_unwind; do
 	mkdir -p "$unwind/${program%/*}"
 	: > "$unwind/$program.c"
@@ -150,36 +150,37 @@ check() {
 # ran: print how the parts ran, without what is the same for all
 ran() {
 	sed 's,[^ ]*/,,g; s/ UNWIND_SEED=7//; s/UNWIND_//g' "$tmp/ran" |
-		sed 's/ sh guest-check.sh//; s/ kselftest kselftest/ kselftest/; s/ *$//'
+		sed 's/ sh guest-check.sh//; s/ kselftest kselftest/ kselftest/' | tr -s ' ' |
+		sed 's/ $//'
 }
 
 # gate: make check must run these parts, with these programs, limits and variables
 gate() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
-	local debug="2G 1200 LEAK CHECK TIMEOUT=600 SECONDS=10 STORM_NMI=5000"
-	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
+	local debug="1G 1200 LEAK CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=5000"
+	local fast=rcupdate.rcu_expedited=1
+	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "20 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
-		debug-kselftest-walk $debug kselftest matrix
-		debug-kselftest-core $debug kselftest storm delivery
-		debug-kselftest-bpf $debug kselftest bpf_stack
-		debug-kselftest-sframe $debug kselftest sframe_reads
-		debug-ftrace ${debug% SEC*} FTRACE=exit.tc ftrace ftrace install
-		debug-kunit ${debug% SEC*} SECONDS=30 STORM_NMI=20000 kunit  kunit.enable=1
+		debug-kselftest-walk $debug kselftest depth $fast
+		debug-kselftest-core $debug kselftest storm delivery $fast
+		debug-kselftest-bpf $debug kselftest sframe_reads bpf_stack $fast
+		debug-ftrace ${debug% SEC*} FTRACE=exit.tc ftrace ftrace install $fast
+		debug-kunit ${debug% SEC*} SECONDS=30 STORM_NMI=20000 kunit kunit.enable=1
 		lint.sh
-		plain-kselftest-walk $plain kselftest matrix oracle
-		plain-perf-deferred $plain perf perf-tests.deferred
-		plain-ftrace $plain ftrace ftrace install
-		plain-kselftest-perf $plain kselftest delivery nmi
-		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_reads
-		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind
-		plain-kselftest-core $plain kselftest storm core_probe
-		plain-kselftest-intel $plain kselftest compat_task max,vendor=GenuineIntel
+		plain-kselftest-walk $plain kselftest depth oracle $fast
+		plain-perf-deferred $plain perf perf-tests.deferred $fast
+		plain-ftrace $plain ftrace ftrace install $fast
+		plain-kselftest-perf $plain kselftest delivery nmi $fast
+		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_reads $fast
+		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind $fast
+		plain-kselftest-core $plain kselftest storm core_probe $fast
+		plain-kselftest-intel $plain kselftest compat_task max,vendor=GenuineIntel $fast
 		fuzz.sh replay linux fuzz
 		fuzz.sh sframe-replay linux fuzz
 		selftest.sh
 		selftest.sh
 		check-selftest.sh
-		plain-kunit $plain kunit  kunit.enable=1
+		plain-kunit $plain kunit kunit.enable=1
 		END
 		)
 }
@@ -193,15 +194,15 @@ all() {
 	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "28 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-ftrace $debug ftrace ftrace install
-		debug-kselftest-walk $debug kselftest matrix oracle
+		debug-kselftest-walk $debug kselftest depth oracle
 		debug-kselftest-bpf $debug kselftest bpf_stack bpf_unwind
 		debug-kselftest-perf $debug kselftest delivery nmi
 		debug-kselftest-core $debug kselftest storm core_probe
 		debug-kselftest-sframe $debug kselftest oracle_sframe sframe_reads
-		debug-kunit $debug kunit  kunit.enable=1
+		debug-kunit $debug kunit kunit.enable=1
 		lint.sh
 		plain-ftrace $plain ftrace ftrace install
-		plain-kselftest-walk $plain kselftest matrix oracle
+		plain-kselftest-walk $plain kselftest depth oracle
 		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind
 		plain-kselftest-perf $plain kselftest delivery nmi
 		plain-kselftest-core $plain kselftest storm core_probe
@@ -219,7 +220,7 @@ all() {
 		test.sh sframe
 		plain-record $plain record sframe sframe
 		plain-sframe $plain sframe sframe sframe
-		plain-kunit $plain kunit  kunit.enable=1
+		plain-kunit $plain kunit kunit.enable=1
 		END
 		)
 }
@@ -236,7 +237,7 @@ long() {
 		ran | sort | diff - <(sort <<-END
 		plain-kselftest-storm 1G 1380 CHECK TIMEOUT=780 $storm $multi
 		plain-kselftest-full $slow $full
-		plain-kselftest-singlestep $slow kselftest user_regs compat_task  SINGLESTEP
+		plain-kselftest-singlestep $slow kselftest user_regs compat_task SINGLESTEP
 		fuzz.sh run linux fuzz 60 8
 		fuzz.sh sframe-run linux fuzz 60 8
 		debug-kselftest-storm $debug $storm $multi
@@ -244,12 +245,12 @@ long() {
 		debug-kselftest-fuzz_attr $debug SECONDS=60 kselftest fuzz_attr
 		debug-kselftest-fuzz_stack $debug SECONDS=60 kselftest fuzz_stack
 		debug-kselftest-full 2G 7380 LEAK CHECK TIMEOUT=3780 $full core_probe
-		kcsan-kselftest-walk $kcsan kselftest matrix oracle
+		kcsan-kselftest-walk $kcsan kselftest depth oracle
 		kcsan-kselftest-bpf $kcsan kselftest bpf_stack bpf_unwind
 		kcsan-kselftest-perf $kcsan kselftest delivery nmi
 		kcsan-kselftest-core $kcsan kselftest storm core_probe
 		kcsan-kselftest-sframe $kcsan kselftest oracle_sframe sframe_reads
-		kcsan-kunit $kcsan kunit  kunit.enable=1
+		kcsan-kunit $kcsan kunit kunit.enable=1
 		END
 		)
 }
@@ -259,7 +260,7 @@ expect 0 "check: the parts of make check-long" long
 # parallel: a check must not take from its caller what changes the emulator
 parallel() {
 	ACCEL=tcg,thread=multi ICOUNT=icount SINGLESTEP=1 VM_CPU=max MINUTES=ten check gate plain
-	! grep -E 'thread=multi|icount|SINGLESTEP|max$' "$tmp/ran" && [ -s "$tmp/ran" ]
+	! grep -E 'thread=multi|icount|SINGLESTEP| max ' "$tmp/ran" && [ -s "$tmp/ran" ]
 }
 
 expect 0 "check: it runs steady guests, whatever its caller has" parallel

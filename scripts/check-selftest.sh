@@ -336,6 +336,44 @@ no_perf() {
 
 expect 0 "check: perf that is not built" no_perf
 
+# ci RECIPE...: run .ci/run in a repository whose check is RECIPE; prints its last line
+ci() {
+	mkdir -p "$tmp/ci/.ci"
+	ln -sf "$top/.ci/run" "$tmp/ci/.ci"
+	printf 'check:\n' > "$tmp/ci/Makefile"
+	printf '\t@%s\n' "$@" >> "$tmp/ci/Makefile"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL "$tmp/ci/.ci/run" > "$tmp/shown" 2>&1
+	local status=$?
+	tail -n 1 "$tmp/shown"
+	return "$status"
+}
+
+# counted LINE RECIPE...: a check that fails must let .ci/run fail, with LINE as the last one
+counted() {
+	[ "$(ci "${@:2}" "exit 1")" = "$1" ] && ! ci "${@:2}" "exit 1"
+}
+
+# stopped: a signal to .ci/run must end the check, with all that it started
+stopped() {
+	local pid status
+	rm -f "$tmp/ci/check"
+	ci "sleep 71 & echo \$\$! > check; sleep 72" > /dev/null &
+	until [ -s "$tmp/ci/check" ]; do
+		sleep 0.1
+	done
+	pkill -TERM -f "^/bin/sh $tmp/ci/.ci/run"
+	wait $!
+	status=$?
+	pid=$(cat "$tmp/ci/check")
+	[ "$status" = 143 ] && ! kill -0 "$pid" 2> /dev/null
+}
+
+expect 0 "ci: the counts are its last line" counted "3 passed, 1 failed" \
+	"echo 3 passed, 1 failed" "echo more"
+expect 0 "ci: a check without counts is a failure" counted "0 passed, 1 failed" "echo none"
+expect 0 "ci: the check passes" ci "echo 3 passed, 0 failed"
+expect 0 "ci: a signal ends the check" stopped
+
 # The build of perf in a clone, which comes before those of the kernels, and ends make
 fake "$tmp/new/scripts/perf.sh" <<< 'echo builds perf; exit 1'
 ln -s "$here/alone.sh" "$(type -P true)" "$tmp/new/scripts"

@@ -126,7 +126,7 @@ count "1 1 0" "a suite that stops early" <<END
 # ok 1 a
 not ok 1 selftests: unwind: program # TIMEOUT 45 seconds
 END
-count "1 1 1" "perf test" plain-perf-part <<END
+count "1 2 0" "perf test, whose skips are failures" plain-perf-part <<END
  10: One  : Running (1 active)
  10: One  : Ok
  11: Two  : FAILED!
@@ -487,6 +487,24 @@ expect 1 "builds: nor those of a check" built build-kernel.sh check
 expect 1 "builds: nor those of benchmarks" built build-kernel.sh bench
 expect 0 "builds: none begins under a check that runs" refused check
 expect 0 "builds: nor does one for a test" refused test T=a
+
+cat > "$tmp/limit" <<'END'
+#!/bin/sh
+echo "$1 of $TIMEOUT s"
+END
+chmod +x "$tmp/limit"
+
+# limited SECONDS [VARIABLE]: test whether the guest of make run has so many seconds
+# shellcheck disable=SC2317	# called by expect
+limited() {
+	building vm.sh
+	ln -sf "$tmp/limit" "$tmp/built/vm.sh"
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u TIMEOUT "${make[@]}" run CMD=true \
+		"${@:2}" < /dev/null | grep -qx "run of $1 s"
+}
+
+expect 0 "make: a guest that hangs ends soon" limited 120
+expect 0 "make: or when its caller wants" limited 7 TIMEOUT=7
 
 # begins T STATUS: make test T=T must end with STATUS; test whether it begins a build
 begins() {

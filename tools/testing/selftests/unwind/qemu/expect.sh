@@ -7,7 +7,7 @@ trap 'rm -rf "$tmp"' EXIT
 count=0
 failed=0
 # The check that runs this script may have exported these.
-unset UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL UNWIND_FTRACE UNWIND_PERF
+unset "${!UNWIND_@}"
 unset MINUTES ACCEL ICOUNT SINGLESTEP VM_CPU APPEND MEM
 
 # expect WANTED-STATUS NAME COMMAND...

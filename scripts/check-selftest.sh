@@ -159,11 +159,12 @@ gate() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="1G 1200 LEAK CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=5000"
 	local fast=rcupdate.rcu_expedited=1
-	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "20 passed, 0 failed" ] &&
+	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-kselftest-walk $debug kselftest depth $fast
 		debug-kselftest-core $debug kselftest storm delivery $fast
-		debug-kselftest-bpf $debug kselftest sframe_reads bpf_stack $fast
+		debug-kselftest-bpf $debug kselftest bpf_stack $fast
+		debug-kselftest-sframe $debug kselftest sframe_reads $fast
 		debug-ftrace ${debug% SEC*} FTRACE=exit.tc ftrace ftrace install $fast
 		debug-kunit ${debug% SEC*} SECONDS=30 STORM_NMI=20000 kunit kunit.enable=1
 		lint.sh

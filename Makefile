@@ -71,18 +71,10 @@ export KCC			:= ccache gcc
 export KHOSTCC			:= ccache gcc
 export BASE
 
-FRAGMENTS_base	:= $(VM)/kernel.config $(VM)/test-pmu.config
-FRAGMENTS_bench	:= $(FRAGMENTS_base) $(VM)/unwind.config
-FRAGMENTS_plain	:= $(FRAGMENTS_bench) $(VM)/test.config
-FRAGMENTS_debug	:= $(FRAGMENTS_plain) $(VM)/debug.config
-FRAGMENTS_kcsan	:= $(FRAGMENTS_plain) $(VM)/kcsan.config
+# The fragments of each kernel's configuration, and the memory of its guest
+include tools/testing/selftests/unwind/qemu/kernels.mk
 # The base kernel has its own tree, because make bench compares it with the series.
 SOURCE		= $(if $(filter base,$(KERNEL)),"$$($(SCRIPTS)/base.sh pmu $(BASE))",$(LINUX))
-MEM_base	:= 1G
-MEM_bench	:= 1G
-MEM_plain	:= 1G
-MEM_debug	:= 2G
-MEM_kcsan	:= 2G
 
 # The guest has this directory on its PATH, and perf finds its own files below it.
 GUEST_PATH := $(PERF)/install/bin
@@ -244,4 +236,4 @@ clean:
 	@$(MAKE) -C $(SOURCE) O=$(KDIR) ARCH=x86 CC="$(KCC)" HOSTCC="$(KHOSTCC)" $@ || { echo \
 		"make: '$@' is no verb (make help), and the kernel tree failed to make it" >&2; exit 1; }
 
-Makefile: ;
+$(MAKEFILE_LIST): ;

@@ -4,6 +4,8 @@
 #
 #   build-kernel.sh SOURCE BUILD-DIR FRAGMENT...
 #
+# KCC and KHOSTCC in the environment name the compilers, which are gcc otherwise.
+#
 # The configuration is allnoconfig plus the fragments; a later fragment overrides
 # an earlier one. It is rebuilt only when a fragment changed, so a menuconfig in
 # BUILD-DIR survives, but the result must always contain every line of the
@@ -29,7 +31,7 @@ merge() {
 }
 
 kmake() {
-	make -s -C "$source" O="$dir" ARCH=x86 CC="$KCC" HOSTCC="$KHOSTCC" "$@"
+	make -s -C "$source" O="$dir" ARCH=x86 CC="${KCC:-gcc}" HOSTCC="${KHOSTCC:-gcc}" "$@"
 }
 
 free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 { print $4 }')

@@ -47,6 +47,7 @@ total() {
 	grep -c "^$1 " "$results"
 }
 
+[ $# -gt 0 ] || { echo "programs: there are none to run" >&2; exit 1; }
 cd "$dir/unwind" || exit 1
 echo "1..$#"
 nr=0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test the virtual machine, as TAP: the scan of the log, the comparison of configurations,
-# and the verdicts of vm.sh: those that need no guest, and, with a KERNEL-BUILD-DIR as
-# argument, the others.
+# Test the virtual machine, as TAP: the scan of the log, the comparison of configurations, what
+# the Makefile and programs.sh say, and the verdicts of vm.sh: those that need no guest, and,
+# with a KERNEL-BUILD-DIR as argument, the others.
 # shellcheck source-path=SCRIPTDIR
 set -u
 
@@ -32,6 +32,101 @@ expect 1 "config: a value is changed" "$here/check-config.sh" "$tmp/requested" "
 sed 's/# CONFIG_B is not set/CONFIG_B=y/' "$tmp/final" > "$tmp/lost"
 expect 1 "config: an option is on" "$here/check-config.sh" "$tmp/requested" "$tmp/lost"
 expect 2 "config: no file" "$here/check-config.sh" "$tmp/requested" "$tmp/nothing"
+
+# programs WANTED PROGRAM...: the last lines of programs.sh must be those of WANTED
+programs() {
+	local status
+	TMPDIR=$tmp "$here/programs.sh" "$tmp/installed" "${@:2}" > "$tmp/checked"
+	status=$?
+	printf %b "$1" > "$tmp/wanted"
+	sed '1,/^\(not \)\?ok '$(($# - 1))' /d' "$tmp/checked" | diff "$tmp/wanted" - || return 99
+	return "$status"
+}
+
+mkdir -p "$tmp/installed/unwind"
+printf '#!/bin/sh\necho 1..1\necho ok 1 a\n' > "$tmp/installed/unwind/good"
+printf '#!/bin/sh\nexit 1\n' > "$tmp/installed/unwind/bad"
+printf '#!/bin/sh\nexit 4\n' > "$tmp/installed/unwind/skip"
+chmod +x "$tmp/installed/unwind/"*
+expect 1 "programs: it fails if one fails" programs \
+	'# failed: bad\n# skipped: skip\n# programs: 1 passed, 1 failed, 1 skipped\n' good bad skip
+expect 1 "programs: it fails if there are none" programs ''
+expect 0 "programs: it does not if one is skipped" programs \
+	'# skipped: skip\n# programs: 1 passed, 0 failed, 1 skipped\n' skip good
+
+# in_tree ARGUMENT...: run make in a kernel tree whose scripts build nothing, and whose virtual
+# machine prints its command and ends with status 7
+in_tree() {
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u T -u KERNEL -u O -u TIMEOUT \
+		QEMU=true make -C "$qemu" "$@" > "$tmp/checked" 2>&1
+}
+
+# says TEXT ARGUMENT...: make must fail before it builds the kernel, with a line that ends in TEXT
+says() {
+	rm -f "$tmp/kernel-built"
+	! in_tree "${@:2}" && [ ! -e "$tmp/kernel-built" ] && grep "$1\$" "$tmp/checked"
+}
+
+qemu=$tmp/tree/tools/testing/selftests/unwind/qemu
+mkdir -p "$qemu" "$tmp/tree/init" "$tmp/tree/kernel/unwind"
+cp "$here/Makefile" "$here/kernels.mk" "$qemu"
+printf '#!/bin/sh\ntouch %s/kernel-built\n' "$tmp" > "$qemu/build-kernel.sh"
+# shellcheck disable=SC2016	# the dollar signs are the script's
+printf '#!/bin/sh\necho "$MEM $TIMEOUT CHECK=$CHECK leak=$LEAK ${LOG##*/} $3"\nexit 7\n' \
+	> "$qemu/vm.sh"
+chmod +x "$qemu/vm.sh" "$qemu/build-kernel.sh"
+printf 'headers:\n' > "$tmp/tree/Makefile"
+printf 'emit_tests:\n\t@printf "unwind:a\\nunwind:b\\n"\n' > "$qemu/../Makefile"
+cat > "$tmp/tree/tools/testing/selftests/Makefile" <<'END'
+install:
+	mkdir -p $(O)/kselftest/kselftest_install
+	printf 'unwind:a\nunwind:b\n' > $(O)/kselftest/kselftest_install/kselftest-list.txt
+END
+expect 0 "make: a directory that is no kernel tree" says "run make test there.  Stop."
+: > "$tmp/tree/init/main.c"
+expect 0 "make: a kernel without the series" says "it has no kernel/unwind/Kconfig"
+: > "$tmp/tree/kernel/unwind/Kconfig"
+expect 0 "make: a program that is missing" says "programs are missing: none" QEMU=none
+expect 0 "make: a kernel without tests" says "is not one of plain, debug.  Stop." KERNEL=bench
+expect 0 "make: two kernels" says "is not one of plain, debug.  Stop." KERNEL="plain debug"
+expect 0 "make: a pattern is no kernel" says "is not one of plain, debug.  Stop." KERNEL=%
+expect 0 "make: a directory that the guest does not see" \
+	says "hidden from the guest, which has its own directory there" O=/var/lib/nothing
+expect 2 "make: it fails if the virtual machine does" in_tree
+expect 0 "make: all programs run" grep -qx \
+	"1G 3600 CHECK=1 leak= log-plain UNWIND_TIMEOUT=1200 .*kselftest_install a b" \
+	"$tmp/checked"
+expect 0 "make: a wrong name, before the kernel is built" \
+	says "there is no program 'c'; there are:" T="a c"
+for name in '[ab]' "a's" 'a;b' 'a.b;c'; do
+	expect 0 "make: $name is no name" \
+		says "there is no program '${name//[/\\[}'; there are:" T="$name"
+done
+UNWIND_SECONDS=7 in_tree KERNEL=debug T=a.b O="$tmp/tree/o"
+installed=$tmp/tree/o/unwind-qemu/kernel-debug/kselftest/kselftest_install
+expect 0 "make: one test on the debug kernel, with a variable, built elsewhere" grep -qx \
+	"2G 14400 CHECK=1 leak=debug log-debug .* UNWIND_SECONDS='7' sh .* $installed a.b" \
+	"$tmp/checked"
+
+# killed: the virtual machine must get SIGTERM if make is killed
+killed() {
+	local end=$((SECONDS + 60))
+	cat > "$qemu/vm.sh" <<-END
+		#!/bin/sh
+		trap 'touch $tmp/ended; kill \$!; exit' TERM
+		touch $tmp/begun
+		sleep 60 &
+		wait
+	END
+	in_tree &
+	while [ ! -e "$tmp/ended" ] && [ "$SECONDS" -lt "$end" ]; do
+		[ ! -e "$tmp/begun" ] || pkill -KILL -f "make -C $qemu"
+		sleep 0.1
+	done
+	[ -e "$tmp/ended" ]
+}
+
+expect 0 "make: it is killed, and the virtual machine ends" killed
 
 mkdir "$tmp/bin"
 fake_kernel "$tmp/kernel"

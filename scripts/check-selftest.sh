@@ -360,6 +360,7 @@ stopped() {
 	rm -f "$tmp/ci/check"
 	ci "sleep 71 & echo \$\$! > check; sleep 72" > /dev/null &
 	until [ -s "$tmp/ci/check" ]; do
+		kill -0 $! 2> /dev/null || return 1
 		sleep 0.1
 	done
 	pkill -TERM -f "^/bin/sh $tmp/ci/.ci/run"

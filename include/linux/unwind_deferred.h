@@ -95,57 +95,25 @@ static inline bool unwind_regs_change_try(void)
 }
 
 /**
- * unwind_deferred_note_cpu - note that this CPU wants the delivery, wherever the task is then
+ * unwind_callchain_cpu - which CPU's perf events asked for a callchain?
  *
- * Context: after a request whose callback is due, with preemption disabled.
- * Return: false when another CPU is noted, up to the last callback of its delivery.
+ * Context: any. Of the task alone, like &struct unwind_task_info.
+ * Return: the note of current, for perf to write and to take; NULL where every request fails.
  */
-static inline bool unwind_deferred_note_cpu(void)
+static inline unsigned int *unwind_callchain_cpu(void)
 {
-	unsigned int asked = READ_ONCE(current->unwind_info.asked_cpu);
-	unsigned int cpu = smp_processor_id() + 1;
-
-	/* An NMI on top of this stores the same. Pairs with unwind_deferred_noted_cpu(). */
-	if (!asked)
-		WRITE_ONCE(current->unwind_info.asked_cpu, cpu);
-	return !asked || asked == cpu;
+	return &current->unwind_info.callchain_cpu;
 }
 
 /**
- * unwind_deferred_noted_cpu - which CPU wants to know of the delivery?
+ * unwind_user_state_cpu - which CPU's perf events asked for user registers and stack?
  *
- * Context: a callback.
- * Return: the CPU, or -1.
+ * Context: as unwind_callchain_cpu().
+ * Return: likewise.
  */
-static inline int unwind_deferred_noted_cpu(void)
+static inline unsigned int *unwind_user_state_cpu(void)
 {
-	/* Pairs with unwind_deferred_note_cpu(). */
-	return (int)READ_ONCE(current->unwind_info.asked_cpu) - 1;
-}
-
-/**
- * unwind_deferred_note_stack - this CPU wants to know of registers and stack, too
- *
- * Context: after unwind_deferred_note_cpu(), with preemption disabled. Does nothing if
- * another CPU is noted.
- */
-static inline void unwind_deferred_note_stack(void)
-{
-	/* Pairs with unwind_deferred_noted_stack(). */
-	if (READ_ONCE(current->unwind_info.asked_cpu) == smp_processor_id() + 1)
-		WRITE_ONCE(current->unwind_info.asked_stack, true);
-}
-
-/**
- * unwind_deferred_noted_stack - which CPU wants to know of registers and stack?
- *
- * Context: a callback.
- * Return: the CPU of unwind_deferred_noted_cpu(), or -1.
- */
-static inline int unwind_deferred_noted_stack(void)
-{
-	/* Pairs with unwind_deferred_note_stack(). */
-	return READ_ONCE(current->unwind_info.asked_stack) ? unwind_deferred_noted_cpu() : -1;
+	return &current->unwind_info.user_state_cpu;
 }
 
 /**
@@ -190,10 +158,8 @@ static inline int unwind_deferred_request_stack(struct unwind_work *work, bool c
 }
 
 static inline int unwind_deferred_again(struct unwind_work *work) { return -ENOSYS; }
-static inline bool unwind_deferred_note_cpu(void) { return true; }
-static inline int unwind_deferred_noted_cpu(void) { return -1; }
-static inline void unwind_deferred_note_stack(void) { }
-static inline int unwind_deferred_noted_stack(void) { return -1; }
+static inline unsigned int *unwind_callchain_cpu(void) { return NULL; }
+static inline unsigned int *unwind_user_state_cpu(void) { return NULL; }
 
 static inline void unwind_deferred_stack(struct unwind_user_stack *stack)
 {

@@ -47,13 +47,13 @@ union unwind_task_id {
  * @stack_want:		bytes of the user stack that tracers want to copy
  * @stack_size:		bytes from the user stack pointer on that there are to copy, at
  *			most @stack_want; set before the callbacks are run
- * @asked_cpu:		CPU plus one whose tracer asked first, for itself rather than for
- *			this task, until all due tracers were called; 0 if none did
+ * @callchain_cpu:	CPU plus one whose perf events asked first for a callchain, until perf
+ *			has the delivery or the entry ends without one; 0 if none did
+ * @user_state_cpu:	likewise, for user registers and stack
  * @delivered_to:	which programs of BPF get this entry's trace: those that were there when
  *			one asked for it, or when it came; BPF's own, of no meaning before
  * @again_at:		in jiffies, when tracers have asked again as often as they may by then,
  *			see unwind_deferred_again()
- * @asked_stack:	@asked_cpu wants to know of registers and stack, too
  * @regs_seen:		@ip and @sp are set
  * @regs_changing:	task_pt_regs() are being replaced, and are no user mode's now: in
  *			some instructions of signal delivery, sigreturn, emulated
@@ -74,10 +74,10 @@ struct unwind_task_info {
 	unsigned long		sp;
 	unsigned int		stack_want;
 	unsigned int		stack_size;
-	unsigned int		asked_cpu;
+	unsigned int		callchain_cpu;
+	unsigned int		user_state_cpu;
 	unsigned int		delivered_to;
 	u32			again_at;
-	bool			asked_stack;
 	bool			regs_seen;
 	bool			regs_changing;
 	bool			walked;

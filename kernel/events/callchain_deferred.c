@@ -166,6 +166,7 @@ struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
 /**
  * perf_deferred_note_cpu - note that this CPU's buffers want the record
  * @event:	the event whose request was granted, and whose buffer gets a record for it
+ * @note:	the note of this kind of record: unwind_callchain_cpu(), unwind_user_state_cpu()
  *
  * Only for events of a CPU: events of a task move with the task.
  *
@@ -173,9 +174,38 @@ struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
  * Return: false if the events of another CPU were noted, and this CPU gets no record if the
  * task leaves it.
  */
-bool perf_deferred_note_cpu(const struct perf_event *event)
+bool perf_deferred_note_cpu(const struct perf_event *event, unsigned int *note)
 {
-	return event->attach_state & PERF_ATTACH_TASK || unwind_deferred_note_cpu();
+	unsigned int cpu = smp_processor_id() + 1, noted;
+
+	if (event->attach_state & PERF_ATTACH_TASK)
+		return true;
+
+	/* Pairs with perf_deferred_take_cpu() below this. An NMI on top stores the same. */
+	noted = READ_ONCE(*note);
+	if (!noted)
+		WRITE_ONCE(*note, cpu);
+	return !noted || noted == cpu;
+}
+
+/**
+ * perf_deferred_take_cpu - take the note of the CPU whose buffers want the record
+ * @note:	the note of this kind of record
+ *
+ * From here on, requests for the next delivery can note another CPU. A request that was
+ * granted a moment ago needs no note of its own: the CPU gets the record of this delivery.
+ *
+ * Context: a callback, which then writes to that CPU.
+ * Return: the CPU, or -1.
+ */
+int perf_deferred_take_cpu(unsigned int *note)
+{
+	/* Pairs with perf_deferred_note_cpu() in samples meanwhile, which replace no note. */
+	unsigned int noted = READ_ONCE(*note);
+
+	if (noted)
+		WRITE_ONCE(*note, 0);
+	return (int)noted - 1;
 }
 
 static noinline int callchain_again(const struct perf_event *event, u64 cookie)
@@ -208,7 +238,7 @@ callchain_defer(struct perf_sample_data *data, struct perf_event *event,
 	if (ret >= 0 || ret == -ESTALE)
 		*user = false;
 	if (!ret)
-		*third = !perf_deferred_note_cpu(event);
+		*third = !perf_deferred_note_cpu(event, unwind_callchain_cpu());
 
 	return cookie;
 }
@@ -481,7 +511,7 @@ static void perf_unwind_callback(struct unwind_work *work,
 		.task	= current,
 		.pass	= PERF_DEFERRED_PASS,
 	};
-	int asked = unwind_deferred_noted_cpu();
+	int asked = perf_deferred_take_cpu(unwind_callchain_cpu());
 
 	/* A session that records the CPU that asked need not record this CPU. */
 	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||

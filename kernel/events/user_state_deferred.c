@@ -125,11 +125,8 @@ static void perf_user_state_defer(struct perf_sample_data *data, struct perf_eve
 		if (ret < 0)
 			return;
 	}
-	if (!ret) {
-		*third |= !perf_deferred_note_cpu(event);
-		if (!(event->attach_state & PERF_ATTACH_TASK))
-			unwind_deferred_note_stack();
-	}
+	if (!ret)
+		*third |= !perf_deferred_note_cpu(event, unwind_user_state_cpu());
 	if (ret >= 0)
 		*cookie = id;
 	/* In exec, no user state belongs to this kernel entry any more. */
@@ -280,8 +277,7 @@ static void perf_user_state_callback(struct unwind_work *work,
 		.task	= current,
 		.pass	= PERF_DEFERRED_PASS,
 	};
-	/* -1 if that CPU wants only callchains, which need no copy of the stack. */
-	int asked = unwind_deferred_noted_stack();
+	int asked = perf_deferred_take_cpu(unwind_user_state_cpu());
 
 	unwind_deferred_stack(&state.stack);
 	if (state.stack.moved) {

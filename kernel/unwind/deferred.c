@@ -435,26 +435,6 @@ static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
 }
 
 /*
- * Forget the CPU that was noted for the tracers that were due, unless another one became due:
- * the note lives until none is. Then the next request can note another CPU.
- */
-static noinline void unwind_forget_cpu(struct unwind_task_info *info)
-{
-	guard(irqsave)();
-
-	if (unwind_bits_due(info))
-		return;
-	WRITE_ONCE(info->asked_stack, false);
-	WRITE_ONCE(info->asked_cpu, 0);
-	barrier();
-	/* An NMI in between may have noted this CPU before the note was forgotten. */
-	if (unlikely(unwind_bits_due(info))) {
-		WRITE_ONCE(info->asked_cpu, smp_processor_id() + 1);
-		WRITE_ONCE(info->asked_stack, true);
-	}
-}
-
-/*
  * Call the tracers that are due. The walk and everything else that may wait for user
  * memory come first, outside of the SRCU section: they may take as long as the user
  * likes, and would make every unwind_deferred_cancel() wait. Tracers that ask meanwhile
@@ -481,8 +461,6 @@ static unsigned long unwind_deliver(struct unwind_task_info *info)
 	}
 	if (unlikely(trace.files))
 		unwind_put_files(&trace);
-	if (READ_ONCE(info->asked_cpu))
-		unwind_forget_cpu(info);
 	return left;
 }
 
@@ -517,8 +495,8 @@ static void unwind_reset_entry(struct unwind_task_info *info)
 	info->id.id = 0;
 	info->stack_want = 0;
 	info->stack_size = 0;
-	info->asked_cpu = 0;
-	info->asked_stack = false;
+	info->callchain_cpu = 0;
+	info->user_state_cpu = 0;
 	info->regs_seen = false;
 	info->regs_changing = false;
 	info->walked = false;

@@ -220,10 +220,15 @@ static void late_nmi_test(struct kunit *test)
 	core_request(t, &t->a, &c1);
 	core_run_work(t);
 	core_request(t, &t->b, &c2);
+	t->info.callchain_cpu = 1;
+	t->info.user_state_cpu = 2;
 	core_reset(t);
 
 	KUNIT_EXPECT_EQ(test, c1, c2);
 	KUNIT_EXPECT_EQ(test, t->info.id.id, c2);
+	/* What was noted lasts until the callback, too. */
+	KUNIT_EXPECT_EQ(test, t->info.callchain_cpu, 1);
+	KUNIT_EXPECT_EQ(test, t->info.user_state_cpu, 2);
 	/* The cached trace belongs to the entry that ended. */
 	KUNIT_EXPECT_FALSE(test, t->info.walked);
 	/*
@@ -338,36 +343,6 @@ static void again_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EINVAL, core_again(t, &t->a));
 	KUNIT_EXPECT_EQ(test, 0, core_request(t, &t->a, &c2));
 	KUNIT_EXPECT_NE(test, c1, c2);
-}
-
-/* The CPU that asked is noted until the delivery, and the next one may be another. */
-static void asked_cpu_test(struct kunit *test)
-{
-	struct core_test *t = test->priv;
-	u64 cookie;
-
-	core_request(t, &t->a, &cookie);
-	t->info.asked_cpu = 1;
-	t->info.asked_stack = true;
-	/* Too late for this exit: noted until the callback comes. */
-	core_reset(t);
-	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 1);
-	KUNIT_EXPECT_TRUE(test, t->info.asked_stack);
-	core_run_work(t);
-	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 0);
-	KUNIT_EXPECT_FALSE(test, t->info.asked_stack);
-
-	core_request(t, &t->a, &cookie);
-	t->info.asked_cpu = 1;
-	core_run_work(t);
-	KUNIT_EXPECT_EQ(test, t->a.calls, 2);
-	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 0);
-
-	/* A tracer that is still due keeps the note. */
-	KUNIT_EXPECT_EQ(test, 0, core_again(t, &t->a));
-	t->info.asked_cpu = 2;
-	unwind_forget_cpu(&t->info);
-	KUNIT_EXPECT_EQ(test, t->info.asked_cpu, 2);
 }
 
 static void refused_test(struct kunit *test)
@@ -585,7 +560,7 @@ static void files_of_deep_stack_test(struct kunit *test)
 	unwind_put_files(&trace);
 }
 
-/* Requests of a cancelled tracer are dropped. */
+/* Requests of a cancelled tracer are dropped, and what it noted ends with the entry. */
 static void cancel_test(struct kunit *test)
 {
 	struct core_test *t = test->priv;
@@ -593,6 +568,8 @@ static void cancel_test(struct kunit *test)
 	u64 cookie;
 
 	core_request(t, &t->a, &cookie);
+	t->info.callchain_cpu = 1;
+	t->info.user_state_cpu = 2;
 	unwind_deferred_cancel(&t->a.work);
 	KUNIT_EXPECT_LT(test, t->a.work.bit, UNWIND_TRACER_SHIFT);
 	/* A second cancel, and the cancel of an unregistered tracer, have no effect. */
@@ -602,6 +579,9 @@ static void cancel_test(struct kunit *test)
 	core_run_work(t);
 	KUNIT_EXPECT_EQ(test, t->a.calls, 0);
 	KUNIT_EXPECT_EQ(test, -EINVAL, unwind_deferred_request(&t->a.work, &cookie));
+	core_reset(t);
+	KUNIT_EXPECT_EQ(test, t->info.callchain_cpu, 0);
+	KUNIT_EXPECT_EQ(test, t->info.user_state_cpu, 0);
 
 	/* The lowest free bit is the old one, and it can be registered again. */
 	KUNIT_ASSERT_EQ(test, 0, unwind_deferred_init(&t->a.work, core_callback));
@@ -714,7 +694,6 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(again_test),
 	KUNIT_CASE(again_share_test),
 	KUNIT_CASE(again_new_task_test),
-	KUNIT_CASE(asked_cpu_test),
 	KUNIT_CASE(refused_test),
 	KUNIT_CASE(no_cache_test),
 	KUNIT_CASE(no_trace_test),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -581,16 +582,20 @@ TEST_F(cpus, session_of_all)
 /* A sample on the other CPU is counted once, even if it requests callchain and state. */
 TEST_F(cpus, both_ask)
 {
-	struct perf_event_attr attr = both_attr("syscalls/sys_exit_sched_setaffinity");
+	struct perf_event_attr attr[] = {
+		both_attr("syscalls/sys_enter_sched_setaffinity"),
+		both_attr("syscalls/sys_exit_sched_setaffinity"),
+	};
 	long third = unwind_stat("third_cpu");
 	__u64 cookie;
 
 	if (third < 0)
 		SKIP(return, "needs debugfs");
-	ring_close(&self->rings[1]);
-	ASSERT_EQ(0, ring_open(&self->rings[1], &attr, -1, self->cpu[1], 32));
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		ring_close(&self->rings[i]);
+		ASSERT_EQ(0, ring_open(&self->rings[i], &attr[i], -1, self->cpu[i], 32));
 		ring_enable(&self->rings[i]);
+	}
 	MOVE(0);
 	for (int i = 0; i < 2; i++)
 		ring_disable(&self->rings[i]);
@@ -698,6 +703,71 @@ TEST_F(cpus, left_after_a_delivery)
 
 	EXPECT_EQ(third, unwind_stat("third_cpu"));
 	EXPECT_EQ(1, records_of(&self->rings[1], self->record, variant->type, cookie));
+}
+
+/*
+ * While the callback of a later tracer sleeps, a session of the other CPU begins, and has the
+ * task before and after the next one sleeps: perf has its delivery already.
+ */
+TEST_F(cpus, left_in_later_callbacks)
+{
+	struct perf_event_attr attr = session_attr("syscalls/sys_enter_ioctl", variant->state);
+	struct unwind_test_op prepare[] = {
+		OP_INIT(0), OP_INIT(1),
+		OP_MODE(0, UNWIND_TEST_MODE_SLEEP, 0), OP_MODE(1, UNWIND_TEST_MODE_SLEEP, 0),
+	};
+	struct unwind_test_op call[] = {
+		OP_REQUEST(0, UNWIND_TEST_TASK), OP_REQUEST(1, UNWIND_TEST_TASK),
+	};
+	struct unwind_test_event event;
+	struct sample sample;
+	const char *why;
+	__u64 cookie;
+	int go[2], fd, status;
+	long third;
+	pid_t pid;
+	char byte;
+
+	fd = tracer_open(&why);
+	if (fd < 0)
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, tracer_run_array(fd, prepare));
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		/* Otherwise it would stay in a callback, and no tracer could be cancelled. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (read(go[0], &byte, 1) != 1 || tracer_run_array(fd, call))
+			_exit(1);
+		_exit(call[0].ret || call[1].ret);
+	}
+	ring_close(&self->rings[0]);
+	ASSERT_EQ(0, ring_open(&self->rings[0], &attr, -1, self->cpu[0], 32));
+	ASSERT_EQ(0, ring_filter(&self->rings[0], "common_pid", pid));
+	ASSERT_EQ(0, open_switches(&self->rings[1], self->cpu[1], variant->state, pid));
+	ring_enable(&self->rings[0]);
+	third = unwind_stat("third_cpu");
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	WAIT_FOR(tracer_event(fd, &event));
+	cookie = next_cookie(&self->rings[0], self->record, pid);
+	ASSERT_NE(0, cookie);
+	ASSERT_TRUE(ring_next_type(&self->rings[0], self->record, variant->type));
+
+	ring_enable(&self->rings[1]);
+	ASSERT_EQ(0, move_task(pid, self->cpu[1]));
+	ASSERT_EQ(0, tracer_op(fd, (struct unwind_test_op)OP_RELEASE(0)));
+	WAIT_FOR(next_sample(&self->rings[1], self->record, pid, &sample));
+	EXPECT_EQ(cookie, sample_cookie(&sample));
+	WAIT_FOR(tracer_event(fd, &event) && event.slot == 1);
+	ASSERT_EQ(0, move_task(pid, self->cpu[0]));
+	ASSERT_EQ(0, tracer_op(fd, (struct unwind_test_op)OP_RELEASE(1)));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+
+	EXPECT_EQ(third, unwind_stat("third_cpu"));
+	EXPECT_EQ(1, records_of(&self->rings[1], self->record, variant->type, cookie));
+	close(fd);
 }
 
 TEST_HARNESS_MAIN

@@ -34,8 +34,8 @@ union unwind_task_id {
  * @unwind_mask:	UNWIND_* bits and a bit for each tracer that asked in this
  *			entry; 0 in every task that nobody asked about. Written by
  *			the task itself, in any context, and by cancel
- * @unwind_completed:	tracers whose callback ran in this entry. Written like
- *			@unwind_mask, but not from NMI
+ * @unwind_completed:	tracers whose callback ran in this entry, and that did not ask
+ *			for it again since. Written like @unwind_mask
  * @cache:		the trace of this entry, NULL until the first walk; owned
  *			by the task, freed when it exits
  * @work:		runs the callbacks on return to user space; queued if and

@@ -596,7 +596,8 @@ int unwind_object_wait(const struct unwind_object_source *source)
 /**
  * unwind_objects_visit - visit the objects of the vDSO and of all files
  * @visit:	called in an RCU read-side section for each object that is not dropped yet, with
- *		its state; of an object that is LOADING, only @bytes and @path may be read, once
+ *		its state; of an object that is LOADING, only @bytes, @hits and @path may be read,
+ *		each once
  * @data:	for @visit
  *
  * Context: any.

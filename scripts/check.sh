@@ -104,7 +104,7 @@ build_stackprof() {
 # minutes there, and a quarter or a tenth of that on the plain kernel. Most check values.
 # make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
-slow+="bpf_unwind bpf_unwind_load sframe_load sframe_files sframe_programs "
+slow+="bpf_unwind bpf_unwind_load sframe_load sframe_cgroup sframe_files sframe_programs "
 
 # kind_of NAME: set kind to the part of a kselftest program, and folder to where it is; fail if no
 # part runs this folder. A part is a folder, except that walk is two parts: then all take about

@@ -117,7 +117,7 @@ void oracle_end(struct oracle *oracle);
 
 /*
  * Judge walks in the code of this file, which a process has mapped. Other code is only
- * stepped through. The name is the last part of the file's path.
+ * stepped through. The name is the last part of the file's path, or [vdso].
  */
 bool oracle_judge(struct oracle *oracle, pid_t pid, const char *name);
 

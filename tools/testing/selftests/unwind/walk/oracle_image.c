@@ -15,7 +15,7 @@
 
 #include "oracle.h"
 
-/* Find the mapping of the file in a process, and the file's path. */
+/* Find the mapping of the file in a process, and the file's path; [vdso] has no file. */
 static bool find_mapping(struct oracle_image *image, pid_t pid, char *path, size_t size)
 {
 	unsigned long start, end, offset;
@@ -33,7 +33,7 @@ static bool find_mapping(struct oracle_image *image, pid_t pid, char *path, size
 			   here) != 5)
 			continue;
 		base = strrchr(here, '/');
-		if (!base || strcmp(base + 1, image->name))
+		if (strcmp(base ? base + 1 : here, image->name))
 			continue;
 		snprintf(path, size, "%s", here);
 		if (!offset)
@@ -87,6 +87,26 @@ static bool map_file(struct oracle_image *image, const char *path)
 	return true;
 }
 
+/* Copy the vDSO, whose mapping is all of its ELF file. */
+static bool copy_vdso(struct oracle_image *image, pid_t pid)
+{
+	char path[32];
+	ssize_t size;
+	void *copy;
+	int fd;
+
+	image->size = image->end - image->start;
+	copy = malloc(image->size);
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (!copy || fd < 0)
+		return false;
+	size = pread(fd, copy, image->size, image->start);
+	close(fd);
+	image->file = copy;
+	return size == image->size;
+}
+
 bool oracle_image_open(struct oracle_image *image, pid_t pid, const char *name)
 {
 	char path[4096];
@@ -94,7 +114,9 @@ bool oracle_image_open(struct oracle_image *image, pid_t pid, const char *name)
 	*image = (struct oracle_image) {};
 	snprintf(image->name, sizeof(image->name), "%s", name);
 	errno = ENOENT;
-	if (!find_mapping(image, pid, path, sizeof(path)) || !map_file(image, path))
+	if (!find_mapping(image, pid, path, sizeof(path)))
+		return false;
+	if (path[0] == '/' ? !map_file(image, path) : !copy_vdso(image, pid))
 		return false;
 	if (header_of(image)->e_type == ET_EXEC)
 		image->bias = 0;

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "oracle.h"
@@ -53,6 +55,78 @@ static const void *from_library(struct oracle *oracle, const char *name, const c
 	if (!lib || !oracle_judge(oracle, getpid(), name))
 		return NULL;
 	return dlsym(lib, symbol);
+}
+
+/* The functions of the vDSO. */
+static struct {
+	int	(*clock_gettime)(clockid_t clock, struct timespec *time);
+	int	(*clock_getres)(clockid_t clock, struct timespec *time);
+	int	(*gettimeofday)(struct timeval *time, void *zone);
+	time_t	(*time)(time_t *time);
+	long	(*getcpu)(unsigned int *cpu, unsigned int *node, void *unused);
+} vdso;
+
+static void vdso_clock_gettime(long clock)
+{
+	struct timespec time;
+
+	vdso.clock_gettime(clock, &time);
+}
+
+static void vdso_clock_getres(long clock)
+{
+	struct timespec time;
+
+	vdso.clock_getres(clock, &time);
+}
+
+static void vdso_gettimeofday(long unused)
+{
+	struct timeval time;
+
+	vdso.gettimeofday(&time, NULL);
+}
+
+static void vdso_time(long unused)
+{
+	time_t time;
+
+	vdso.time(&time);
+}
+
+static void vdso_getcpu(long unused)
+{
+	unsigned int cpu, node;
+
+	vdso.getcpu(&cpu, &node, NULL);
+}
+
+/* The last clock is read by a system call, which the vDSO makes. */
+static const struct oracle_func vdso_table[] = {
+	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_REALTIME },
+	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_MONOTONIC_COARSE },
+	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_MONOTONIC_RAW },
+	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_PROCESS_CPUTIME_ID },
+	{ "clock_getres", (void (*)(void))vdso_clock_getres, CLOCK_MONOTONIC },
+	{ "gettimeofday", (void (*)(void))vdso_gettimeofday, 0 },
+	{ "time", (void (*)(void))vdso_time, 0 },
+	{ "getcpu", (void (*)(void))vdso_getcpu, 0 },
+	{}
+};
+
+static bool vdso_init(void)
+{
+	void *lib = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!lib)
+		return false;
+	vdso.clock_gettime = dlsym(lib, "__vdso_clock_gettime");
+	vdso.clock_getres = dlsym(lib, "__vdso_clock_getres");
+	vdso.gettimeofday = dlsym(lib, "__vdso_gettimeofday");
+	vdso.time = dlsym(lib, "__vdso_time");
+	vdso.getcpu = dlsym(lib, "__vdso_getcpu");
+	return vdso.clock_gettime && vdso.clock_getres && vdso.gettimeofday && vdso.time &&
+	       vdso.getcpu;
 }
 
 FIXTURE(code) {
@@ -156,6 +230,32 @@ TEST_F(code, every_instruction)
 		}
 		EXPECT_EQ(0, wrong);
 	}
+}
+
+/*
+ * The kernel's build made the vDSO's table. The vDSO also has frame pointers, so only the
+ * count of frames tells that the table was used: no other code here has one.
+ */
+TEST(every_instruction_of_the_vdso)
+{
+	long frames = unwind_stat("sframe_frames");
+	struct oracle oracle = {};
+	unsigned int seen;
+
+	if (missing())
+		SKIP(return, "%s", missing());
+	ASSERT_TRUE(vdso_init());
+	ASSERT_TRUE(oracle_judge(&oracle, getpid(), "[vdso]"));
+	if (!oracle_image_sframe(&oracle.image[0]))
+		SKIP(return, "needs a vDSO with SFrame, by an assembler that makes that");
+	ASSERT_TRUE(oracle_fork(&oracle, &oracle_base_bare, vdso_table));
+	EXPECT_TRUE(oracle_run_table(&oracle, vdso_table));
+	oracle_end(&oracle);
+	EXPECT_EQ(0, oracle.wrong);
+	seen = oracle_image_count(&oracle.image[0], NULL, ORACLE_SEEN);
+	EXPECT_LT(100, seen);
+	if (frames >= 0)
+		EXPECT_LE(seen, unwind_stat("sframe_frames") - frames);
 }
 
 /* Without tables many walks are wrong there, which shows that the tables are tested. */

@@ -149,7 +149,8 @@ size_t sframe_write(void *to, const struct sframe_spec *spec)
 	rows = (__u8 *)(head + 1) + head->rows;
 
 	for (unsigned int i = 0; i < spec->nr; i++) {
-		bool sorted = spec->flags & SFRAME_F_SORTED;
+		unsigned int order = spec->flags & (SFRAME_F_SORTED | SFRAME_F_NOT_SORTED);
+		bool sorted = order == SFRAME_F_SORTED;
 		unsigned int nr = sorted ? i : spec->nr - 1 - i;
 
 		if (is_said(spec, &spec->functions[nr]))

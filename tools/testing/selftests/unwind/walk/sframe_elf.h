@@ -39,8 +39,9 @@ struct sframe_head {
 #define SFRAME_F_SORTED		1
 #define SFRAME_F_FP		2
 #define SFRAME_F_PCREL		4
-/* A specification without any of these flags. */
+/* Of a specification: none of these flags; SORTED, but the functions are in reverse. */
 #define SFRAME_F_NONE		0x100
+#define SFRAME_F_NOT_SORTED	0x200
 
 /* Versions 1 and 2. Version 1 lacks the last two fields. */
 struct sframe_fde2 {

@@ -63,6 +63,15 @@ FIXTURE_VARIANT_ADD(kinds, not_sorted) {
 	.spec = { .version = 3, .flags = SFRAME_F_PCREL },
 };
 
+/* The kernel checks the order. */
+FIXTURE_VARIANT_ADD(kinds, 2_not_as_sorted_as_it_says) {
+	.spec = { .version = 2, .flags = SFRAME_F_SORTED | SFRAME_F_NOT_SORTED },
+};
+
+FIXTURE_VARIANT_ADD(kinds, 3_not_as_sorted_as_it_says) {
+	.spec = { .version = 3, .flags = SFRAME_FLAGS(3) | SFRAME_F_NOT_SORTED },
+};
+
 FIXTURE_VARIANT_ADD(kinds, with_frame_pointers) {
 	.spec = { .version = 2, .flags = SFRAME_F_SORTED | SFRAME_F_FP },
 };

@@ -193,6 +193,14 @@ spelling() {
 		xargs -r codespell --ignore-words-list=creat,stap,parms,filp,ist
 }
 
+# Most kernels have none of the series' options, and must build with each of its hooks.
+without() {
+	local kernel=$top/build/off
+	mkdir -p "$kernel"
+	kmake KCONFIG_ALLCONFIG="$top/scripts/tiny-off.config" allnoconfig &&
+		kmake -j"$(nproc)" vmlinux
+}
+
 # The configuration must contain all options of its fragments.
 fragments() {
 	tools/testing/selftests/unwind/qemu/check-config.sh "$kernel/requested" "$kernel/.config"
@@ -211,6 +219,7 @@ else
 	flock -n 9 || { echo "# waiting for a kernel build"; flock 9; }
 	lint config fragments
 	lint series scripts/series.py export
+	lint "without the options" without
 	lint W=1 warnings
 	lint sparse sparse
 fi

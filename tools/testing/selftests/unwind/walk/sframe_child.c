@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,10 +48,25 @@ static int walk_page(struct walker *walker, const void *map)
 	return trace_is(walker, &with) ? WITH_TABLE : WRONG;
 }
 
+/* Change the mappings at each further order, and say so. */
+static void *changes_main(void *data)
+{
+	struct child *child = data;
+	char c;
+
+	while (read(child->go[0], &c, 1) == 1) {
+		walk_anew();
+		if (write(child->ready[1], "", 1) != 1)
+			break;
+	}
+	return NULL;
+}
+
 static int child_main(struct child *child, const char *path, const struct orders *orders)
 {
 	uid_t uid = orders->uid, inner = orders->inner;
 	struct walker walker;
+	pthread_t changes;
 	const char *why;
 	void *map;
 	char c;
@@ -70,6 +86,8 @@ static int child_main(struct child *child, const char *path, const struct orders
 	    read(child->go[0], &c, 1) != 1)
 		return WRONG;
 	if (inner && setresuid(inner, inner, inner))
+		return WRONG;
+	if (orders->changes && pthread_create(&changes, NULL, changes_main, child))
 		return WRONG;
 	/* Set this after setresuid(), which clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -17,6 +17,8 @@
  * @inner:	user to run as in a user namespace that @uid creates, if not 0
  * @until_found: walk until the trace uses a table, instead of once
  * @real_time:	run as a real-time task
+ * @changes:	during the walk, a thread changes the mappings at each further child_go(), and
+ *		writes a byte to child::ready
  * @write_to:	write the page to this file instead of walking, if not 0
  */
 struct orders {
@@ -24,6 +26,7 @@ struct orders {
 	uid_t	inner;
 	bool	until_found;
 	bool	real_time;
+	bool	changes;
 	int	write_to;
 };
 

@@ -431,20 +431,29 @@ TEST_F(slow, for_real_time)
 	EXPECT_EQ(EXITED(WITH_TABLE), child_end(&second, &self->fuse, self->page));
 }
 
-/* No other task waits for long, and the waiting task can be killed. The list names the file. */
+/*
+ * No other task waits for long, and the waiting task can be killed. The list names the file.
+ * The read holds no lock of the mappings: another thread can change them.
+ */
 TEST_F(slow, never)
 {
+	const struct orders orders = { .changes = true };
 	struct child stuck, second, third;
 	long before = reads();
 	struct object object;
+	char c;
 
-	ASSERT_TRUE(child_start(&stuck, &self->fuse, false));
+	ASSERT_TRUE(child_start_to(&stuck, &self->fuse, &orders));
+	ASSERT_EQ(1, read(stuck.ready[0], &c, 1));
 	ASSERT_TRUE(child_start(&second, &self->fuse, false));
 	ASSERT_TRUE(child_start(&third, &self->fuse, false));
 	child_go(&stuck);
 	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, stuck.pidfd));
 
 	EXPECT_STATE(self->fuse.file, "reading");
+	child_go(&stuck);
+	ASSERT_FALSE(fuse_wait_for_fault(&self->fuse, stuck.ready[0]));
+	ASSERT_EQ(1, read(stuck.ready[0], &c, 1));
 	child_go(&second);
 	EXPECT_EQ(EXITED(WITHOUT_TABLE), child_end(&second, &self->fuse, NULL));
 	EXPECT_CHAIN(&self->file);

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,11 +56,13 @@ static const void *from_library(struct oracle *oracle, const char *name, const c
 	return dlsym(lib, symbol);
 }
 
-/* The functions of the vDSO. */
+/*
+ * The functions of the vDSO, as far as they do not wait. Most clocks are read again if a
+ * tick came in between, and a slow kernel has a tick in each such pass of single steps.
+ */
 static struct {
 	int	(*clock_gettime)(clockid_t clock, struct timespec *time);
 	int	(*clock_getres)(clockid_t clock, struct timespec *time);
-	int	(*gettimeofday)(struct timeval *time, void *zone);
 	time_t	(*time)(time_t *time);
 	long	(*getcpu)(unsigned int *cpu, unsigned int *node, void *unused);
 } vdso;
@@ -80,13 +81,6 @@ static void vdso_clock_getres(long clock)
 	vdso.clock_getres(clock, &time);
 }
 
-static void vdso_gettimeofday(long unused)
-{
-	struct timeval time;
-
-	vdso.gettimeofday(&time, NULL);
-}
-
 static void vdso_time(long unused)
 {
 	time_t time;
@@ -101,14 +95,10 @@ static void vdso_getcpu(long unused)
 	vdso.getcpu(&cpu, &node, NULL);
 }
 
-/* The last clock is read by a system call, which the vDSO makes. */
+/* The vDSO reads this clock by a system call. */
 static const struct oracle_func vdso_table[] = {
-	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_REALTIME },
-	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_MONOTONIC_COARSE },
-	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_MONOTONIC_RAW },
 	{ "clock_gettime", (void (*)(void))vdso_clock_gettime, CLOCK_PROCESS_CPUTIME_ID },
 	{ "clock_getres", (void (*)(void))vdso_clock_getres, CLOCK_MONOTONIC },
-	{ "gettimeofday", (void (*)(void))vdso_gettimeofday, 0 },
 	{ "time", (void (*)(void))vdso_time, 0 },
 	{ "getcpu", (void (*)(void))vdso_getcpu, 0 },
 	{}
@@ -122,11 +112,9 @@ static bool vdso_init(void)
 		return false;
 	vdso.clock_gettime = dlsym(lib, "__vdso_clock_gettime");
 	vdso.clock_getres = dlsym(lib, "__vdso_clock_getres");
-	vdso.gettimeofday = dlsym(lib, "__vdso_gettimeofday");
 	vdso.time = dlsym(lib, "__vdso_time");
 	vdso.getcpu = dlsym(lib, "__vdso_getcpu");
-	return vdso.clock_gettime && vdso.clock_getres && vdso.gettimeofday && vdso.time &&
-	       vdso.getcpu;
+	return vdso.clock_gettime && vdso.clock_getres && vdso.time && vdso.getcpu;
 }
 
 FIXTURE(code) {
@@ -253,7 +241,7 @@ TEST(every_instruction_of_the_vdso)
 	oracle_end(&oracle);
 	EXPECT_EQ(0, oracle.wrong);
 	seen = oracle_image_count(&oracle.image[0], NULL, ORACLE_SEEN);
-	EXPECT_LT(100, seen);
+	EXPECT_LT(40, seen);
 	if (frames >= 0)
 		EXPECT_LE(seen, unwind_stat("sframe_frames") - frames);
 }

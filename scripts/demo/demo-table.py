@@ -177,8 +177,6 @@ def judge(directory, messaging, stock, stacks):
         seconds = float(file.read())
     without = sum(s.without for s in warm)
     rated = without + sum(s.samples for s in warm)
-    ends = [f"{name} ends early: {end}" for name in stock
-            for end in stacks[name, "deferred"].ends[:3]]
     broken = ["make check KERNEL=plain tells what is broken"]
     return all([
         verdict("deferred: cookies matched", sum(len(d.matched) for d in deferred),
@@ -186,8 +184,9 @@ def judge(directory, messaging, stock, stacks):
         verdict("deferred: kernel and user in one chain",
                 len(messaging["deferred"].both),
                 len(messaging["deferred"].kernel_samples), LIMIT, broken),
-        verdict("stock programs, warm cache: complete", sum(s.complete for s in warm),
-                sum(s.samples for s in warm), LIMIT, ends + broken),
+        *[verdict(f"{name}, warm cache: complete", s.complete, s.samples, LIMIT,
+                  [f"ends early: {end}" for end in s.ends[:3]] + broken)
+          for name, s in zip(stock, warm)],
         verdict("stock programs, first run: complete", cold.complete, cold.samples,
                 LIMIT_COLD, ["perf record names above what it missed; on a busy host,"
                              " make demo again"] + cold.ends),

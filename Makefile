@@ -170,7 +170,7 @@ ifneq ($(filter test,$(MAKECMDGOALS)),)
 ifeq ($(strip $(T)),)
 $(error usage: make test T=program[.test] or T=kunit[.suite] [KERNEL=debug]; T=help lists them)
 endif
-ifneq ($(filter perf-% convert record,$(T)),)
+ifneq ($(filter perf-% convert record sframe stackprof,$(T)),)
 perf: known
 test: perf
 endif

@@ -124,11 +124,13 @@ for tool in bpf/stackprof sframe testing/selftests/unwind/go; do
 	mkdir -p "$tmp/linux/tools/$tool"
 	printf 'all test:;\n' > "$tmp/linux/tools/$tool/Makefile"
 done
-fake "$tmp/linux/tools/sframe/test/test.sh" <<END
+for file in test.sh sessions.sh; do
+	fake "$tmp/linux/tools/sframe/test/$file" <<END
 #!/bin/sh
 echo "ok 1 host"
 echo "\$0 \$*" >> $tmp/ran
 END
+done
 
 fake "$tmp/bin/perf" <<'END'
 #!/bin/sh
@@ -158,8 +160,13 @@ ran() {
 gate() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="1G 1200 LEAK CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=5000"
+	local sframe=${here%/*}/tools/sframe/test
 	local fast=rcupdate.rcu_expedited=1
-	check gate debug plain && [ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
+	local names='NAMES=\^\(perl\|somebody\ without\ privileges\)\$'
+	grep -q '^check "perl"' "$sframe/perf.sh" &&
+		grep -q '^check "somebody without privileges"' "$sframe/perf.sh" &&
+		check gate debug plain &&
+		[ "$(tail -n 1 "$tmp/checked")" = "23 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-kselftest-walk $debug kselftest depth $fast
 		debug-kselftest-core $debug kselftest storm delivery $fast
@@ -178,6 +185,8 @@ gate() {
 		plain-kselftest-intel $plain kselftest compat_task max,vendor=GenuineIntel $fast
 		fuzz.sh replay linux fuzz
 		fuzz.sh sframe-replay linux fuzz
+		test.sh sframe
+		plain-record ${plain% SEC*} $names record sframe sframe $fast
 		selftest.sh
 		selftest.sh
 		check-selftest.sh
@@ -192,7 +201,7 @@ expect 0 "check: the gate's parts, and how they are run" gate
 all() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=30 STORM_NMI=20000"
-	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "28 passed, 0 failed" ] &&
+	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "29 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-ftrace $debug ftrace ftrace install
 		debug-kselftest-walk $debug kselftest depth oracle
@@ -219,6 +228,7 @@ all() {
 		fuzz.sh sframe-replay linux fuzz
 		plain-go $plain go go go
 		test.sh sframe
+		sessions.sh sframe
 		plain-record $plain record sframe sframe
 		plain-sframe $plain sframe sframe sframe
 		plain-kunit $plain kunit kunit.enable=1

@@ -149,7 +149,7 @@ kselftest() {
 # queue KERNEL KIND: queue one part. KIND is one of:
 parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
-corpus sframe-corpus go harness harness-quick scripts scripts-check lint"
+sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-check lint"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# Set how long the storm, the fuzzers and the NMI tests run.
@@ -159,7 +159,7 @@ queue() {
 	kcsan) with=(UNWIND_STORM_NMI=4000) ;;
 	esac
 	case $kind in
-	perf-* | convert | record)
+	perf-* | convert | record | sframe | stackprof)
 		if [ ! -x "$PERF_BIN/perf" ]; then
 			broken "$kernel-$kind" "perf is not built; make perf builds it"
 			return 1
@@ -194,6 +194,9 @@ queue() {
 	convert)
 		with=(PERF="$PERF_BIN/perf")
 		host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
+		;;
+	sframe-sessions)
+		host sframe-sessions "$LINUX/tools/sframe/test/sessions.sh" "$dir/sframe"
 		;;
 	record | sframe)
 		vm "$kernel" "$kind" "$LINUX/tools/sframe" "$dir/sframe"
@@ -255,8 +258,13 @@ gate() {
 	plain)
 		[ -z "${LINT-}" ] || queue plain lint
 		each plain kselftest-walk perf-deferred ftrace kselftest-perf kselftest-sframe \
-			kselftest-bpf kselftest-core kselftest-intel corpus sframe-corpus \
-			harness-quick scripts scripts-check kunit
+			kselftest-bpf kselftest-core kselftest-intel
+		if build_tool sframe all test; then
+			queue plain convert
+			with=("UNWIND_NAMES=^(perl|somebody without privileges)$")
+			vm plain record "$LINUX/tools/sframe" "$dir/sframe"
+		fi
+		each plain corpus sframe-corpus harness-quick scripts scripts-check kunit
 		;;
 	*)
 		broken "$1" "the gate has nothing for this kernel, make check-long may have"
@@ -270,7 +278,7 @@ all() {
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
 			scripts-check corpus sframe-corpus go
-		! build_tool sframe all test || each plain convert record sframe
+		! build_tool sframe all test || each plain convert sframe-sessions record sframe
 		[ -z "${LINT-}" ] || queue plain lint
 	fi
 	queue "$1" kunit
@@ -390,7 +398,7 @@ one() {
 	fi
 	case $what in
 	sframe) build_stackprof "$kernel" && build_tool sframe all test || return ;;
-	convert | record) build_tool sframe all test || return ;;
+	convert | sframe-sessions | record) build_tool sframe all test || return ;;
 	esac
 	is_part "$what" || { echo "check: there is no '$what'."; return 2; }
 	queue "$kernel" "$what"

@@ -7,7 +7,7 @@ set -u
 packages="bc binutils bison bpftrace btrfs-progs bzip2 ca-certificates ccache clang codespell cpio
 	dpkg-dev dwarves flex gcc git golang-go kmod libbpf-dev libc6-dev libcap-dev
 	libdw-dev libelf-dev libprotobuf-c-dev libslang2-dev libssl-dev
-	libtraceevent-dev libzstd-dev llvm make patch pkg-config protobuf-c-compiler
+	libtraceevent-dev libzstd-dev lld llvm make patch pkg-config protobuf-c-compiler
 	procps protobuf-compiler python3 qemu-system-x86 rsync shellcheck sparse trace-cmd
 	util-linux xz-utils
 	zlib1g-dev $*"

@@ -27,9 +27,9 @@ failed=0
 skipped=0
 over=0
 
-# Variables that kselftest programs read, and variables of the guest that make test takes.
+# Variables that tests read, and variables of the guest that make test takes.
 program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL"
-program_variables+=" UNWIND_FTRACE UNWIND_PERF"
+program_variables+=" UNWIND_FTRACE UNWIND_PERF UNWIND_NAMES"
 guest_variables="MINUTES ACCEL ICOUNT SINGLESTEP VM_CPU APPEND MEM"
 
 # part NAME [VARIABLE=VALUE]... COMMAND...
@@ -62,6 +62,7 @@ matters() {
 	local program=$install/unwind/$1
 	case $1-$2 in
 	ftrace-UNWIND_FTRACE | perf-*-UNWIND_PERF) return 0 ;;
+	*-UNWIND_NAMES) return 0 ;;
 	ftrace-APPEND | ftrace-MEM | perf-*-APPEND | kselftest-intel-APPEND) return 0 ;;
 	*-UNWIND_*) grep -qs "$2" "$program" ;;
 	*) [ -e "$program" ] ;;

@@ -34,6 +34,9 @@ FTRACE = os.path.join(HERE, "../tools/testing/selftests/ftrace/test.d/user-unwin
 with open(os.path.join(HERE, "expected-skips"), encoding="ascii") as skips:
     EXPECTED = skips.read().splitlines()
 
+# Parts whose tests UNWIND_NAMES chooses.
+NAMED = ("stackprof", "convert", "sframe-sessions", "record", "sframe")
+
 
 def ftrace_file(name):
     """The file of the ftrace test with this description, or None."""
@@ -44,13 +47,19 @@ def ftrace_file(name):
     return None
 
 
+def escaped(name):
+    """The extended regular expression that matches this name of a test, without the reason."""
+    return re.sub(r"[].*^$()+?{|[\\]", r"\\\g<0>", name.split(" # ")[0])
+
+
 class Failure:
     """A test that did not pass."""
 
-    def __init__(self, name, said, assertion, place, skipped=False, perf=False):
+    def __init__(self, name, said, assertion, place, skipped=False, perf=False, test=None):
         self.name = name
         self.skipped = skipped
         self.perf = perf  # the line is perf's, or guest-check.sh's about one of perf's tests
+        self.test = test  # of the part, which this is or is in
         self.program = None
         self.said = [assertion] if assertion else list(said)
         self.place = place
@@ -71,6 +80,8 @@ class Failure:
             # guest-check.sh quotes the name when it reports what perf does not.
             name = re.search(r"^(?:no )?perf .*?'(.*)'", self.name)
             what = f"{kind} UNWIND_PERF={shlex.quote(name.group(1) if name else self.name)}"
+        elif self.test and kind in NAMED:
+            what = f"{kind} UNWIND_NAMES={shlex.quote('^' + escaped(self.test) + '$')}"
         else:
             what = kind
         return f"make test T={what}" + ("" if kernel in ("plain", "host") else f" KERNEL={kernel}")
@@ -92,12 +103,12 @@ class Results:
         self.levels = {}  # depth -> [results seen, failures below, plan]
         self.place = ""
 
-    def leaf(self, name, outcome, perf=False):
+    def leaf(self, name, outcome, perf=False, test=None):
         if outcome == "ok":
             self.passed += 1
         else:
             self.failures.append(Failure(name, self.said, self.assertion, self.place,
-                                         outcome == "skip", perf))
+                                         outcome == "skip", perf, test))
         self.said.clear()
         self.assertion = None
 
@@ -144,7 +155,8 @@ class Results:
         level[1] += bad or failed > 0
         leaf = not below or (bad and not failed)
         if leaf:
-            self.leaf(name, "fail" if bad else "skip" if skipped else "ok")
+            self.leaf(name, "fail" if bad else "skip" if skipped else "ok",
+                      test=None if depth else name)
         if depth == 0 and (below or name.startswith("selftests: ")):
             self.belongs_to(name)
 
@@ -154,9 +166,10 @@ class Results:
         # A single test of a program runs as PROGRAM.TEST.
         program = program.removeprefix("selftests: unwind: ").partition(".")[0]
         for failure in reversed(self.failures):
-            if failure.program:
+            if failure.program or failure.test not in (None, name):
                 break
             failure.program = program
+            failure.test = name
             if failure.name == name:
                 failure.name = rest or "it failed"
 

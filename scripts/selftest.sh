@@ -145,6 +145,9 @@ UNWIND_FTRACE=trace-cmd.tc
 UNWIND_PERF='One test' KERNEL=debug
 UNWIND_PERF=One
 UNWIND_PERF=One
+UNWIND_NAMES='^same as libdw: libstdc\+\+\.so$'
+UNWIND_NAMES='^perl$'
+UNWIND_NAMES='^run$'
 END
 {
 	told debug-ftrace \
@@ -154,8 +157,34 @@ END
 	told debug-perf-deferred " 10: One test : FAILED!"
 	told plain-perf-deferred "  0: perf test 'One' did not end within 10 s : FAILED!"
 	told plain-perf-deferred "  0: no perf test matches 'One' : FAILED!"
+	told host-convert "not ok 2 - same as libdw: libstdc++.so"
+	told plain-record "not ok 1 - perl"
+	told plain-record "1..2"
+	told host-sframe-sessions $'# not ok 1 - signals\nnot ok 1 - run'
 } > "$tmp/got"
-expect 0 "results: single tests of ftrace and perf" diff "$tmp/wanted" "$tmp/got"
+expect 0 "results: single tests of ftrace, perf and sframe" diff "$tmp/wanted" "$tmp/got"
+
+# named [ARGUMENT]: the tests of a script that run; its argument is the regular expression
+cat > "$tmp/named.sh" <<END
+. "$here/../tools/testing/selftests/unwind/lib/tap.sh"
+check "a test" true
+check "another" true
+check "a test too" true
+finish
+END
+named() {
+	bash "$tmp/named.sh" "$tmp" "$@" | sed -n 's/^ok [0-9]* - //p' | paste -sd ,
+}
+
+# chosen: the argument says which tests run, even if it is empty, and else UNWIND_NAMES
+chosen() {
+	[ "$(named)" = "a test,another,a test too" ] && [ "$(named '^a test$')" = "a test" ] &&
+		[ "$(UNWIND_NAMES='^(another|a test)$' named)" = "a test,another" ] &&
+		[ "$(UNWIND_NAMES=none named '')" = "a test,another,a test too" ] &&
+		[ -z "$(UNWIND_NAMES=none named)" ]
+}
+
+expect 0 "tests: those that UNWIND_NAMES chooses" chosen
 
 # verdicts: print the verdicts of make bench on sets of three figures for a limit of 100, and
 # the number of missed limits
@@ -287,7 +316,7 @@ chmod +x "$tmp/stub"
 
 # The files of kselftest programs contain the variables that the programs read.
 install=$tmp/installed
-parts="ftrace kselftest-intel perf-deferred"
+parts="ftrace kselftest-intel perf-deferred record"
 mkdir -p "$install/unwind"
 echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
 echo > "$install/unwind/other"
@@ -361,6 +390,10 @@ repeats "ftrace UNWIND_FTRACE=exit.tc APPEND=a" "those of ftrace" plain-ftrace 1
 	UNWIND_FTRACE=exit.tc UNWIND_SECONDS=5 APPEND=a
 repeats "perf-deferred UNWIND_PERF=a APPEND=a" "those of perf's tests" plain-perf-deferred 1 \
 	UNWIND_PERF=a UNWIND_SECONDS=5 APPEND=a
+repeats "record UNWIND_NAMES='^test\$'" "the test, not all that the part ran" plain-record 1 \
+	UNWIND_NAMES="a b"
+repeats "record UNWIND_NAMES='a b'" "all that the part ran" plain-record 4 \
+	UNWIND_NAMES="a b" UNWIND_SECONDS=5
 repeats "kselftest-intel" "not those that it has without saying" plain-kselftest-intel 7 \
 	VM_CPU=max
 repeats $'perf-deferred\nperf-deferred UNWIND_PERF=\'Some perf test\' KERNEL=plain' \

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 # Shared by run.sh and perf.sh: programs to record, and the share of complete samples. To be
-# sourced, with the words of the command line.
+# sourced, with the arguments of the command line.
 # shellcheck disable=SC2034	# used by the sourcing scripts
 set -u
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Test what perf record --call-graph deferred does by itself for files without an SFrame
-# section, on a kernel that takes sections: perf.sh DIRECTORY [WORDS]
+# section, on a kernel that takes sections: perf.sh DIRECTORY [REGEX]
 #
 # Arguments, needs and results are those of run.sh.
 # shellcheck source-path=SCRIPTDIR source=lib.sh

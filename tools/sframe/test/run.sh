@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test 'sframe run' on a kernel that takes sections: run.sh DIRECTORY [WORDS]
+# Test 'sframe run' on a kernel that takes sections: run.sh DIRECTORY [REGEX]
 #
 # The directory is where 'make sframe' put the program. Needs root, perf with --call-graph
 # deferred, stackprof in ../stackprof of the directory, and ordinary programs; tests are
-# skipped where one is missing. Results in TAP. With WORDS, only tests with these in their
-# name.
+# skipped where one is missing. Results in TAP. With REGEX, only tests whose names match it.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=ends.sh

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test sessions on any kernel, with a stand-in for the device: session.sh DIRECTORY [WORDS]
+# Test sessions on any kernel, with a stand-in for the device: session.sh DIRECTORY [REGEX]
 #
 # The directory is where 'make sframe test' put the programs. Needs gcc, python3, and root in
 # a user namespace, where FUSE stands in for servers that hang; tests are skipped where that
-# is missing. Results in TAP. With WORDS, only tests with these in their name.
+# is missing. Results in TAP. With REGEX, only tests whose names match it.
 if [ -z "${IN_NAMESPACE-}" ] && unshare -Urm true 2> /dev/null; then
 	IN_NAMESPACE=yes exec unshare -Urm "$0" "$@"
 fi

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test stackprof on the running kernel, as root: test.sh DIRECTORY [WORDS]
+# Test stackprof on the running kernel, as root: test.sh DIRECTORY [REGEX]
 #
 # The directory is where 'make stackprof test' put the programs. Needs perf on PATH, go,
-# python3, objcopy and protoc. Results in TAP. With WORDS, only tests with these in their name.
+# python3, objcopy and protoc. Results in TAP. With REGEX, only tests whose names match it.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

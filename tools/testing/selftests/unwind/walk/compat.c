@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "perf_ring.h"
+#include "sframe_walk.h"
 #include "workload.h"
 #include "harness.h"
 
@@ -192,14 +193,14 @@ FIXTURE_TEARDOWN(compat)
 	free(self->record);
 }
 
-/* Run the copy of the code at @label, which faults, and read the record of the fault. */
-#define FAULT_IN(label) do {							\
+/* Run the code at @address, which faults, and read the record of the fault. */
+#define FAULT_IN(address) do {							\
 	char *_page = self->map + FAULT_AT;					\
 										\
 	ASSERT_EQ(0, madvise(_page, PAGE, MADV_DONTNEED));			\
 	ring_enable(&self->ring);						\
 	compat_enter(variant->ldt ? SELECTOR(LDT_CODE) : CS_32,		\
-		     COPIED(label) - variant->cs_base,				\
+		     (address) - variant->cs_base,				\
 		     variant->ldt ? SELECTOR(LDT_STACK) : DS_32,		\
 		     (unsigned long)self->map + STACK_AT - variant->ss_base,	\
 		     (unsigned long)_page);					\
@@ -212,7 +213,7 @@ TEST_F(compat, frame_pointers)
 {
 	const struct deferred *deferred = as_deferred(self->record);
 
-	FAULT_IN(code_start);
+	FAULT_IN(COPIED(code_start));
 	ASSERT_EQ(2, deferred->nr);
 	EXPECT_EQ(COPIED(code_fault), deferred->ips[0]);
 	EXPECT_EQ(COPIED(code_call), deferred->ips[1]);
@@ -222,10 +223,54 @@ TEST_F(compat, leaf_without_frame)
 {
 	const struct deferred *deferred = as_deferred(self->record);
 
-	FAULT_IN(code_before);
+	FAULT_IN(COPIED(code_before));
 	ASSERT_EQ(2, deferred->nr);
 	EXPECT_EQ(COPIED(code_ret), deferred->ips[0]);
 	EXPECT_EQ(COPIED(code_return), deferred->ips[1]);
+}
+
+/*
+ * A file's table describes 64-bit code, and 32-bit code of the file is walked by its frame
+ * pointers. The code is in the place of a function that, by the table, has no caller.
+ */
+TEST_F(compat, table_of_64_bit_code)
+{
+	const struct image_spec spec = { .code = &chain_a };
+	const struct deferred *deferred = as_deferred(self->record);
+	struct mapped mapped = {};
+	struct walker walker;
+	struct trace right;
+	unsigned long code;
+	const char *why;
+	char dir[64];
+	void *text;
+
+	if (walker_init(&walker, &why))
+		SKIP(return, "%s", why);
+	ASSERT_EQ(0, private_mount(dir, sizeof(dir)));
+	image_init(&mapped.image, &spec);
+	memcpy(mapped.image.bytes + mapped.image.text + chain_a.entry, self->map + CODE_AT,
+	       code_end - code_start);
+	ASSERT_TRUE(mapped_write(&mapped, "%s/file", dir));
+	/* No page faults by the code itself. */
+	text = mmap(NULL, mapped.image.text_size, PROT_READ | PROT_EXEC,
+		    MAP_PRIVATE | MAP_32BIT | MAP_POPULATE, mapped.fd, mapped.image.text);
+	ASSERT_NE(MAP_FAILED, text);
+	code = (unsigned long)text + chain_a.entry;
+
+	right = trace_of_mapped(&mapped, ALL_FRAMES);
+	ASSERT_TRUE(walk_mapped(&walker, &mapped));
+	EXPECT_TRUE(trace_is(&walker, &right));
+
+	FAULT_IN(code);
+	ASSERT_EQ(2, deferred->nr);
+	EXPECT_EQ(code + (code_fault - code_start), deferred->ips[0]);
+	EXPECT_EQ(code + (code_call - code_start), deferred->ips[1]);
+
+	munmap(text, mapped.image.text_size);
+	mapped_exit(&mapped);
+	private_unmount(dir);
+	walker_exit(&walker);
 }
 
 /* Return address in a frame of 32-bit code. */

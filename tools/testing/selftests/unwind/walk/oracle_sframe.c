@@ -224,7 +224,7 @@ TEST_F(code, every_instruction)
  * The kernel's build made the vDSO's table. The vDSO also has frame pointers, so only the
  * count of frames tells that the table was used: no other code here has one.
  */
-TEST(every_instruction_of_the_vdso)
+TEST(instructions_of_the_vdso)
 {
 	long frames = unwind_stat("sframe_frames");
 	struct oracle oracle = {};

@@ -433,7 +433,7 @@ TEST_F(slow, for_real_time)
 
 /*
  * No other task waits for long, and the waiting task can be killed. The list names the file.
- * The read holds no lock of the mappings: another thread can change them.
+ * The read does not hold the lock of the address space: another thread can change mappings.
  */
 TEST_F(slow, never)
 {

@@ -30,10 +30,10 @@ ALONE = 1600
 # frame and of a section of a C library's size, and memory per byte of that section.
 WARM, COLD, LOAD, MEMORY = 3, 800, 2000000, 1.15
 # Limits for programs of a distribution: instructions of perf record for cached sections;
-# cost of a sample relative to fp (it must be below dwarf's, too); bytes of a sample without
-# 8 for each user frame; percentage of incomplete stacks, because frames that are not walked
-# cost nothing.
-START, STOCK, BYTES, INCOMPLETE = 30000000, 3, 130, 1
+# cost of a sample relative to fp (it must be below dwarf's, too); the cost with perf script
+# relative to dwarf's; bytes of a sample without 8 for each user frame; percentage of incomplete
+# stacks, because frames that are not walked cost nothing.
+START, STOCK, LISTED, BYTES, INCOMPLETE = 30000000, 3, 0.25, 130, 1
 STOCK_WAYS = WAYS[:3]
 # Limit for a conversion, relative to the time in which libdw alone produces all rows.
 CONVERT = 3
@@ -398,6 +398,8 @@ class Stock:
                               for d in data]
         with open(os.path.join(bench.out, "complete"), encoding="ascii") as file:
             self.complete = {f[0]: tuple(map(float, f[1:4])) for f in map(str.split, file)}
+        with open(os.path.join(bench.out, "listed"), encoding="ascii") as file:
+            self.listed = {(f[0], f[1]): int(f[2]) for f in map(str.split, file)}
 
     def per_sample(self, what, way, names):
         """The average of these programs in each round."""
@@ -405,10 +407,16 @@ class Stock:
         samples = zip(*(self.samples[name, way] for name in names))
         return [sum(a) / sum(b) for a, b in zip(rounds, samples)]
 
+    def to_list(self, way, names):
+        """What perf script costs for a sample of the first round."""
+        return (sum(self.listed[name, way] for name in names)
+                / sum(self.samples[name, way][0] for name in names))
+
     def rows(self, label, names):
         """Print rows, and return the cost of a sample for each way."""
         costs = {way: self.per_sample(self.more, way, names) for way in STOCK_WAYS}
         row(label, "instructions", [figure(costs[way]) for way in STOCK_WAYS])
+        row("", "perf script", [f"{self.to_list(way, names):,.0f}" for way in STOCK_WAYS])
         row("", "bytes", [figure(self.per_sample(self.bytes, way, names))
                           for way in STOCK_WAYS])
         return costs
@@ -438,6 +446,10 @@ def stock(bench, limits):
                    [cost / place for cost in costs["deferred"]], STOCK)
     limits.at_most("programs of a distribution: more than dwarf",
                    minus(costs["deferred"], costs["dwarf,8192"]), 0)
+    ours, copies = (median(costs[way]) + all_of.to_list(way, all_of.names)
+                    for way in ("deferred", "dwarf,8192"))
+    limits.at_most("programs of a distribution: with perf script, times dwarf",
+                   [ours / copies], LISTED)
 
 
 def converter(bench, limits):

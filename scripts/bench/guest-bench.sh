@@ -6,8 +6,8 @@
 # reach _start), "bpf" (program, depth, round, nanoseconds, samples), and the kernel's own
 # counters, "stats" and, for the sections of reload, "objects". For programs of the distribution:
 # "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
-# way, round, nanoseconds), and their recordings; "convert" is the output of the
-# converter's own benchmark.
+# way, round, nanoseconds), their recordings, and "listed" (program, way, nanoseconds of perf
+# script); "convert" is the output of the converter's own benchmark.
 #
 #   guest-bench.sh base|all DIRECTORY ROUNDS
 set -u
@@ -266,9 +266,17 @@ print(len(d))'
 	done
 }
 
+# listed NAME WAY: measure perf script, which unwinds the stacks that dwarf has copied
+listed() {
+	local ns
+	counted perf script --no-inline -f -i "/out/stock-$1-$2-1.data" -F ip,sym
+	ns=$(finished) || exit
+	echo "$1 $2 $ns" >> /out/listed
+}
+
 # others_all: run all rounds of others with filled caches
 others_all() {
-	local round home=$HOME name number random
+	local round home=$HOME name number random file
 	true=$(type -P true) big=$(mktemp -d) || die "no program true"
 	[ -c /dev/unwind_sframe ] || die "this kernel takes no sections"
 	{ mkdir cgroup && mount -t cgroup2 none cgroup; } || die "no cgroups"
@@ -291,6 +299,11 @@ others_all() {
 	echo "true $number" >> /out/sections
 	for round in $(seq "$rounds"); do
 		others "$round"
+	done
+	for file in /out/stock-*-1.data; do
+		name=${file#/out/stock-}
+		name=${name%-1.data}
+		listed "${name%%-*}" "${name#*-}"
 	done
 	echo "$random" > /proc/sys/kernel/randomize_va_space
 }

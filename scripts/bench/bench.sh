@@ -53,7 +53,7 @@ done
 # triggers a WARN there.
 shoot() {
 	local status=0
-	LOG=$out/log TIMEOUT=300 "$unwind/qemu/vm.sh" run "$2" \
+	LOG=$out/log TIMEOUT=900 "$unwind/qemu/vm.sh" run "$2" \
 		"'$out/selftest/perf/user_regs' -T hostile_stack_pointers" \
 		> "$out/regs-$1" || status=$?
 	[ "$status" != "$([ "$1" = base ] && echo 1 || echo 0)" ] || return 0

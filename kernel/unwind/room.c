@@ -452,6 +452,18 @@ static bool unwind_loads_differ(const struct unwind_object *object)
 	}
 }
 
+/* Count one more retry, if the period of these retries still has room for it. */
+static bool unwind_tries_add(struct unwind_tries *tries)
+{
+	lockdep_assert_held(&unwind_loads_lock);
+	if (time_after(jiffies, tries->since + UNWIND_OBJECT_RETRY))
+		*tries = (struct unwind_tries) { .since = jiffies };
+	if (tries->nr >= UNWIND_LOADS_OTHERS)
+		return false;
+	tries->nr++;
+	return true;
+}
+
 /**
  * unwind_room_others - should current retry a load that failed for others?
  * @object:	an object that was read
@@ -465,14 +477,13 @@ static bool unwind_loads_differ(const struct unwind_object *object)
  */
 bool unwind_room_others(const struct unwind_object *object, u32 hash)
 {
-	struct unwind_tries *tries = &unwind_tries[hash % ARRAY_SIZE(unwind_tries)];
+	bool more = false;
 
 	if (likely(!object->error) || !unwind_loads_differ(object))
 		return false;
-	guard(spinlock)(&unwind_loads_lock);
-	if (time_after(jiffies, tries->since + UNWIND_OBJECT_RETRY))
-		*tries = (struct unwind_tries) { .since = jiffies };
-	return tries->nr < UNWIND_LOADS_OTHERS && ++tries->nr;
+	scoped_guard(spinlock, &unwind_loads_lock)
+		more = unwind_tries_add(&unwind_tries[hash % ARRAY_SIZE(unwind_tries)]);
+	return more;
 }
 
 /* Add bytes to an object; false if its user has too much in flight. */

@@ -68,7 +68,7 @@ export KBUILD_BUILD_HOST	:= unwind
 export KBUILD_BUILD_VERSION	:= 1
 export PYTHONDONTWRITEBYTECODE	:= 1
 export KCC			:= ccache gcc
-export KHOSTCC			:= ccache gcc
+export KHOSTCC			:= $(SCRIPTS)/cc.sh
 export BASE
 
 # The fragments of each kernel's configuration, and the memory of its guest
@@ -185,8 +185,8 @@ known: tree
 
 # $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script.
 define CHECK
-@$(ALONE) sh -c 'for k in $(2); do $(MAKE) KERNEL=$$k kernel && \
-	$(MAKE) -s -C $(LINUX) O=$(TOP)/build/kernel-$$k ARCH=x86 headers || exit 1; done'
+@$(ALONE) sh -c 'for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; done; \
+	$(MAKE) -s -j$(JOBS) -C $(LINUX) O=$(TOP)/build/kernel-$(firstword $(2)) ARCH=x86 headers'
 @exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(SCRIPTS)/check.sh $(1) $(2) $(3)
 endef

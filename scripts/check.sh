@@ -76,7 +76,8 @@ build() {
 	local log=$dir/$1.log
 	echo "check: building $1 (log: $log)"
 	setpriv --pdeathsig TERM "$here/alone.sh" make -s -j"$(nproc)" -C "$LINUX/tools/$2" \
-		"${@:3}" > "$log" 2>&1 < /dev/null 8>&- && return
+		CC="${KHOSTCC:-gcc}" HOSTCC="${KHOSTCC:-gcc}" "${@:3}" \
+		> "$log" 2>&1 < /dev/null 8>&- && return
 	tail -n 20 "$log"
 	broken "host-$1" "it did not build, see $log"
 	return 1

@@ -19,7 +19,7 @@ flock -n 9 || { echo "perf: waiting for another build of perf"; flock 9; }
 [ -x "$dir/install/bin/perf" ] || echo "perf: building (about 4 minutes on two CPUs)"
 
 # Disable features that the series does not touch, or that Debian 12 has no package for.
-make -s -C "$1/tools/perf" O="$dir" CC="$KCC" HOSTCC="$KHOSTCC" WERROR=1 \
+make -s -C "$1/tools/perf" O="$dir" CC="$KHOSTCC" HOSTCC="$KHOSTCC" WERROR=1 \
 	prefix="$dir/install" -j"$(nproc)" \
 	NO_LIBPERL=1 NO_LIBPYTHON=1 NO_GTK2=1 NO_JVMTI=1 NO_LIBUNWIND=1 \
 	BUILD_BPF_SKEL=0 NO_LIBNUMA=1 NO_LIBPFM4=1 NO_LIBBABELTRACE=1 NO_LIBCAPSTONE=1 \

@@ -731,6 +731,23 @@ expect 0 "guest: a test that is not there" nonsense
 expect 0 "series: its unit tests" "$here/series_test.py"
 expect 0 "series: with other programs and full disks" "$here/surroundings_test.py"
 
+# compiled_once: what makefiles below tools/ compile must come from the cache in another clone
+compiled_once() {
+	local clone
+	local -x CCACHE_DIR=$tmp/ccache CCACHE_NOHASHDIR=1
+	for clone in "$tmp/clone.1" "$tmp/clone.2"; do
+		mkdir "$clone"
+		echo 'int x;' > "$clone/x.c"
+		(cd "$clone" && CCACHE_BASEDIR=$clone "$here/cc.sh" -Wp,-MD,"$clone/.x.d" \
+			-Wp,-MT,"$clone/x.o" -DTEXT='"a b"' -c -o "$clone/x.o" "$clone/x.c") ||
+			return
+		[ -s "$clone/x.o" ] && [ -s "$clone/.x.d" ] || return
+	done
+	ccache --print-stats | grep -qx "direct_cache_hit[[:space:]]*1"
+}
+
+expect 0 "builds: programs that another clone compiled" compiled_once
+
 # lint ARGUMENT...: run lint.sh in a repository with two patches, whose checkpatch prints the name
 # of the patch and fails for the second one; its results are in the file got
 lint() {

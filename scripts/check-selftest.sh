@@ -201,7 +201,7 @@ expect 0 "check: the gate's parts, and how they are run" gate
 all() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=30 STORM_NMI=20000"
-	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "29 passed, 0 failed" ] &&
+	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "30 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-ftrace $debug ftrace ftrace install
 		debug-kselftest-walk $debug kselftest depth oracle
@@ -211,6 +211,7 @@ all() {
 		debug-kselftest-sframe $debug kselftest oracle_sframe sframe_reads
 		debug-kunit $debug kunit kunit.enable=1
 		lint.sh
+		lint.sh kernel-plain
 		plain-ftrace $plain ftrace ftrace install
 		plain-kselftest-walk $plain kselftest depth oracle
 		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind

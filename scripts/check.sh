@@ -150,7 +150,8 @@ kselftest() {
 # queue KERNEL KIND: queue one part. KIND is one of:
 parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
-sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-check lint"
+sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-check lint
+lint-kernel"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# Set how long the storm, the fuzzers and the NMI tests run.
@@ -224,6 +225,10 @@ queue() {
 		# shellcheck disable=SC2086	# its words
 		host lint $LINT
 		;;
+	lint-kernel)
+		# shellcheck disable=SC2086	# its words
+		host lint-kernel $LINT "$BUILD/kernel-$kernel"
+		;;
 	*)
 		return 2
 		;;
@@ -280,7 +285,7 @@ all() {
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
 			scripts-check corpus sframe-corpus go
 		! build_tool sframe all test || each plain convert sframe-sessions record sframe
-		[ -z "${LINT-}" ] || queue plain lint
+		[ -z "${LINT-}" ] || each plain lint lint-kernel
 	fi
 	queue "$1" kunit
 }

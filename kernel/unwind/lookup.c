@@ -53,8 +53,14 @@ static void unwind_objects_tick(struct work_struct *work)
 				      asked ? UNWIND_OBJECT_RECHECK : UNWIND_OBJECT_UNUSED);
 }
 
-/* The first request since the last tick brings the next tick forward. */
-static void unwind_objects_ask(void)
+/**
+ * unwind_objects_ask - have a tick within a second
+ *
+ * The first one that asks since the last tick brings the next tick forward.
+ *
+ * Context: task context.
+ */
+void unwind_objects_ask(void)
 {
 	if (READ_ONCE(unwind_objects_asked))
 		return;

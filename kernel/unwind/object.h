@@ -192,6 +192,7 @@ static inline struct unwind_object *unwind_object_of(const struct unwind_object_
 		ref->object : NULL;
 }
 
+void unwind_objects_ask(void);
 int unwind_object_get(struct file *file, const struct unwind_object_place *place,
 		      bool may_load, struct unwind_object_ref *ref);
 bool unwind_object_get_vdso(const struct unwind_object_place *place,

@@ -64,6 +64,8 @@ static inline u32 unwind_object_ticks(void)
 	return jiffies / HZ;
 }
 
+static inline void unwind_objects_ask(void) { }
+
 static inline void unwind_sframe_count(struct unwind_text_code *code) { }
 
 static inline void unwind_sframe_forget(struct unwind_text *text) { }

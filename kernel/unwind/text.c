@@ -47,6 +47,8 @@ void unwind_text_begin_anew(struct unwind_text *text, u64 seq)
 {
 	unwind_text_forget(text);
 	text->seq = seq;
+	/* Also for code that is in no file, or in one that cannot have a table. */
+	unwind_objects_ask();
 }
 
 /**

@@ -55,8 +55,21 @@ FIXTURE_SETUP(stack)
 	ring_enable(&self->in_place);
 }
 
+/* Without SFrame, the kernel has no such switch. */
+static void sframe_switch(const char *state)
+{
+	int fd = open("/proc/sys/kernel/unwind_user_sframe", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, state, 1) != 1)
+		perror("# SFrame cannot be switched");
+	close(fd);
+}
+
 FIXTURE_TEARDOWN(stack)
 {
+	sframe_switch("1");
 	free(self->record);
 }
 
@@ -364,6 +377,39 @@ TEST_F(stack, rewritten_file)
 	EXPECT_EQ(ra, self->ips[1]);
 	munmap(code, PAGE);
 	close(ro);
+	close(fd);
+}
+
+/*
+ * The same with a private mapping, which the walker does not expect to be rewritten: it looks
+ * again after a second. No table is looked for, which would make it look again by itself.
+ */
+TEST_F(stack, rewritten_private_file)
+{
+	unsigned long ra, fp;
+	__u8 *code;
+	int fd;
+
+	fd = memfd_create("code", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, code);
+	ra = (unsigned long)code + 13;
+	fp = frame(self->map, 2, 0, ra);
+	sframe_switch("0");
+	EXPECT_ENDS_AT_ONCE(fp);
+	EXPECT_ENDS_AT_ONCE(fp);
+
+	/* call */
+	ASSERT_EQ(1, pwrite(fd, "\xe8", 1, 8));
+	for (int i = 0; i < 20000 && self->nr == 1; i++) {
+		usleep(1000);
+		WALK(fp);
+	}
+	ASSERT_EQ(2, self->nr);
+	EXPECT_EQ(ra, self->ips[1]);
+	munmap(code, PAGE);
 	close(fd);
 }
 

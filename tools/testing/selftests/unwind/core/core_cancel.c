@@ -270,6 +270,94 @@ TEST_F(exiting, does_not_wait)
 	free(record);
 }
 
+/* Sleep in pause() on a stack that userspace has to supply, after telling the thread's ID. */
+struct sleeper {
+	struct hanging_stack	hang;
+	int			told;
+};
+
+static void *sleeper_thread(void *data)
+{
+	struct sleeper *sleeper = data;
+	long call[7] = { SYS_pause };
+	pid_t tid = gettid();
+
+	if (uring_leave_in_flight() || write(sleeper->told, &tid, sizeof(tid)) != sizeof(tid))
+		_exit(5);
+	workload_call_fp(sleeper->hang.page, (unsigned long)sleeper->hang.page, call);
+	return NULL;
+}
+
+/* Wait until a thread of this process is in pause(). */
+static void wait_for_pause(pid_t tid)
+{
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	do {
+		line[0] = '\0';
+		file = fopen(path, "r");
+		if (!file)
+			_exit(6);
+		if (!fgets(line, sizeof(line), file))
+			line[0] = '\0';
+		fclose(file);
+	} while (atoi(line) != SYS_pause);
+}
+
+/*
+ * A thread that execve() of another one ends does not wait, either. It has taken its SIGKILL
+ * when the event samples it, and io_uring runs task work before it is PF_EXITING. execve()
+ * waits for the thread.
+ */
+TEST(ended_by_exec)
+{
+	struct perf_event_attr attr = tracepoint_attr("signal/signal_deliver");
+	union record *record = malloc(sizeof(*record));
+	int status, go[2], told[2];
+	struct sleeper sleeper;
+	pthread_t thread;
+	struct ring ring;
+	pid_t child, tid;
+
+	ASSERT_NE(~0U, attr.type);
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(told));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(told[0]);
+		sleeper.told = told[1];
+		if (hanging_stack_init(&sleeper.hang))
+			_exit(4);
+		pthread_create(&thread, NULL, sleeper_thread, &sleeper);
+		if (read(go[0], &tid, sizeof(tid)) != sizeof(tid))
+			_exit(1);
+		wait_for_pause(tid);
+		execl("/bin/sh", "sh", "-c", "exit 7", NULL);
+		_exit(1);
+	}
+	close(told[1]);
+	if (read(told[0], &tid, sizeof(tid)) != sizeof(tid)) {
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_EQ(4, WEXITSTATUS(status));
+		SKIP(return, "no userfaultfd");
+	}
+	ASSERT_EQ(0, ring_open(&ring, &attr, tid, -1, 8));
+	ring_enable(&ring);
+	ASSERT_EQ(sizeof(tid), write(go[1], &tid, sizeof(tid)));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(7, WEXITSTATUS(status));
+
+	/* Only the instruction pointer is known without a page fault. */
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(1, as_deferred(record)->nr);
+	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	ring_close(&ring);
+	free(record);
+}
+
 /* Samples of exit_group() that request a copy of the user stack, taken on exit. */
 static struct perf_event_attr exit_state_attr(void)
 {

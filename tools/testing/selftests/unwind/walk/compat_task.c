@@ -21,6 +21,7 @@
 
 #include "perf_ring.h"
 #include "shots_expect.h"
+#include "tracer.h"
 
 /* From asm/unistd_32.h, whose names clash with the 64-bit ones. */
 #define NR_GETPPID_32	64
@@ -28,6 +29,8 @@
 /* More than the size of the 32-bit vDSO, and less than the distance to its neighbours. */
 #define VDSO_SIZE	0x10000U
 #define MAX_CHAIN	8
+/* Of so many NMIs, some hit the start of a system call. */
+#define ENTRY_SHOTS	1000
 
 /* The program's standard input: the function to call, and a signal action. */
 struct order {
@@ -528,6 +531,51 @@ TEST_F(shots, right)
 	ring_close(&self->ring);
 	shots_expect(_metadata, &self->shots);
 	shots_expect_elsewhere(_metadata, &self->shots);
+}
+
+FIXTURE(entries) {
+	struct task task;
+	struct ring ring;
+	union record *record;
+};
+
+FIXTURE_SETUP(entries)
+{
+	self->record = malloc(sizeof(*self->record));
+	START();
+}
+
+FIXTURE_TEARDOWN(entries)
+{
+	task_kill(&self->task);
+	free(self->record);
+}
+
+/*
+ * The stack is that at an NMI until the task is back in user mode, even if the entry code
+ * replaces the instruction pointer.
+ */
+TEST_F(entries, move_no_stack)
+{
+	long moved = unwind_stat("empty_moved");
+	struct perf_event_attr attr;
+	struct shots shots;
+
+	if (!shots_possible())
+		SKIP(return, "needs CONFIG_PERF_TEST_PMU and two CPUs");
+	shots_init_32(&shots);
+	attr = software_attr(shots.attr.config);
+	attr.type = shots.attr.type;
+	attr.sample_period = shots.attr.sample_period;
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, self->task.pid, -1, 64));
+	ring_enable(&self->ring);
+	ASSERT_TRUE(task_order(&self->task, "vdso_entries", 0));
+	for (unsigned int chains = 0; chains < ENTRY_SHOTS; ) {
+		chains += ring_next_type(&self->ring, self->record, PERF_RECORD_CALLCHAIN_DEFERRED);
+		ASSERT_EQ(0, waitpid(self->task.pid, NULL, WNOHANG));
+	}
+	ring_close(&self->ring);
+	EXPECT_EQ(moved, unwind_stat("empty_moved"));
 }
 
 FIXTURE(stores) {

@@ -2,12 +2,12 @@
 /*
  * Index of a file's records by cookie.
  *
- * A file may have tens of millions of records, so an index entry takes 24 bytes, plus up
+ * A file may have tens of millions of records, so an index entry takes 20 bytes, plus up
  * to two bytes in the table of buckets. Record data is read from the mapping of the
- * file. A record that was compressed, or that is in the other byte order, is copied and
- * takes the space of the whole record as well: 8 KB for each stack of that size. (The
- * reader also keeps the data that it uncompressed.) Records are never removed; copies are
- * in large chunks, which are freed with the index.
+ * file, even the cookie. A record that was compressed, or that is in the other byte
+ * order, is copied and takes the space of the whole record as well: 8 KB for each stack
+ * of that size. (The reader also keeps the data that it uncompressed.) Records are never
+ * removed; copies are in large chunks, which are freed with the index.
  *
  * Several tasks may have the same cookie, but only crafted data has more than a few
  * of them. Beyond that number, records are dropped, so that adding and finding a
@@ -38,8 +38,8 @@
 
 /**
  * struct dc_record - one record
- * @key: the cookie, mixed with the pid of the machine
  * @event: the record
+ * @hash: hash of the cookie and the pid of the machine
  * @tid: tid of the task, -1 if not known
  * @next: next record in the bucket, 0 for none; record numbers begin with 1
  * @is_state: record of registers and stack, not of a callchain
@@ -47,16 +47,16 @@
  * @hit: a sample asked for it
  */
 struct dc_record {
-	u64			key;
 	const union perf_event	*event;
+	u32			hash;
 	u32			tid;
 	u32			next : 28;
 	u32			is_state : 1;
 	u32			cut : 1;
 	u32			hit : 1;
-};
+} __packed __aligned(4);
 
-static_assert(sizeof(struct dc_record) == 24);
+static_assert(sizeof(struct dc_record) <= 20);
 
 struct dc_copies {
 	struct dc_copies	*next;
@@ -94,24 +94,33 @@ static struct dc_record *dc_index__record(const struct dc_index *index, u32 nr)
 	return &index->slabs[(nr - 1) >> SLAB_BITS][(nr - 1) & SLAB_MASK];
 }
 
-/* Guests and the host have independent cookies. */
-static u64 dc_key(u64 cookie, const struct perf_sample *sample)
+/*
+ * Guests and the host have independent cookies. A record does not have the pid of its machine:
+ * only the hash tells equal cookies of two machines apart.
+ */
+static u32 dc_hash(const struct dc_index *index, u64 cookie, const struct perf_sample *sample)
 {
-	return cookie ^ sample->machine_pid * 0x9e3779b97f4a7c15ULL;
-}
-
-static u32 *dc_index__bucket(const struct dc_index *index, u64 key)
-{
-	u64 hash = (key ^ index->hash_seed) * 0x9e3779b97f4a7c15ULL;
+	u64 hash = (cookie ^ index->hash_seed) * 0x9e3779b97f4a7c15ULL + sample->machine_pid;
 
 	hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93ULL;
-	return &index->buckets[hash >> (64 - index->hash_bits)];
+	return hash >> 32;
+}
+
+static u32 *dc_index__bucket(const struct dc_index *index, u32 hash)
+{
+	return &index->buckets[hash >> (32 - index->hash_bits)];
+}
+
+/* Both types of records have it in the same place. */
+static u64 dc_cookie(const union perf_event *event)
+{
+	return event->callchain_deferred.cookie;
 }
 
 static void dc_index__link(struct dc_index *index, u32 nr)
 {
 	struct dc_record *rec = dc_index__record(index, nr);
-	u32 *bucket = dc_index__bucket(index, rec->key);
+	u32 *bucket = dc_index__bucket(index, rec->hash);
 
 	index->steps++;
 	rec->next = *bucket;
@@ -185,17 +194,18 @@ static const union perf_event *dc_index__copy(struct dc_index *index,
 }
 
 /* Find the task's record, if any; otherwise, @nr_same is the number of other tasks' ones. */
-static struct dc_record *dc_index__find_like(struct dc_index *index,
+static struct dc_record *dc_index__find_like(struct dc_index *index, u64 cookie,
 					     const struct dc_record *like, int *nr_same)
 {
 	struct dc_record *pos;
 	u32 nr;
 
 	*nr_same = 0;
-	for (nr = *dc_index__bucket(index, like->key); nr; nr = pos->next) {
+	for (nr = *dc_index__bucket(index, like->hash); nr; nr = pos->next) {
 		pos = dc_index__record(index, nr);
 		index->steps++;
-		if (pos->key != like->key || pos->is_state != like->is_state)
+		if (pos->hash != like->hash || pos->is_state != like->is_state ||
+		    dc_cookie(pos->event) != cookie)
 			continue;
 		++*nr_same;
 		if (dc_same_tid(pos->tid, like->tid))
@@ -227,16 +237,16 @@ int dc_index__add(struct dc_index *index, const union perf_event *event,
 		  const struct perf_sample *sample, bool cut, bool copy)
 {
 	bool is_state = event->header.type == PERF_RECORD_USER_STATE_DEFERRED;
-	/* Both types have it in the same place. */
+	u64 cookie = dc_cookie(event);
 	struct dc_record new = {
-		.key	  = dc_key(event->callchain_deferred.cookie, sample),
+		.hash	  = dc_hash(index, cookie, sample),
 		.tid	  = sample->tid,
 		.is_state = is_state,
 	};
 	struct dc_record *rec;
 	int nr_same, ret;
 
-	rec = dc_index__find_like(index, &new, &nr_same);
+	rec = dc_index__find_like(index, cookie, &new, &nr_same);
 	if (!rec && nr_same >= DC_MAX_SAME_COOKIE)
 		return DC_INDEX_FOREIGN;
 	if (rec && dc_record__size(rec->event) >= dc_record__size(event))
@@ -276,14 +286,14 @@ const union perf_event *dc_index__find(struct dc_index *index, u64 cookie,
 				       bool *cut)
 {
 	const struct dc_record like = {
-		.key	  = dc_key(cookie, sample),
+		.hash	  = dc_hash(index, cookie, sample),
 		.tid	  = sample->tid,
 		.is_state = is_state,
 	};
 	struct dc_record *rec;
 	int nr_same;
 
-	rec = dc_index__find_like(index, &like, &nr_same);
+	rec = dc_index__find_like(index, cookie, &like, &nr_same);
 	if (!rec)
 		return NULL;
 

@@ -539,6 +539,9 @@ test_trace() {
 		perf trace -i "${data}" > "${dir}/trace" 2>&1 ||
 			fail "perf trace -i, ${mode}"
 		grep -q "execve\|mmap" "${dir}/trace" || fail "System calls, ${mode}"
+		# A symbol and the path of its file
+		grep -q "^ *[a-z_0-9]* (/" "${dir}/trace" || fail "User callchains, ${mode}"
+		! grep -q "user callchain" "${dir}/trace" || fail "Marks, ${mode}"
 	done
 	part_ends
 }
@@ -567,6 +570,8 @@ test_refused() {
 	for mode in dwarf,8192,deferred dwarf,8192,foo dwarf,deferred fp,foo; do
 		perf record -q -e cpu-clock --call-graph "${mode}" -o "${data}" -- true \
 			2> "${dir}/log" && fail "${mode}"
+		grep -q "^callchain: .*${mode##*,}" "${dir}/log" ||
+			fail "Message of ${mode}"
 	done
 	perf record -q -e cpu-clock/call-graph=nonsense/ -o "${data}" -- true 2> "${dir}/log" &&
 		fail "A wrong call-graph term"

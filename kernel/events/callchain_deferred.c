@@ -168,7 +168,8 @@ struct perf_buffer *perf_deferred_buffer(const struct perf_event *event)
  * @event:	the event whose request was granted, and whose buffer gets a record for it
  * @note:	the note of this kind of record: unwind_callchain_cpu(), unwind_user_state_cpu()
  *
- * Only for events of a CPU: events of a task move with the task.
+ * Only for events of a CPU: events of a task move with the task, except one of a single CPU,
+ * which gets no record if the task leaves that CPU.
  *
  * Context: as the sample, NMI included.
  * Return: false if the events of another CPU were noted, and this CPU gets no record if the

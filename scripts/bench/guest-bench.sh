@@ -6,8 +6,8 @@
 # reach _start), "bpf" (program, depth, round, nanoseconds, samples), and the kernel's own
 # counters, "stats" and, for the sections of reload, "objects". For programs of the distribution:
 # "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
-# way, round, nanoseconds), their recordings, and "listed" (program, way, nanoseconds of perf
-# script); "convert" is the output of the converter's own benchmark.
+# way, round, nanoseconds), their recordings, and "listed" (program, way, round, nanoseconds
+# of perf script); "convert" is the output of the converter's own benchmark.
 #
 #   guest-bench.sh base|all DIRECTORY ROUNDS
 set -u
@@ -266,17 +266,17 @@ print(len(d))'
 	done
 }
 
-# listed NAME WAY: measure perf script, which unwinds the stacks that dwarf has copied
+# listed NAME WAY ROUND: measure perf script, which unwinds the stacks that dwarf has copied
 listed() {
 	local ns
-	counted perf script --no-inline -f -i "/out/stock-$1-$2-1.data" -F ip,sym
+	counted perf script --no-inline -f -i "/out/stock-$1-$2-$3.data" -F ip,sym
 	ns=$(finished) || exit
-	echo "$1 $2 $ns" >> /out/listed
+	echo "$1 $2 $3 $ns" >> /out/listed
 }
 
 # others_all: run all rounds of others with filled caches
 others_all() {
-	local round home=$HOME name number random file
+	local round home=$HOME name way number random file
 	true=$(type -P true) big=$(mktemp -d) || die "no program true"
 	[ -c /dev/unwind_sframe ] || die "this kernel takes no sections"
 	{ mkdir cgroup && mount -t cgroup2 none cgroup; } || die "no cgroups"
@@ -300,10 +300,11 @@ others_all() {
 	for round in $(seq "$rounds"); do
 		others "$round"
 	done
-	for file in /out/stock-*-1.data; do
-		name=${file#/out/stock-}
-		name=${name%-1.data}
-		listed "${name%%-*}" "${name#*-}"
+	for file in /out/stock-*.data; do
+		# NAME-WAY-ROUND
+		name=${file#/out/stock-} name=${name%.data}
+		way=${name#*-}
+		listed "${name%%-*}" "${way%-*}" "${way##*-}"
 	done
 	echo "$random" > /proc/sys/kernel/randomize_va_space
 }

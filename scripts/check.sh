@@ -270,15 +270,15 @@ gate() {
 		;;
 	plain)
 		[ -z "${LINT-}" ] || queue plain lint
-		each plain kselftest-walk perf-deferred ftrace kselftest-perf kselftest-sframe \
-			kselftest-bpf kselftest-core
+		each plain kselftest-walk perf-deferred ftrace kselftest-perf
 		if build_tool sframe all test; then
 			with=("UNWIND_NAMES=^(perl|somebody without privileges)$")
 			vm plain record "$LINUX/tools/sframe" "$dir/sframe"
 			with=("UNWIND_NAMES=$quick" PERF="$PERF_BIN/perf")
 			host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
 		fi
-		each plain corpus sframe-corpus harness-quick kunit
+		each plain kselftest-sframe kselftest-bpf kselftest-core corpus sframe-corpus \
+			harness-quick kunit
 		;;
 	*)
 		broken "$1" "the gate has nothing for this kernel, make check-long may have"

@@ -275,6 +275,7 @@ struct unwind_text {
  * @regs:	the registers that the walk started with, while @ip is theirs
  * @signal_regs: where a signal frame holds the registers of @ip, or 0
  * @no_load:	read no more files for this walk: it has already waited for one
+ * @read_code:	the current step read code: it takes as long as many frames
  * @uretprobe:	the task's return probes, or NULL
  *
  * All addresses are linear: they include the segment's base.
@@ -298,6 +299,7 @@ struct unwind_user_state {
 	const struct pt_regs	*regs;
 	unsigned long		signal_regs;
 	bool			no_load;
+	bool			read_code;
 	struct unwind_text_code	own;
 };
 

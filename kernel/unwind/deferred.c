@@ -412,58 +412,6 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	return 0;
 }
 
-/* Claim the user_unwind_stack event of this entry. False if it is off or was hit. */
-static bool unwind_wants_event(struct unwind_task_info *info)
-{
-	return trace_user_unwind_stack_enabled() &&
-	       !(atomic_long_fetch_or(UNWIND_EVENT, &info->unwind_mask) & UNWIND_EVENT);
-}
-
-/* Get the trace, files and stack that the tracers of @due and the event need. */
-static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
-			   struct unwind_stacktrace *trace, bool event)
-{
-	might_fault();
-	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
-	if (event || (due & ~READ_ONCE(unwind_bits_no_trace)))
-		unwind_get_trace(info, trace);
-	/* Likewise. */
-	if (unlikely(event || (due & READ_ONCE(unwind_bits_want_files))))
-		unwind_get_files(trace);
-	if (info->stack_want)
-		unwind_fault_in_stack(info);
-}
-
-/*
- * Call the tracers that are due. The walk and everything else that may wait for user
- * memory come first, outside of the SRCU section: they may take as long as the user
- * likes, and would make every unwind_deferred_cancel() wait. Tracers that ask meanwhile
- * are called in the next round. Returns the due bits for which no tracer was called.
- */
-static unsigned long unwind_deliver(struct unwind_task_info *info)
-{
-	unsigned long due, done = 0, left = 0;
-	struct unwind_stacktrace trace = {};
-	u64 cookie;
-
-	/* A bit may stay due without being called while its tracer is cancelled. */
-	while ((due = unwind_bits_due(info) & ~done)) {
-		bool event = unwind_wants_event(info);
-
-		/* The request of a due tracer has named the entry, and it keeps that name. */
-		cookie = READ_ONCE(info->id.id);
-
-		unwind_prepare(info, due, &trace, event);
-		if (event)
-			trace_user_unwind_stack(cookie, &trace);
-		left |= unwind_call_tracers(info, due, &trace, cookie);
-		done |= due;
-	}
-	if (unlikely(trace.files))
-		unwind_put_files(&trace);
-	return left;
-}
-
 /* End an entry. Interrupts are off, NMIs still come. */
 static void unwind_reset_entry(struct unwind_task_info *info)
 {
@@ -519,15 +467,17 @@ static void unwind_end_late(struct unwind_task_info *info)
 
 static void unwind_run_work(struct unwind_task_info *info)
 {
-	/* From here on a new request queues the work again. */
-	long mask = atomic_long_fetch_andnot(UNWIND_PENDING, &info->unwind_mask);
+	/* Set by unwind_reset_entry() only, so it does not change before the next line. */
+	bool late = atomic_long_read(&info->unwind_mask) & UNWIND_LATE;
 
+	/* From here on a new request queues the work again. */
+	atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
 	unwind_test_point(UNWIND_TEST_POINT_WORK);
 
 	unwind_deliver(info);
 	if (unwind_cache_is_large(info))
 		unwind_trim_cache(info);
-	if (unlikely(mask & UNWIND_LATE))
+	if (unlikely(late))
 		unwind_end_late(info);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracers of deferred user stack unwinding: their registration, and the calls of
- * their callbacks.
+ * The tracers of deferred user stack unwinding: their registration, and the delivery of
+ * stacks to them.
  *
  * Contexts: task context, may sleep. Callbacks run under SRCU, except for those of
  * tracers with &unwind_work.may_wait.
@@ -16,6 +16,7 @@
 #include <linux/sched/signal.h>
 #include <linux/srcu.h>
 #include <linux/unwind_deferred.h>
+#include <trace/events/unwind.h>
 
 #include "tracers.h"
 #include "unwind.h"
@@ -54,8 +55,9 @@ unwind_claim_call(struct unwind_task_info *info, struct unwind_work *work,
 }
 
 /* Call the tracers of @due, except for those that may wait. Returns the bits not called. */
-static unsigned long unwind_call(struct unwind_task_info *info, unsigned long due,
-				 struct unwind_stacktrace *trace, u64 cookie)
+static __always_inline unsigned long
+unwind_call(struct unwind_task_info *info, unsigned long due,
+	    struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct unwind_work *work;
 	unsigned long bit;
@@ -100,27 +102,12 @@ static struct unwind_work *unwind_claim_waiting(struct unwind_task_info *info,
 	return claimed;
 }
 
-/**
- * unwind_call_tracers - call the tracers that are due
- * @info:	current's
- * @due:	their bits
- * @trace:	the trace that they get
- * @cookie:	names the kernel entry
- *
- * Tracers that may wait come last, so that they do not delay the others.
- *
- * Context: task context of current, may sleep.
- * Return: the bits of @due for which no tracer was called.
- */
-unsigned long unwind_call_tracers(struct unwind_task_info *info, unsigned long due,
-				  struct unwind_stacktrace *trace, u64 cookie)
+/* Call the tracers of @due that may wait. Returns the bits not called. */
+static noinline unsigned long
+unwind_call_waiting(struct unwind_task_info *info, unsigned long due,
+		    struct unwind_stacktrace *trace, u64 cookie)
 {
 	struct unwind_work *work;
-
-	due = unwind_call(info, due, trace, cookie);
-	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
-	if (likely(!(due & READ_ONCE(unwind_bits_may_wait))))
-		return due;
 
 	while ((work = unwind_claim_waiting(info, &due))) {
 		/* A tracer that may wait is never freed. */
@@ -130,7 +117,76 @@ unsigned long unwind_call_tracers(struct unwind_task_info *info, unsigned long d
 	return due;
 }
 
-/* Lockless readers see the change, see unwind_prepare() and unwind_call_tracers(). */
+/* Those that may wait come last, so that they do not delay the others. */
+static __always_inline unsigned long
+unwind_call_due(struct unwind_task_info *info, unsigned long due,
+		struct unwind_stacktrace *trace, u64 cookie)
+{
+	due = unwind_call(info, due, trace, cookie);
+	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
+	if (likely(!(due & READ_ONCE(unwind_bits_may_wait))))
+		return due;
+	return unwind_call_waiting(info, due, trace, cookie);
+}
+
+/* Claim the user_unwind_stack event of this entry. False if it is off or was hit. */
+static bool unwind_wants_event(struct unwind_task_info *info)
+{
+	return trace_user_unwind_stack_enabled() &&
+	       !(atomic_long_fetch_or(UNWIND_EVENT, &info->unwind_mask) & UNWIND_EVENT);
+}
+
+/* Get the trace, files and stack that the tracers of @due and the event need. */
+static void unwind_prepare(struct unwind_task_info *info, unsigned long due,
+			   struct unwind_stacktrace *trace, bool event)
+{
+	might_fault();
+	/* Pairs with unwind_deferred_init(), as the bits of @due do. */
+	if (event || (due & ~READ_ONCE(unwind_bits_no_trace)))
+		unwind_get_trace(info, trace);
+	/* Likewise. */
+	if (unlikely(event || (due & READ_ONCE(unwind_bits_want_files))))
+		unwind_get_files(trace);
+	if (info->stack_want)
+		unwind_fault_in_stack(info);
+}
+
+/**
+ * unwind_deliver - call the tracers that are due
+ * @info:	current's
+ *
+ * The walk and everything else that may wait for user memory come first, outside of the
+ * SRCU section: they may take as long as the user likes, and would make every
+ * unwind_deferred_cancel() wait. Tracers that ask meanwhile are called in the next round.
+ *
+ * Context: task context of current, may sleep and fault.
+ * Return: the bits that were due and for which no tracer was called.
+ */
+unsigned long unwind_deliver(struct unwind_task_info *info)
+{
+	unsigned long due, done = 0, left = 0;
+	struct unwind_stacktrace trace = {};
+	u64 cookie;
+
+	/* A bit may stay due without being called while its tracer is cancelled. */
+	while ((due = unwind_bits_due(info) & ~done)) {
+		bool event = unwind_wants_event(info);
+
+		/* The request of a due tracer has named the entry, and it keeps that name. */
+		cookie = READ_ONCE(info->id.id);
+
+		unwind_prepare(info, due, &trace, event);
+		if (event)
+			trace_user_unwind_stack(cookie, &trace);
+		left |= unwind_call_due(info, due, &trace, cookie);
+		done |= due;
+	}
+	if (unlikely(trace.files))
+		unwind_put_files(&trace);
+	return left;
+}
+
+/* Lockless readers see the change, see unwind_prepare() and unwind_call_due(). */
 static void unwind_assign_bit(unsigned long *bits, unsigned long bit, bool set)
 {
 	lockdep_assert_held(&unwind_mutex);

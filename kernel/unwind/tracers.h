@@ -12,8 +12,6 @@
 
 #include "unwind.h"
 
-struct unwind_stacktrace;
-
 /* Properties of tracers. A bit of these masks changes only while no tracer owns it. */
 extern unsigned long unwind_bits_no_trace;
 extern unsigned long unwind_bits_want_files;
@@ -35,7 +33,6 @@ static inline unsigned long unwind_bits_due(struct unwind_task_info *info)
 	       ~UNWIND_RESERVED_BITS;
 }
 
-unsigned long unwind_call_tracers(struct unwind_task_info *info, unsigned long due,
-				  struct unwind_stacktrace *trace, u64 cookie);
+unsigned long unwind_deliver(struct unwind_task_info *info);
 
 #endif /* _KERNEL_UNWIND_TRACERS_H */

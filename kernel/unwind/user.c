@@ -209,6 +209,7 @@ static __always_inline bool unwind_user_after_call(struct unwind_user_state *sta
 
 	if (likely(called))
 		return true;
+	state->read_code = true;
 	called = arch_unwind_user_after_call(ra) > 0;
 	if (called && unwind_text_may_remember(state, ra))
 		text->caller = ra;
@@ -510,21 +511,23 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 static unsigned int unwind_user_step(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
-	/* Reading code and signal frames takes time as well: halve the batch. */
-	unsigned int batch = UNWIND_USER_BATCH / 2, nr = 0;
+	unsigned int batch = UNWIND_USER_BATCH, nr = 0;
 
+	state->read_code = false;
 	switch (state->step) {
 	case UNWIND_STEP_SIGNAL:
 		nr = unwind_user_signal(state, entries);
+		batch = UNWIND_USER_BATCH / 2;
 		break;
 	case UNWIND_STEP_CODE:
 		nr = unwind_user_code(state, entries, max);
+		/* If the cache had the answers, it took no more reads than two frames. */
+		batch = state->read_code ? UNWIND_USER_BATCH / 2 : UNWIND_USER_BATCH - 2;
 		break;
 	case UNWIND_STEP_SFRAME:
 		return unwind_sframe_walk(state, entries, max);
 	case UNWIND_STEP_FP:
 	case UNWIND_STEP_DONE:
-		batch = UNWIND_USER_BATCH;
 		break;
 	}
 

@@ -19,6 +19,7 @@
  * if it is certain that the callback came too early for the sample's buffer.
  */
 #include <linux/init.h>
+#include <linux/minmax.h>
 #include <linux/perf_event.h>
 #include <linux/pid.h>
 #include <linux/preempt.h>
@@ -390,7 +391,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 				PERF_RECORD_CALLCHAIN_DEFERRED,
 				PERF_RECORD_MISC_USER,
 				sizeof(record) + nr * sizeof(u64), event);
-	if (!perf_deferred_fits(&deferred->pass, event, record.header.size))
+	if (!perf_deferred_take(&deferred->pass, event, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, deferred->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
@@ -406,8 +407,6 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	perf_deferred_output_ips(&handle, deferred->trace, nr);
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
-
-	perf_deferred_wrote(&deferred->pass, record.header.size);
 }
 
 /* Run the passes after the first. The task stays on its CPU; @ctx, its context, is pinned. */
@@ -433,7 +432,7 @@ static __always_inline bool deferred_iterate(perf_iterate_f output, void *data,
 	bool reached;
 
 	scoped_guard(preempt) {
-		reached = cpu == smp_processor_id();
+		reached = cpu < 0 || cpu == smp_processor_id();
 		perf_iterate_sb(output, data, NULL);
 		if (likely(!perf_deferred_more(pass)))
 			return reached;
@@ -447,10 +446,10 @@ static __always_inline bool deferred_iterate(perf_iterate_f output, void *data,
 /**
  * perf_deferred_iterate - write a record to all events that side-band delivery reaches
  * @output:	writes it to an event whose buffer lacks it; calls perf_deferred_turn() and
- *		perf_deferred_fits() first and perf_deferred_wrote() after it
+ *		perf_deferred_take() first
  * @data:	for @output
  * @pass:	part of @data, set to PERF_DEFERRED_PASS by the caller
- * @cpu:	a CPU
+ * @cpu:	the CPU whose events asked, or -1
  *
  * A long stack may go to many buffers, so the events are visited in passes. Other tasks
  * may run between two passes and write records to the same buffers. Each pass continues
@@ -461,7 +460,7 @@ static __always_inline bool deferred_iterate(perf_iterate_f output, void *data,
  * buffer may get the record twice.
  *
  * Context: task context.
- * Return: true if events of @cpu were reached.
+ * Return: false if the events of @cpu were not reached.
  */
 bool perf_deferred_iterate(perf_iterate_f output, void *data,
 			   struct perf_deferred_pass *pass, int cpu)
@@ -515,8 +514,7 @@ static void perf_unwind_callback(struct unwind_work *work,
 	int asked = perf_deferred_take_cpu(unwind_callchain_cpu());
 
 	/* A session that records the CPU that asked need not record this CPU. */
-	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked) ||
-		   asked < 0))
+	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked)))
 		return;
 	perf_deferred_iterate_cpu(perf_deferred_output, &deferred, &deferred.pass, asked);
 }

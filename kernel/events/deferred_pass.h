@@ -9,7 +9,6 @@
 
 #include <linux/compiler.h>
 #include <linux/limits.h>
-#include <linux/minmax.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
@@ -28,9 +27,9 @@ struct perf_event;
  */
 struct perf_deferred_pass {
 	const struct perf_event		*from;
-	unsigned int			room;
-	unsigned int			left;
-	unsigned int			anew;
+	u16				room;
+	u16				left;
+	u8				anew;
 	bool				more;
 };
 
@@ -66,32 +65,28 @@ static inline bool perf_deferred_turn(struct perf_deferred_pass *pass,
 }
 
 /**
- * perf_deferred_fits - check whether a pass may copy a record
+ * perf_deferred_take - take room for a record from a pass
  * @pass:	the pass; ends here if the record does not fit
  * @event:	the event that the pass handles
  * @size:	of the record
  *
- * Return: true if the pass may. The caller then writes the record and calls
- * perf_deferred_wrote().
+ * Return: true if the caller may write the record.
  */
-static inline bool perf_deferred_fits(struct perf_deferred_pass *pass,
+static inline bool perf_deferred_take(struct perf_deferred_pass *pass,
 				      const struct perf_event *event, unsigned int size)
 {
-	if (likely(size <= pass->left) || pass->left == pass->room)
+	if (likely(size <= pass->left)) {
+		pass->left -= size;
 		return true;
+	}
+	/* A longer record gets a pass of its own. */
+	if (pass->left == pass->room) {
+		pass->left = 0;
+		return true;
+	}
 	pass->from = event;
 	pass->more = true;
 	return false;
-}
-
-/**
- * perf_deferred_wrote - account a record that a pass copied
- * @pass:	the pass
- * @size:	of the record
- */
-static inline void perf_deferred_wrote(struct perf_deferred_pass *pass, unsigned int size)
-{
-	pass->left -= min(size, pass->left);
 }
 
 /**

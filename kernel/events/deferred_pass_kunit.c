@@ -56,9 +56,8 @@ static struct event *next_one(const struct perf_deferred_pass *pass)
 static void output(struct perf_deferred_pass *pass, struct event *event)
 {
 	if (event->gone || !perf_deferred_turn(pass, name_of(event)) || event->marked ||
-	    !perf_deferred_fits(pass, name_of(event), event->size))
+	    !perf_deferred_take(pass, name_of(event), event->size))
 		return;
-	perf_deferred_wrote(pass, event->size);
 	event->marked = true;
 	event->written++;
 }

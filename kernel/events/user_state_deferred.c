@@ -21,6 +21,7 @@
  * belongs to another task.
  */
 #include <linux/init.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/perf_event.h>
 #include <linux/perf_regs.h>
@@ -239,7 +240,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 				PERF_RECORD_MISC_USER |
 				(state->stack.moved ? PERF_RECORD_MISC_USER_STATE_CHANGED : 0),
 				size, event);
-	if (!perf_deferred_fits(&state->pass, event, record.header.size))
+	if (!perf_deferred_take(&state->pass, event, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, state->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))
@@ -256,8 +257,6 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	perf_user_state_output_stack(&handle, state, stack);
 	perf_event__output_id_sample(event, &handle, &sample);
 	perf_output_end(&handle);
-
-	perf_deferred_wrote(&state->pass, record.header.size);
 }
 
 /* Write to the buffers of a CPU that asked and that the task has left since. */
@@ -287,8 +286,7 @@ static void perf_user_state_callback(struct unwind_work *work,
 		state.regs.abi = perf_reg_abi(current);
 	}
 
-	if (!perf_deferred_iterate(perf_user_state_output, &state, &state.pass, asked) &&
-	    asked >= 0)
+	if (!perf_deferred_iterate(perf_user_state_output, &state, &state.pass, asked))
 		perf_user_state_output_cpu(&state, asked);
 
 	unwind_count(state.heard ? UNWIND_STAT_STATES : UNWIND_STAT_STATES_UNHEARD);

@@ -30,7 +30,7 @@
 
 atomic_t unwind_objects_ticks;
 
-/* A walk asked since the last tick. No partner: a tick more or less does not matter. */
+/* A walk asked since the last tick. */
 static bool unwind_objects_asked;
 
 static void unwind_objects_tick(struct work_struct *work);
@@ -42,6 +42,7 @@ static DECLARE_DELAYED_WORK(unwind_objects_work, unwind_objects_tick);
  */
 static void unwind_objects_tick(struct work_struct *work)
 {
+	/* Ordered before the tick, see unwind_object_ticks(). */
 	bool asked = xchg(&unwind_objects_asked, false);
 
 	if (asked)
@@ -62,6 +63,7 @@ static void unwind_objects_tick(struct work_struct *work)
  */
 void unwind_objects_ask(void)
 {
+	/* Pairs with unwind_objects_tick(). If several tasks ask at once, one is enough. */
 	if (READ_ONCE(unwind_objects_asked))
 		return;
 	WRITE_ONCE(unwind_objects_asked, true);

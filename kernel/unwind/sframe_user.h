@@ -17,7 +17,11 @@
 /* Changes when walks must look up again all objects that they remember. */
 static __always_inline u32 unwind_object_ticks(void)
 {
-	return atomic_read(&unwind_objects_ticks);
+	/*
+	 * Pairs with unwind_objects_tick(): a walk that sees this tick also sees, in
+	 * unwind_objects_ask(), that the next one has not been asked for yet.
+	 */
+	return atomic_read_acquire(&unwind_objects_ticks);
 }
 
 void unwind_sframe_count_slow(struct unwind_text_code *code);

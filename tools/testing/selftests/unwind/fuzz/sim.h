@@ -352,6 +352,7 @@ struct timespec64 { s64 tv_sec; long tv_nsec; };
 
 #define atomic_long_read(v)		sim_epoch(&(v)->counter)
 #define atomic_read(v)			READ_ONCE((v)->counter)
+#define atomic_read_acquire(v)		atomic_read(v)
 #define rcu_read_lock_held()		sim_in_rcu()
 #define RCU_LOCKDEP_WARN(cond, text)	sim_rule(!(cond), text)
 

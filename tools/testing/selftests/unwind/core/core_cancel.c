@@ -229,11 +229,21 @@ FIXTURE_TEARDOWN(exiting)
 {
 }
 
+/* Expect the record of a walk that read no memory. */
+static void expect_only_ip(struct __test_metadata *_metadata, struct ring *ring)
+{
+	union record *record = malloc(sizeof(*record));
+
+	ASSERT_TRUE(ring_next_type(ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(1, as_deferred(record)->nr);
+	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	free(record);
+}
+
 /* A task exits without waiting for stack pages that userspace has to supply. */
 TEST_F(exiting, does_not_wait)
 {
 	struct perf_event_attr attr = tracepoint_attr(variant->event);
-	union record *record = malloc(sizeof(*record));
 	struct hanging_stack hang;
 	struct ring ring;
 	int status, go[2];
@@ -262,12 +272,8 @@ TEST_F(exiting, does_not_wait)
 		SKIP(return, "no userfaultfd");
 	EXPECT_EQ(7, WEXITSTATUS(status));
 
-	/* Only the instruction pointer is known without a page fault. */
-	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
-	EXPECT_EQ(1, as_deferred(record)->nr);
-	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	expect_only_ip(_metadata, &ring);
 	ring_close(&ring);
-	free(record);
 }
 
 /* Sleep in pause() on a stack that userspace has to supply, after telling the thread's ID. */
@@ -314,7 +320,6 @@ static void wait_for_pause(pid_t tid)
 TEST(ended_by_exec)
 {
 	struct perf_event_attr attr = tracepoint_attr("signal/signal_deliver");
-	union record *record = malloc(sizeof(*record));
 	int status, go[2], told[2];
 	struct sleeper sleeper;
 	pthread_t thread;
@@ -350,12 +355,8 @@ TEST(ended_by_exec)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(7, WEXITSTATUS(status));
 
-	/* Only the instruction pointer is known without a page fault. */
-	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
-	EXPECT_EQ(1, as_deferred(record)->nr);
-	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	expect_only_ip(_metadata, &ring);
 	ring_close(&ring);
-	free(record);
 }
 
 /* Samples of exit_group() that request a copy of the user stack, taken on exit. */

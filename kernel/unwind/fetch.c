@@ -50,16 +50,23 @@ struct unwind_fetch {
 
 /*
  * Apply one rule to all loads, because the context of the walk is not known here. A program
- * that asks for the stack may run with the inode locked, or inside a file system or reclaim,
- * where the read could deadlock. If another task holds the inode lock, leave the file to a
- * later walk.
+ * that asks for the stack may run inside a file system or reclaim, where the read could
+ * deadlock. In exec, it would hold up all tasks that want to trace this one.
  */
-static bool unwind_object_may_read(const struct file *file)
+static bool unwind_object_may_load(void)
 {
-	struct inode *inode = file_inode(file);
-
-	return !rwsem_is_locked(&inode->i_rwsem) && !current->journal_info &&
+	return !current->journal_info && !current->in_execve &&
 	       !(current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO));
+}
+
+/*
+ * Is the inode locked? The task itself may hold the lock, and the file system may take it for
+ * reads, so leave the file to a later walk. That the lock is shared makes no difference: a
+ * writer that waits for it would keep the task from taking it again.
+ */
+static bool unwind_object_is_locked(const struct file *file)
+{
+	return rwsem_is_locked(&file_inode(file)->i_rwsem);
 }
 
 /*
@@ -155,7 +162,9 @@ int unwind_object_fetch(const struct unwind_object_source *source,
 		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
 		return -EALREADY;
 	}
-	if (!unwind_object_may_read(source->file)) {
+	/* A read by another task does not take the lock anew: it can be waited for. */
+	if (!unwind_object_may_load() ||
+	    (why == -ENOENT && unwind_object_is_locked(source->file))) {
 		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
 		return -EAGAIN;
 	}

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "sframe_child.h"
+#include "workload.h"
 
 int set_policy(int policy)
 {
@@ -62,6 +63,16 @@ static void *changes_main(void *data)
 	return NULL;
 }
 
+/* Replace the program by one that ends with EXECED, in a call that came through the page. */
+static void exec_through(const void *map)
+{
+	static const char * const args[] = { "sh", "-c", "exit " EXECED_TEXT, NULL };
+	const long call[7] = { SYS_execve, (long)"/bin/sh", (long)args };
+	const void *frame[] = { NULL, map + 100 };
+
+	workload_call_fp(NULL, (unsigned long)frame, call);
+}
+
 static int child_main(struct child *child, const char *path, const struct orders *orders)
 {
 	uid_t uid = orders->uid, inner = orders->inner;
@@ -91,6 +102,8 @@ static int child_main(struct child *child, const char *path, const struct orders
 		return WRONG;
 	/* Set this after setresuid(), which clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (orders->execs)
+		exec_through(map);
 	if (orders->write_to)
 		return pwrite(orders->write_to, map, SFRAME_PAGE, 0) != SFRAME_PAGE;
 	do {

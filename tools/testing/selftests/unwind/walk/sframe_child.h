@@ -19,6 +19,7 @@
  * @real_time:	run as a real-time task
  * @changes:	during the walk, a thread changes the mappings at each further child_go(), and
  *		writes a byte to child::ready
+ * @execs:	execute a program that ends with EXECED instead of walking
  * @write_to:	write the page to this file instead of walking, if not 0
  */
 struct orders {
@@ -27,6 +28,7 @@ struct orders {
 	bool	until_found;
 	bool	real_time;
 	bool	changes;
+	bool	execs;
 	int	write_to;
 };
 
@@ -40,6 +42,10 @@ struct child {
 
 /* Start of an id range that no user has. */
 #define INNER_IDS	1000000
+
+/* The exit code of the program that replaced the child's. */
+#define EXECED		77
+#define EXECED_TEXT	"77"
 
 /* An exit status as wait() returns it. */
 #define EXITED(how)	((how) << 8)

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,9 +27,11 @@
 #include <unistd.h>
 
 #include "fuse.h"
+#include "perf_ring.h"
 #include "random.h"
 #include "sframe_child.h"
 #include "sframe_walk.h"
+#include "workload.h"
 #include "harness.h"
 
 FIXTURE(reads) {
@@ -505,6 +508,64 @@ TEST_F(slow, inode_locked)
 		ASSERT_TRUE(walk_mapped(&self->walker, &self->file));
 	} while (self->walker.event.nr == 1);
 	EXPECT_CHAIN(&self->file);
+}
+
+/* Sample @attr's event in a process that executes a program, called from the server's page. */
+static bool exec_start(struct child *child, struct fuse *fuse, struct ring *ring,
+		       const struct perf_event_attr *attr)
+{
+	const struct orders orders = { .execs = true };
+
+	if (!child_start_to(child, fuse, &orders) || ring_open(ring, attr, child->pid, -1, 8))
+		return false;
+	ring_enable(ring);
+	child_go(child);
+	return true;
+}
+
+/* A task that waits for the server before exec can be traced. */
+TEST_F(slow, before_exec)
+{
+	struct perf_event_attr attr = tracepoint_attr("syscalls/sys_enter_execve");
+	union record *record = malloc(sizeof(*record));
+	struct child child;
+	struct ring ring;
+
+	if (attr.type == ~0U)
+		SKIP(return, "no system call tracepoints");
+	ASSERT_TRUE(exec_start(&child, &self->fuse, &ring, &attr));
+	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
+	EXPECT_EQ(0, ptrace(PTRACE_SEIZE, child.pid, 0, 0));
+	fuse_resolve(&self->fuse, self->page);
+	EXPECT_EQ(EXITED(EXECED), child_end(&child, &self->fuse, self->page));
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_EQ(2, as_deferred(record)->nr);
+	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	ring_close(&ring);
+	free(record);
+}
+
+/* In exec, a walk does not wait for the server, neither for code nor for a table. */
+TEST_F(slow, in_exec)
+{
+	struct perf_event_attr attr = software_attr(PERF_COUNT_SW_DUMMY);
+	union record *record = malloc(sizeof(*record));
+	struct child child;
+	struct ring ring;
+
+	attr.type = pmu_type("kprobe");
+	attr.config = 0;
+	attr.kprobe_func = (__u64)(unsigned long)"begin_new_exec";
+	attr.sample_period = 1;
+	if (attr.type == ~0U)
+		SKIP(return, "no kprobe events");
+	ASSERT_TRUE(exec_start(&child, &self->fuse, &ring, &attr));
+	EXPECT_EQ(EXITED(EXECED), child_end(&child, &self->fuse, NULL));
+	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
+	EXPECT_LE(1, as_deferred(record)->nr);
+	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	ring_close(&ring);
+	free(record);
 }
 
 TEST_F(slow, server_dies)

@@ -57,18 +57,20 @@ guest() {
 # vm KERNEL KIND ARGUMENT...: queue a part that is one boot; with[] holds its variables
 #
 # Tests that remove many tracers, programs or probes mostly wait for grace periods. The gate
-# expedites these, but for KUnit's, and saves a quarter of its time; the other tiers do not. Its
+# expedites these with append, and saves a quarter of its time; the other tiers do not. Its
 # programs need 1 GB on the debug kernel, which kmemleak scans in half the time of 2 GB.
 vm() {
 	local common=()
-	[ "$tier" != gate ] || common=(APPEND=rcupdate.rcu_expedited=1)
+	[ -z "${append-}" ] || common=("APPEND=$append")
 	[ "$tier-$1" != gate-debug ] || common+=(MEM=1G)
 	part "$1-$2" "${common[@]}" "${with[@]}" guest "$@"
 }
 
 # host KIND COMMAND...: queue a part that runs on the host
 host() {
-	part "host-$1" "${with[@]}" alone $((2400 + 60 * ${MINUTES:-0})) "${@:2}"
+	local limit=$((2400 + 60 * ${MINUTES:-0}))
+	[ "$tier" != gate ] || limit=600
+	part "host-$1" "${with[@]}" alone "$limit" "${@:2}"
 }
 
 # build WHAT DIRECTORY ARGUMENT...: run make, and print the end of the log if it fails
@@ -105,7 +107,8 @@ build_stackprof() {
 # minutes there, and a quarter or a tenth of that on the plain kernel. Most check values.
 # make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
-slow+="bpf_unwind bpf_unwind_load sframe_load sframe_cgroup sframe_files sframe_programs "
+slow+="bpf_unwind bpf_unwind_load bpf_unwind_storm "
+slow+="sframe_load sframe_cgroup sframe_files sframe_programs "
 
 # The tests of sframe on the host that the gate runs: a regular expression for their names.
 quick="^(bad|damaged|hostile|install: [^l]|PLT|real|same as libdw.*(libc|perl|python)|wrong)"
@@ -153,8 +156,8 @@ kselftest() {
 # queue KERNEL KIND: queue one part. KIND is one of:
 parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
-sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-check lint
-lint-kernel"
+sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-check
+scripts-parts lint lint-kernel"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# Set how long the storm, the fuzzers and the NMI tests run.
@@ -171,7 +174,7 @@ queue() {
 		fi
 		;;&
 	kunit)
-		with+=(APPEND=kunit.enable=1)
+		with+=(APPEND="${append:+$append }kunit.enable=1")
 		vm "$kernel" kunit
 		;;
 	kselftest-intel)
@@ -218,6 +221,9 @@ queue() {
 	scripts-check)
 		host scripts-check "$here/check-selftest.sh"
 		;;
+	scripts-parts)
+		host scripts-parts "$here/parts-selftest.sh"
+		;;
 	corpus)
 		host corpus "$unwind/fuzz/fuzz.sh" replay "$LINUX" "$dir/fuzz"
 		;;
@@ -251,11 +257,11 @@ each() {
 # The parts of each tier on one kernel. Queue the long parts first: the quick ones keep the
 # CPUs busy at the end.
 #
-# The gate leaves out what seldom finds anything for its time: the tests of this repository's
+# The gate leaves out what seldom finds anything for its time: most tests of this repository's
 # scripts, those of the 32-bit program on an Intel CPU, and those of sframe that take long or
 # measure.
 gate() {
-	local without with=() kind
+	local without with=() kind append=rcupdate.rcu_expedited=1
 	case $1 in
 	debug)
 		without=$slow
@@ -264,9 +270,8 @@ gate() {
 			# shellcheck disable=SC2086	# its words
 			kselftest debug $kind
 		done
-		with=(UNWIND_FTRACE=exit.tc)
-		vm debug ftrace "$ftrace" "$BUILD/kernel-debug/install"
-		queue debug kunit
+		with=(UNWIND_FTRACE=exit.tc "APPEND=$append kunit.enable=1")
+		vm debug ftrace-kunit "$ftrace" "$BUILD/kernel-debug/install"
 		;;
 	plain)
 		[ -z "${LINT-}" ] || queue plain lint
@@ -278,7 +283,7 @@ gate() {
 			host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
 		fi
 		each plain kselftest-sframe kselftest-bpf kselftest-core corpus sframe-corpus \
-			harness-quick kunit
+			scripts-parts harness-quick kunit
 		;;
 	*)
 		broken "$1" "the gate has nothing for this kernel, make check-long may have"
@@ -291,7 +296,7 @@ all() {
 		kselftest-sframe
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
-			scripts-check corpus sframe-corpus go
+			scripts-check scripts-parts corpus sframe-corpus go
 		! build_tool sframe all test || each plain convert sframe-sessions record sframe
 		[ -z "${LINT-}" ] || each plain lint lint-kernel
 	fi
@@ -436,7 +441,6 @@ main() {
 	# Only make test takes these variables, because they are meant for one kind of test. It
 	# keeps the logs of first runs, because a check has told where they are.
 	if [ "$tier" != test ]; then
-		rm -rf "$dir"/*.first
 		for variable in $program_variables $guest_variables; do
 			case $variable-$tier in
 			UNWIND_SEED-* | MINUTES-long) ;;

@@ -13,19 +13,21 @@
 #
 # A part that fails without a splat, or whose emulator crashes, is run once more, alone,
 # unless once is set. Tests that pass in the second run count as passed, and are listed as
-# unsteady. A splat, a leak, a lockup, a guest that stops unexpectedly and a finding of a
-# fuzzer on the host are failures at once. Storms and fuzzers in guests do the same in both
-# runs, because UNWIND_SEED is the same.
+# unsteady. A splat, a leak, a lockup, a guest that stops unexpectedly and a failure of a storm
+# or a fuzzer are failures at once: UNWIND_SEED repeats what a storm does, but not when.
 
 declare -A job=() told=() seconds=() running=() cause=()
 declare -a queued=() suspects=() unsteady=()
 table=
 # Where guests keep their files.
 temporary=${TMPDIR:-/tmp}
+full=
 passed=0
 failed=0
 skipped=0
 over=0
+timer=
+minute=60
 
 # Variables that tests read, and variables of the guest that make test takes.
 program_variables="UNWIND_SEED UNWIND_SECONDS UNWIND_STORM_NMI UNWIND_FULL"
@@ -114,15 +116,33 @@ start() {
 	seconds[$1]=$SECONDS
 }
 
-# Wait for a part; sets name and status, which are local to the caller.
+# Print which parts run, and for how long.
+others() {
+	local pid
+	for pid in "${!running[@]}"; do
+		printf ' %s (%d s)' "${running[$pid]}" $((SECONDS - seconds[${running[$pid]}]))
+	done
+}
+
+# Wait for a part, and say each minute what runs; sets name and status, which are local to the
+# caller.
 wait_one() {
-	local pid=
-	wait -n -p pid "${!running[@]}" 2> /dev/null
-	status=$?
-	# bash forgets a process that a signal killed while no wait ran.
-	[ -n "${pid-}" ] || for pid in "${!running[@]}"; do
-		status=137
-		kill -0 "$pid" 2> /dev/null || break
+	local pid
+	while :; do
+		[ -n "$timer" ] || {
+			sleep "$minute" > /dev/null 2>&1 8>&- &
+			timer=$!
+		}
+		wait -n -p pid "${!running[@]}" "$timer" 2> /dev/null
+		status=$?
+		[ "$pid" = "$timer" ] || break
+		timer=
+		tell "running:$(others)"
+		# bash forgets a process that a signal killed while no wait ran.
+		for pid in "${!running[@]}"; do
+			status=137
+			kill -0 "$pid" 2> /dev/null || break 2
+		done
 	done
 	name=${running[$pid]}
 	unset "running[$pid]"
@@ -133,11 +153,15 @@ wait_one() {
 
 # Count the results of a part in p, f and s; the text of its failures goes to its log/count.
 count() {
-	local log=$dir/$1 results=$dir/$1/output
-	[ "${1#*-}" != kunit ] || results=$log/console.log
-	"$here/results.py" "$1" "$results" | with_variables "$1" > "$log/count"
-	read -r _ p f s < <(tail -n 1 "$log/count")
-	p=${p:-0} f=${f:-1} s=${s:-0}
+	local log=$dir/$1 results=()
+	[[ $1 == *-kunit ]] && results+=("$log/console.log")
+	[ "${1#*-}" = kunit ] || results+=("$log/output")
+	"$here/results.py" "$1" "${results[@]}" | with_variables "$1" > "$log/count"
+	# A full disk may have cut it off.
+	read -r _ p f s < <(tail -n 1 "$log/count" | grep -xE '[^ ]+( [0-9]+){3}') || {
+		: > "$log/count"
+		p=0 f=1 s=0
+	}
 }
 
 # failures LOG: print the failures of a part that was counted
@@ -145,17 +169,20 @@ failures() {
 	grep -E '^(FAILED|    )' "$1/count"
 }
 
-# names LOG: print the names of the tests that failed in a part that was counted
+# names LOG: print the names of the tests that failed in a part that was counted, each with its
+# program
 names() {
 	failures "$1" | sed -nE 's/^FAILED [^:]*: //p' | sort -u
 }
 
-# may_repeat NAME STATUS: fail for a splat, a leak, a lockup, an unexpected stop, a finding
+# may_repeat NAME STATUS: fail for a splat, a leak, a lockup, an unexpected stop, a finding, and
+# for programs whose next run is another one
 may_repeat() {
 	[ -z "${once-}" ] || return 1
 	case $1-$2 in
-	*-120 | *-121 | *-123 | *-124 | host-*-fuzz-*) return 1 ;;
+	*-120 | *-121 | *-123 | *-124 | host-*fuzz-* | host-*corpus-*) return 1 ;;
 	esac
+	! names "$dir/$1" | grep -qE '^(storm|bpf_unwind_storm|core_probe|fuzz_[a-z]+): '
 }
 
 # during NAME: print which test a part was running when it ended, and how to repeat it
@@ -221,16 +248,18 @@ settle() {
 
 # ended NAME STATUS: settle the part, or keep it for a second run
 ended() {
-	local p f s others
+	local p f s left
 	count "$1"
 	over=$((over + 1))
-	others=$(for pid in "${!running[@]}"; do
-		printf ' %s (%d s)' "${running[$pid]}" $((SECONDS - seconds[${running[$pid]}]))
-	done)
-	tell "$1: $p passed, $f failed, ${seconds[$1]} s${others:+; running:$others}"
+	left=$(others)
+	tell "$1: $p passed, $f failed, ${seconds[$1]} s${left:+; running:$left}"
 	if [ "$f" = 0 ] && [ "$2" = 0 ]; then
 		settle "$1" 0
-	elif may_repeat "$1" "$2"; then
+		return
+	fi
+	# Later the guest's files are gone.
+	full_disks
+	if may_repeat "$1" "$2"; then
 		suspects+=("$1")
 		cause[$1]=$(reason "$1" "$2")
 	else
@@ -277,6 +306,7 @@ run_parts() {
 	for name in "${suspects[@]}"; do
 		again "$name"
 	done
+	[ -z "$timer" ] || kill "$timer"
 }
 
 # shellcheck disable=SC2317	# called by a trap
@@ -292,15 +322,22 @@ free_space() {
 	df -Pm "$1" | awk 'NR == 2 { print $4 }'
 }
 
+# Name each disk that is full, once.
+full_disks() {
+	local place
+	for place in "$dir" "$temporary"; do
+		[[ $full != *" $place "* ]] && [ "$(free_space "$place")" -lt 50 ] || continue
+		echo "check: the disk of $place is full"
+		full+=" $place "
+	done
+}
+
 # broken PART REASON
 broken() {
-	local place
 	echo "FAILED $1: $2"
 	failed=$((failed + 1))
 	table+=$(printf '%-24s %s' "$1" "$2")$'\n'
-	for place in "$dir" "$temporary"; do
-		[ "$(free_space "$place")" -ge 50 ] || echo "check: the disk of $place is full"
-	done
+	full_disks
 }
 
 summary() {

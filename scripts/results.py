@@ -72,10 +72,10 @@ class Failure:
         elif kind.startswith("kselftest") and self.program:
             test = self.name.split(" ")[0]
             what = self.program + ("." + test if "." in test else "")
-        elif kind == "kunit" and self.program:
+        elif kind.endswith("kunit") and self.program:
             what = "kunit." + self.program
-        elif kind == "ftrace" and ftrace_file(self.name):
-            what = f"{kind} UNWIND_FTRACE={ftrace_file(self.name)}"
+        elif kind.startswith("ftrace") and ftrace_file(self.name):
+            what = f"ftrace UNWIND_FTRACE={ftrace_file(self.name)}"
         elif self.perf:
             # guest-check.sh quotes the name when it reports what perf does not.
             name = re.search(r"^(?:no )?perf .*?'(.*)'", self.name)
@@ -173,21 +173,23 @@ class Results:
             if failure.name == name:
                 failure.name = rest or "it failed"
 
-    def end(self):
+    def read(self, path):
+        before = self.passed + len(self.failures)
+        self.place = path
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            for number, line in enumerate(stream, 1):
+                self.place = f"{path}:{number}"
+                self.line(line)
         self.close(-1)
-        if not self.passed and not self.failures:
+        if self.passed + len(self.failures) == before:
             self.leaf("no test reported a result", "fail")
+        self.said.clear()
 
 
 def main(argv):
     results = Results()
     for path in argv[2:]:
-        results.place = path
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            for number, line in enumerate(stream, 1):
-                results.place = f"{path}:{number}"
-                results.line(line)
-    results.end()
+        results.read(path)
     for failure in results.failures:
         # EXPECTED decides: an unexpected skip becomes a failure, and its text changes.
         text = failure.text(argv[1])

@@ -420,7 +420,7 @@ static long sleep_often(long nr, useconds_t us)
 	return now - begin;
 }
 
-/* 2.5: a kernel thread has no user part, neither deferred nor in place. */
+/* A kernel thread has no user part, neither deferred nor in place. */
 TEST_F(delivery, kernel_threads)
 {
 	self->attr = tracepoint_attr("sched/sched_switch");
@@ -434,7 +434,7 @@ TEST_F(delivery, kernel_threads)
 	EXPECT_LT(0, read_without(_metadata, self, false));
 }
 
-/* 2.5: workers of an io_uring share the mm, but have no user mode to return to. */
+/* Workers of an io_uring share the mm, but have no user mode to return to. */
 TEST_F(delivery, io_workers)
 {
 	struct io_uring_sqe sqe = { .opcode = IORING_OP_FSYNC, .fd = 0 };

@@ -245,7 +245,7 @@ FIXTURE_TEARDOWN(abi)
 #define NEXT(_type) \
 	ASSERT_TRUE(ring_next_type(&self->ring, self->record, _type))
 
-/* 2.3: nothing follows the record's own fields if sample_id_all is off. */
+/* Nothing follows the record's own fields if sample_id_all is off. */
 TEST_F(abi, record_bytes)
 {
 	const struct deferred *deferred;
@@ -271,7 +271,7 @@ TEST_F(abi, record_bytes)
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 }
 
-/* 2.2: kernel part, marker, cookie, end. */
+/* Kernel part, marker, cookie, end. */
 TEST_F(abi, sample_chain)
 {
 	struct sample sample;
@@ -305,7 +305,7 @@ TEST_F(abi, sample_chain_without_kernel)
 	NEXT(PERF_RECORD_CALLCHAIN_DEFERRED);
 }
 
-/* 2.5: an excluded user part is not deferred either. */
+/* An excluded user part is not deferred either. */
 TEST_F(abi, sample_chain_without_user)
 {
 	struct sample sample;
@@ -353,7 +353,7 @@ TEST_F(abi, no_output_no_record)
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
 }
 
-/* 2.4, seen from userspace; two requests in a row on each CPU. */
+/* The parts of a cookie, seen from userspace; two requests in a row on each CPU. */
 TEST_F(abi, cookie_layout)
 {
 	unsigned int cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -437,7 +437,7 @@ TEST_F(abi, sample_after_record)
 	close(fd);
 }
 
-/* 2.2: a sample that hit user mode has only marker and cookie. */
+/* A sample that hit user mode has only marker and cookie. */
 TEST_F(abi, user_mode_sample)
 {
 	volatile unsigned int spin = 0;

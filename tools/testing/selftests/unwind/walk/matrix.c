@@ -29,19 +29,18 @@
  *
  * The other axes of the matrix have tests of their own (program: test):
  *
- *   K1 tracers, all bits	core_requests: every_bit, exactly_once
- *   K2 storms			core_requests: storm_*; core_cancel: bit_changes_hands_*
- *   K3 cancel and callback	core_cancel: waits_for_callback, does_not_wait_for_walk,
+ *   tracers, all bits		core_requests: every_bit, exactly_once
+ *   storms			core_requests: storm_*; core_cancel: bit_changes_hands_*
+ *   cancel and callback	core_cancel: waits_for_callback, does_not_wait_for_walk,
  *				killed_in_walk; a callback must not cancel
- *   K4 callback that requests	core_requests: callback_requests
- *   C5 during a request	core_requests: point.*; core_probe: each_instruction
- *   C7 with S20		compat_task: return_probe.*
- *   X1 no memory		core_requests: failed_cache; fail_nth; depth: no_memory
- *   X2 nth user read		fuzz/fuzz.sh replay: all simulated reads; fail_nth: reads of
+ *   callback that requests	core_requests: callback_requests
+ *   NMI during a request	core_requests: point.*; core_probe: each_instruction
+ *   uretprobe, 32-bit code	compat_task: return_probe.*
+ *   no memory			core_requests: failed_cache; fail_nth; depth: no_memory
+ *				(fail_function has nothing else to offer on the path)
+ *   nth user read		fuzz/fuzz.sh replay: all simulated reads; fail_nth: reads of
  *				code and signal frames; fault_at: by page
- *   X3 fail_function		the only functions on the path that allow it are
- *				should_failslab() and should_fail_alloc_page(): see X1
- *   O2 single steps		oracle: every_instruction
+ *   single steps		oracle: every_instruction
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -438,8 +438,7 @@ main() {
 			return 1
 		fi
 	done
-	# Only make test takes these variables, because they are meant for one kind of test. It
-	# keeps the logs of first runs, because a check has told where they are.
+	# Only make test takes these variables, because they are meant for one kind of test.
 	if [ "$tier" != test ]; then
 		for variable in $program_variables $guest_variables; do
 			case $variable-$tier in

@@ -390,6 +390,16 @@ long() {
 	grep -qE '^check: .* running: plain-long \([1-3] s\)$' "$tmp/checked"
 }
 
+# between: a part that ends while the check says what runs must count
+between() {
+	rm -rf "$tmp/check"
+	(dir=$tmp/check once=1 && . "$here/parts.sh" && minute=1
+	tell() { [[ $1 != running:* ]] || sleep 2; }
+	part plain-between sh -c "sleep 2; echo ok 1 a" && run_parts && summary) \
+		> "$tmp/checked" 2>&1
+	[ "$(tail -n 1 "$tmp/checked")" = "1 passed, 0 failed" ]
+}
+
 expect 0 "parts: one that hangs" limited
 expect 0 "parts: one that does not heed a TERM" deaf
 expect 0 "parts: what a fuzzer finds" found host-walker-fuzz 1
@@ -399,4 +409,5 @@ expect 0 "parts: what a storm finds" found debug-kselftest-core 10
 expect 0 "parts: a count that is cut off" cut
 expect 0 "parts: tests at boot and after it" both
 expect 0 "parts: what runs is said each minute" long
+expect 0 "parts: one that ends meanwhile" between
 finish

@@ -138,10 +138,14 @@ wait_one() {
 		[ "$pid" = "$timer" ] || break
 		timer=
 		tell "running:$(others)"
-		# bash forgets a process that a signal killed while no wait ran.
+		# wait -n does not see a process that ended while no wait ran.
 		for pid in "${!running[@]}"; do
-			status=137
-			kill -0 "$pid" 2> /dev/null || break 2
+			kill -0 "$pid" 2> /dev/null && continue
+			wait "$pid" 2> /dev/null
+			status=$?
+			# bash has forgotten it, because a signal killed it.
+			[ "$status" != 127 ] || status=137
+			break 2
 		done
 	done
 	name=${running[$pid]}
@@ -306,7 +310,7 @@ run_parts() {
 	for name in "${suspects[@]}"; do
 		again "$name"
 	done
-	[ -z "$timer" ] || kill "$timer"
+	[ -z "$timer" ] || kill "$timer" 2> /dev/null || :
 }
 
 # shellcheck disable=SC2317	# called by a trap

@@ -184,6 +184,7 @@ class Results:
         if self.passed + len(self.failures) == before:
             self.leaf("no test reported a result", "fail")
         self.said.clear()
+        self.assertion = None
 
 
 def main(argv):

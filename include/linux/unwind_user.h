@@ -25,22 +25,23 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
 
 /**
- * unwind_dying - is current no longer allowed to wait for user memory?
+ * unwind_must_not_wait - is current not allowed to wait for user memory?
  *
- * Either nothing can end such a wait any more, or a fatal signal is to end it. A task that
- * took its SIGKILL, or called exit_group(), gets no other one, and can run task work before
- * it is PF_EXITING: io_uring does so. If signal->flags and group_exec_task are seen late,
- * that signal is still to come.
+ * In a dying task, nothing can end such a wait any more, or a fatal signal is to end it. A
+ * task that took its SIGKILL, or called exit_group(), gets no other one, and can run task
+ * work before it is PF_EXITING: io_uring does so. If signal->flags and group_exec_task are
+ * seen late, that signal is still to come. In exec, tasks that want to trace this one wait
+ * for cred_guard_mutex.
  *
  * Context: task context of current.
  * Return: true if current must not wait.
  */
-static inline bool unwind_dying(void)
+static inline bool unwind_must_not_wait(void)
 {
 	const struct signal_struct *signal = current->signal;
 
-	return (current->flags & PF_EXITING) || fatal_signal_pending(current) ||
-	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
+	return (current->flags & PF_EXITING) || current->in_execve ||
+	       fatal_signal_pending(current) || (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
 	       READ_ONCE(signal->group_exec_task);
 }
 

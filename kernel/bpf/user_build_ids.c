@@ -119,10 +119,10 @@ bpf_user_find(struct bpf_user_mappings *maps, unsigned long ip)
 	return map->valid ? map : NULL;
 }
 
-/* A dying task must not wait for a file server. */
+/* A task that dies or is in exec must not wait for a file server. */
 static bool bpf_user_may_read_files(void)
 {
-	return current->mm && bpf_user_unwind_may_sleep() && !unwind_dying();
+	return current->mm && bpf_user_unwind_may_sleep() && !unwind_must_not_wait();
 }
 
 /**

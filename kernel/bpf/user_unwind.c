@@ -135,8 +135,8 @@ __bpf_hook_start();
  *
  * Does nothing itself: fentry and fmod_ret programs attach to it, sleepable ones too.
  *
- * Context: task context of the traced task. Page faults are allowed unless the task exits
- * or is being killed.
+ * Context: task context of the traced task. Page faults are allowed unless the task exits,
+ * is being killed, or is in exec.
  * Return: ignored.
  */
 __weak noinline int bpf_user_unwind_deliver(u64 cookie, const struct unwind_stacktrace *trace)
@@ -149,14 +149,14 @@ __bpf_hook_end();
 static void bpf_user_unwind_callback(struct unwind_work *work,
 				     struct unwind_stacktrace *trace, u64 cookie)
 {
-	const bool dying = unwind_dying();
+	const bool no_faults = unwind_must_not_wait();
 
 	/* Before the call, to not miss a program that arrives during it. */
 	bpf_user_unwind_note_arrivals();
-	if (dying)
+	if (no_faults)
 		pagefault_disable();
 	bpf_user_unwind_deliver(cookie, trace);
-	if (dying)
+	if (no_faults)
 		pagefault_enable();
 }
 

@@ -48,7 +48,6 @@
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <linux/task_work.h>
-#include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
 
 #define CREATE_TRACE_POINTS
@@ -539,8 +538,8 @@ void unwind_regs_change_begin(void)
  * unwind_deferred_exec - run due callbacks, then refuse requests until user mode
  *
  * For exec, past the point of no return and before the old mm is dropped: from here on
- * current has no user stack that belongs to this kernel entry. Tasks that want to trace
- * current wait for exec: the walk does not wait for user memory.
+ * current has no user stack that belongs to this kernel entry. Nothing here waits for user
+ * memory, see unwind_must_not_wait().
  *
  * Context: task context of current, may sleep.
  */
@@ -550,11 +549,9 @@ void unwind_deferred_exec(void)
 
 	/* Refuse first: earlier requests are delivered, and none can follow. */
 	atomic_long_or(UNWIND_EXEC, &info->unwind_mask);
-	pagefault_disable();
 	unwind_deliver(info);
 	/* Lasts until the entry ends, or a signal sets the registers of the new program. */
 	unwind_regs_change_begin();
-	pagefault_enable();
 	if (unwind_cache_is_large(info))
 		unwind_trim_cache(info);
 	/* The address space is about to be replaced. */

@@ -51,11 +51,11 @@ struct unwind_fetch {
 /*
  * Apply one rule to all loads, because the context of the walk is not known here. A program
  * that asks for the stack may run inside a file system or reclaim, where the read could
- * deadlock. In exec, it would hold up all tasks that want to trace this one.
+ * deadlock.
  */
 static bool unwind_object_may_load(void)
 {
-	return !current->journal_info && !current->in_execve &&
+	return !current->journal_info &&
 	       !(current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO));
 }
 
@@ -162,7 +162,10 @@ int unwind_object_fetch(const struct unwind_object_source *source,
 		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);
 		return -EALREADY;
 	}
-	/* A read by another task does not take the lock anew: it can be waited for. */
+	/*
+	 * Waiting for the reader takes no lock. If the reader waits for one that this task
+	 * holds, the wait times out.
+	 */
 	if (!unwind_object_may_load() ||
 	    (why == -ENOENT && unwind_object_is_locked(source->file))) {
 		unwind_count(UNWIND_STAT_SFRAME_NOT_READ);

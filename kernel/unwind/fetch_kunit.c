@@ -46,7 +46,7 @@ static void locked_test(struct kunit *test)
 	inode_unlock_shared(file_inode(file));
 }
 
-/* Inside a file system, or in exec, a task neither reads nor waits for a reader. */
+/* Inside a file system, a task neither reads nor waits for a reader. */
 static void context_test(struct kunit *test)
 {
 	struct file *file = file_of(test);
@@ -55,11 +55,6 @@ static void context_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EAGAIN, fetch(file, -ENOENT));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, fetch(file, -EINPROGRESS));
 	memalloc_nofs_restore(nofs);
-
-	current->in_execve = 1;
-	KUNIT_EXPECT_EQ(test, -EAGAIN, fetch(file, -ENOENT));
-	KUNIT_EXPECT_EQ(test, -EAGAIN, fetch(file, -EINPROGRESS));
-	current->in_execve = 0;
 
 	/* An empty file has no table, and the task may read it. */
 	KUNIT_EXPECT_EQ(test, 0, fetch(file, -ENOENT));

@@ -5,7 +5,7 @@
  *
  * Contexts: task context of the task that was walked, called by deferred.c outside of any
  * SRCU section: the holder of the address space's lock may be waiting for user memory. A
- * dying task takes the lock only if it is free.
+ * task that dies or is in exec takes the lock only if it is free.
  *
  * Invariant: the lock is taken once for all addresses of a trace, so they belong to one
  * state of the mappings. It is held for UNWIND_EVENT_ENTRIES look-ups at most. Each file is
@@ -66,7 +66,7 @@ static struct file *unwind_hold_file(const struct unwind_file *files, unsigned i
 
 static bool unwind_lock_mm(struct mm_struct *mm)
 {
-	if (unwind_dying())
+	if (unwind_must_not_wait())
 		return mmap_read_trylock(mm);
 
 	return !mmap_read_lock_killable(mm);

@@ -4,7 +4,8 @@
  *
  * Contexts: task context, called by deferred.c. Callbacks call unwind_deferred_stack()
  * and unwind_deferred_copy_stack(); any context may call unwind_user_walked(). The rest
- * may fault, and so wait for as long as the user likes; a dying task does not wait.
+ * may fault, and so wait for as long as the user likes; a task that dies or is in exec
+ * does not wait.
  *
  * All state is in current->unwind_info and only current comes here, so no lock is
  * needed. Invariant: with @walked set, @cache is the trace of this kernel entry, or NULL
@@ -252,7 +253,7 @@ void unwind_fault_in_stack(struct unwind_task_info *info)
 	if (WARN_ON_ONCE(!current->mm) || unwind_regs_differ(info))
 		return;
 
-	if (unwind_dying()) {
+	if (unwind_must_not_wait()) {
 		pagefault_disable();
 		info->stack_size = unwind_mapped_from(sp, info->stack_want);
 		pagefault_enable();

@@ -521,7 +521,7 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 		break;
 	case UNWIND_STEP_CODE:
 		nr = unwind_user_code(state, entries, max);
-		/* If the cache had the answers, it took no more reads than two frames. */
+		/* If the cache had the answers, it took about as many reads as two frames. */
 		batch = state->read_code ? UNWIND_USER_BATCH / 2 : UNWIND_USER_BATCH - 2;
 		break;
 	case UNWIND_STEP_SFRAME:
@@ -590,7 +590,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
  *
  * Ends when @max entries were stored, at the end of the stack, or at anything that
  * does not look like a frame. A walk that ended because of @max can be continued
- * with the same @state. A task that is exiting or being killed never waits for
+ * with the same @state. A task that exits, is being killed or is in exec never waits for
  * user memory: its walk ends at the first page that is not resident.
  *
  * Context: task context of the task that owns the stack. May fault and then
@@ -603,14 +603,14 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 	unsigned int nr = 0;
 
 	while (state->step != UNWIND_STEP_DONE && nr < max) {
-		bool resident_only = unwind_dying();
+		bool resident_only = unwind_must_not_wait();
 
 		if (resident_only)
 			pagefault_disable();
 		nr += unwind_user_step(state, entries + nr, max - nr);
 		if (resident_only)
 			pagefault_enable();
-		else if (!pagefault_disabled())
+		if (!pagefault_disabled())
 			cond_resched();
 	}
 

@@ -196,6 +196,7 @@ struct signal_struct {
 
 struct task_struct {
 	unsigned int		flags;
+	bool			in_execve;
 	struct mm_struct	*mm;
 	struct uprobe_task	*utask;
 	struct signal_struct	*signal;

@@ -68,7 +68,8 @@ static void exec_through(const void *map)
 {
 	static const char * const args[] = { "sh", "-c", "exit " EXECED_TEXT, NULL };
 	const long call[7] = { SYS_execve, (long)"/bin/sh", (long)args };
-	const void *frame[] = { NULL, map + 100 };
+	/* The table finds the next return address after these, where there is none. */
+	const void *frame[8] = { NULL, map + 100 };
 
 	workload_call_fp(NULL, (unsigned long)frame, call);
 }

@@ -539,8 +539,9 @@ TEST_F(slow, before_exec)
 	fuse_resolve(&self->fuse, self->page);
 	EXPECT_EQ(EXITED(EXECED), child_end(&child, &self->fuse, self->page));
 	ASSERT_TRUE(ring_next_type(&ring, record, PERF_RECORD_CALLCHAIN_DEFERRED));
-	EXPECT_EQ(2, as_deferred(record)->nr);
+	ASSERT_EQ(2, as_deferred(record)->nr);
 	EXPECT_TRUE(workload_is_leaf_fp(as_deferred(record)->ips[0]));
+	EXPECT_EQ(100, as_deferred(record)->ips[1] % SFRAME_PAGE);
 	ring_close(&ring);
 	free(record);
 }

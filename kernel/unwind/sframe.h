@@ -6,6 +6,7 @@
 #define _KERNEL_UNWIND_SFRAME_H
 
 #include <linux/bits.h>
+#include <linux/build_bug.h>
 #include <linux/overflow.h>
 #include <linux/stddef.h>
 #include <linux/types.h>
@@ -139,8 +140,16 @@ struct sframe_func {
 	u32	rows;
 	u8	nr;
 	u8	rep_size;
-	u16	type;
-};
+	u8	type;
+} __packed;
+
+/*
+ * A table has at most 1.15 times the bytes of its section, however few rows the functions
+ * have: rows are copied, with the attributes of version 3.
+ */
+static_assert(sizeof(struct sframe_func) * 100 <= SFRAME_FDE_V1_SIZE * 115);
+static_assert((sizeof(struct sframe_func) + sizeof(struct sframe_attr_v3)) * 100 <=
+	      (sizeof(struct sframe_fde_v3) + sizeof(struct sframe_attr_v3)) * 115);
 
 #define SFRAME_FUNC_FRE_TYPE	GENMASK(1, 0)
 #define SFRAME_FUNC_FLEX	BIT(2)

@@ -38,6 +38,7 @@ typedef __s64 s64;
 #define guard(lock)		guard_##lock
 
 #define __packed		__attribute__((packed))
+#define static_assert(cond)	_Static_assert(cond, #cond)
 #undef __always_inline
 #define __always_inline		inline __attribute__((always_inline))
 #define likely(x)		(x)

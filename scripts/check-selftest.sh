@@ -107,6 +107,7 @@ for file in check.sh parts.sh results.py expected-skips alone.sh; do
 done
 fake "$qemu/vm.sh" <<END
 #!/bin/sh
+[ ! -e $tmp/hang ] || { sleep 1020 & echo \$! > $tmp/started; wait; }
 echo "ok 1 guest" | tee "\$LOG/console.log"
 emulator="\$VM_CPU \$APPEND \$ACCEL \${SINGLESTEP:+SINGLESTEP} \$ICOUNT"
 echo "\${LOG##*/} \$MEM \$TIMEOUT\${LEAK:+ LEAK}\${CHECK:+ CHECK} \$3 \$emulator" >> $tmp/ran
@@ -307,6 +308,29 @@ second() {
 }
 
 expect 0 "check: not beside another one" second
+
+# interrupted: Ctrl-C must end a check with its guest, and the next check must find nothing of it
+interrupted() {
+	local pid status
+	rm -f "$tmp/started"
+	touch "$tmp/hang"
+	# With a process group of its own, as a terminal's shell starts it
+	set -m
+	check test plain kunit &
+	pid=$!
+	set +m
+	begun "$pid" || return 2
+	touch "$tmp/build/check/plain-kunit/old"
+	kill -INT -- "-$pid"
+	wait "$pid"
+	status=$?
+	rm "$tmp/hang"
+	[ "$status" = 130 ] && grep -qx "check: interrupted" "$tmp/checked" &&
+		gone "$(cat "$tmp/started")" && check test plain kunit &&
+		[ ! -e "$tmp/build/check/plain-kunit/old" ]
+}
+
+expect 0 "check: Ctrl-C ends it, and the next one starts clean" interrupted
 
 # late: a program whose test hangs, in a process group of its own, must end by its own limit, and
 # the next one must run

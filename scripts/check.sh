@@ -160,12 +160,14 @@ sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-ch
 scripts-parts lint lint-kernel"
 queue() {
 	local kernel=$1 kind=$2 with=()
-	# Set how long the storm, the fuzzers and the NMI tests run.
+	# Set how long the storm, the fuzzers and the NMI tests run, unless make test says it.
 	case $kernel in
 	plain) with=(UNWIND_SECONDS=5 UNWIND_STORM_NMI=10000) ;;
 	debug) with=(UNWIND_SECONDS=30 UNWIND_STORM_NMI=20000) ;;
 	kcsan) with=(UNWIND_STORM_NMI=4000) ;;
 	esac
+	[ -z "${UNWIND_SECONDS-}" ] || with+=("UNWIND_SECONDS=$UNWIND_SECONDS")
+	[ -z "${UNWIND_STORM_NMI-}" ] || with+=("UNWIND_STORM_NMI=$UNWIND_STORM_NMI")
 	case $kind in
 	perf-* | convert | record | sframe | stackprof)
 		if [ ! -x "$PERF_BIN/perf" ]; then

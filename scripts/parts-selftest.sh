@@ -191,7 +191,7 @@ chmod +x "$tmp/stub"
 
 # The files of kselftest programs contain the variables that the programs read.
 install=$tmp/installed
-parts="ftrace kselftest-intel perf-deferred record"
+parts="ftrace kselftest-intel kselftest-perf perf-deferred record"
 mkdir -p "$install/unwind"
 echo "UNWIND_SECONDS UNWIND_SEED" > "$install/unwind/program"
 echo > "$install/unwind/other"
@@ -276,29 +276,13 @@ repeats $'perf-deferred\nperf-deferred UNWIND_PERF=\'Some perf test\' KERNEL=pla
 	plain-perf-deferred 3
 expect 0 "again: it is said which" grep -qx "    in Some perf test" "$tmp/checked"
 repeats "ftrace" "a part that says nothing" plain-ftrace 4
+repeats "kselftest-perf KERNEL=debug UNWIND_SECONDS=5 APPEND=a MEM=1G" \
+	"those of programs that say nothing" debug-kselftest-perf 4 \
+	UNWIND_SECONDS=5 APPEND=a MEM=1G
 repeats "" "not one that make test has not" plain-kselftest-one 4
 once=1 check "1 0 passed, 1 failed" "make test runs nothing twice" 1 0
 (dir=$tmp/check && . "$here/parts.sh" && minute=2 && run_parts && summary) > "$tmp/checked"
 expect 1 "parts: no part at all is a failure" [ $? = 0 ]
-
-# begun PID: wait until the child of this process is in the file started; fails if the process
-# ends before
-begun() {
-	until [ -s "$tmp/started" ]; do
-		kill -0 "$1" 2> /dev/null || return 1
-		sleep 0.1
-	done
-}
-
-# gone PID: test whether this process ends by itself, and otherwise end it
-gone() {
-	for _ in {1..300}; do
-		kill -0 "$1" 2> /dev/null || return 0
-		sleep 0.2
-	done
-	kill "$1"
-	return 1
-}
 
 # killed: a part that is killed while the check is busy with another one must have failed
 killed() {

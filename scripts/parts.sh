@@ -66,6 +66,8 @@ matters() {
 	ftrace-UNWIND_FTRACE | perf-*-UNWIND_PERF) return 0 ;;
 	*-UNWIND_NAMES) return 0 ;;
 	ftrace-APPEND | ftrace-MEM | perf-*-APPEND | kselftest-intel-APPEND) return 0 ;;
+	kselftest-intel-*) return 1 ;;
+	kselftest-*-UNWIND_* | kselftest-*-APPEND | kselftest-*-MEM) return 0 ;;
 	*-UNWIND_*) grep -qs "$2" "$program" ;;
 	*) [ -e "$program" ] ;;
 	esac

@@ -134,25 +134,6 @@ printf '2\nrefused\n' > "$tmp/wanted"
 (export PYTHONDONTWRITEBYTECODE=1; chain none; chain READ) > "$tmp/got"
 expect 0 "perfdata: a field that precedes the callchain" diff "$tmp/wanted" "$tmp/got"
 
-# begun PID: wait until the child of this process is in the file started; fails if the process
-# ends before
-begun() {
-	until [ -s "$tmp/started" ]; do
-		kill -0 "$1" 2> /dev/null || return 1
-		sleep 0.1
-	done
-}
-
-# gone PID: test whether this process ends by itself, and otherwise end it
-gone() {
-	for _ in {1..300}; do
-		kill -0 "$1" 2> /dev/null || return 0
-		sleep 0.2
-	done
-	kill "$1"
-	return 1
-}
-
 # Fake a disk with enough space.
 mkdir "$tmp/bin"
 printf '#!/bin/sh\nprintf "f\\nf 0 0 9999\\n"\n' > "$tmp/bin/df"

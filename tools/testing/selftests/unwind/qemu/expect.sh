@@ -32,6 +32,25 @@ finish() {
 	[ "$failed" = 0 ]
 }
 
+# begun PID: wait until the child of this process is in the file started; fails if the process
+# ends before
+begun() {
+	until [ -s "$tmp/started" ]; do
+		kill -0 "$1" 2> /dev/null || return 1
+		sleep 0.1
+	done
+}
+
+# gone PID: test whether this process ends by itself, and otherwise end it
+gone() {
+	for _ in {1..300}; do
+		kill -0 "$1" 2> /dev/null || return 0
+		sleep 0.2
+	done
+	kill "$1"
+	return 1
+}
+
 # fake_kernel DIR: make an empty kernel that vm.sh accepts
 fake_kernel() {
 	mkdir -p "$1/arch/x86/boot"

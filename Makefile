@@ -140,7 +140,7 @@ FIRST := $(strip $(if $(wildcard $(LINUX)/Makefile),,tree) \
 	$(if $(wildcard $(PERF)/install/bin/perf),,perf) $(foreach k,$(CHECKED), \
 	$(if $(wildcard $(TOP)/build/kernel-$k/arch/x86/boot/bzImage),,kernel-$k)))
 ifneq ($(FIRST),)
-$(info check: first makes $(FIRST). From nothing, a check of both kernels takes about 40 minutes \
+$(info check: first makes $(FIRST). From nothing, a check of both kernels takes 40 to 70 minutes \
 	on two CPUs, and 7.1 GB of disk.)
 endif
 endif

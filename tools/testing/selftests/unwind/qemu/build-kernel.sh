@@ -57,7 +57,7 @@ if [ -n "$(find "$source" -name 'Kconfig*' -newer "$dir/.config" -print -quit)" 
 fi
 "$here/check-config.sh" "$dir/requested" "$dir/.config" || die "config lost"
 [ -e "$dir/arch/x86/boot/bzImage" ] ||
-	echo "$name: building (5 to 10 minutes on two CPUs, less with a warm ccache)"
+	echo "$name: building (5 to 30 minutes on two CPUs, less with a warm ccache)"
 goals=(bzImage)
 ! grep -q '=m$' "$dir/.config" || goals+=(modules)
 kmake -j"$(nproc)" "${goals[@]}" < /dev/null || die "the kernel build failed"

@@ -16,13 +16,11 @@ struct super_block;
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
-extern struct unwind_text_code unwind_text_none;
-
-void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
-		       struct unwind_text *text);
-unsigned int unwind_user_walk(struct unwind_user_state *state,
-			      unsigned long *entries, unsigned int max);
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
+
+/* For the architecture's part. */
+bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr, u32 base,
+		      unsigned long *val);
 
 /**
  * unwind_must_not_wait - is current not allowed to wait for user memory?

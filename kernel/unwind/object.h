@@ -18,6 +18,7 @@
 
 #include "elf.h"
 #include "sframe.h"
+#include "text.h"
 
 struct cred;
 

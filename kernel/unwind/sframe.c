@@ -370,7 +370,7 @@ static bool sframe_pair(const u8 *words, unsigned int index, unsigned int word_s
 
 	*base = UNWIND_BASE_CFA;
 	if (control & SFRAME_CTRL_REG) {
-		if (SFRAME_CTRL_REGNUM(control) >= ARCH_SFRAME_REGS)
+		if (SFRAME_CTRL_REGNUM(control) >= ARCH_DWARF_REGS)
 			return false;
 		*base = SFRAME_CTRL_REGNUM(control);
 	} else if (SFRAME_CTRL_REGNUM(control)) {
@@ -419,7 +419,7 @@ static bool sframe_get_row(const u8 *row, unsigned int width, u16 type,
 	const u8 *words = row + width + 1;
 
 	*frame = (struct unwind_user_frame) {
-		.cfa	= SFRAME_FRE_CFA_SP(info) ? ARCH_SFRAME_SP : ARCH_SFRAME_FP,
+		.cfa	= SFRAME_FRE_CFA_SP(info) ? ARCH_DWARF_SP : ARCH_DWARF_FP,
 		.ra	= UNWIND_BASE_CFA | UNWIND_BASE_LOAD,
 		.ra_off	= ARCH_SFRAME_RA_OFF,
 		.fp	= UNWIND_BASE_SAME,

@@ -215,7 +215,7 @@ static void sframe_wrong_test(struct kunit *test)
 static bool sframe_is_rule(u8 base)
 {
 	base &= ~UNWIND_BASE_LOAD;
-	return base == UNWIND_BASE_CFA || base < ARCH_SFRAME_REGS;
+	return base == UNWIND_BASE_CFA || base < ARCH_DWARF_REGS;
 }
 
 /* If there is a table, all its frames must be valid. */

@@ -17,7 +17,7 @@ struct sframe_says {
 	struct unwind_user_frame	frame;
 };
 
-enum { RBX = 3, RDI = 5, FP = ARCH_SFRAME_FP, SP = ARCH_SFRAME_SP, R10 = 10 };
+enum { RBX = 3, RDI = 5, FP = ARCH_DWARF_FP, SP = ARCH_DWARF_SP, R10 = 10 };
 
 #define LOAD(base)		((base) | UNWIND_BASE_LOAD)
 #define SAYS(addr, ...)		{ .at = (addr), .found = true, .frame = { __VA_ARGS__ } }

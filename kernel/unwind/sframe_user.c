@@ -229,13 +229,13 @@ static bool unwind_sframe_pack(const struct unwind_user_frame *frame,
 	packed->cfa = frame->cfa;
 	packed->cfa_off = frame->cfa_off;
 	packed->fp_off = frame->fp == UNWIND_BASE_SAME ? 0 : frame->fp_off;
-	if (frame->cfa == (ARCH_SFRAME_FP | UNWIND_BASE_LOAD)) {
+	if (frame->cfa == (ARCH_DWARF_FP | UNWIND_BASE_LOAD)) {
 		packed->kind = UNWIND_TEXT_DRAP;
 		return frame->fp == frame->cfa && packed->fp_off == frame->fp_off;
 	}
 
 	packed->kind = UNWIND_TEXT_CALLER;
-	if (frame->cfa != ARCH_SFRAME_SP && frame->cfa != ARCH_SFRAME_FP)
+	if (frame->cfa != ARCH_DWARF_SP && frame->cfa != ARCH_DWARF_FP)
 		return false;
 	return frame->fp == UNWIND_BASE_SAME ||
 	       (frame->fp == (UNWIND_BASE_CFA | UNWIND_BASE_LOAD) &&
@@ -348,106 +348,6 @@ void unwind_sframe_enter(struct unwind_user_state *state, unsigned long ip, unsi
 	state->sp = arch_unwind_user_cfa(state, ip, sp);
 }
 
-/* Compute a value by the rule of a frame; false if it needs a lost or unreadable value. */
-static bool unwind_sframe_value(const struct unwind_user_state *state, bool exact,
-				u8 base, s32 off, unsigned long cfa, unsigned long *value)
-{
-	unsigned int reg = base & ~UNWIND_BASE_LOAD;
-	unsigned long addr;
-
-	if (reg == UNWIND_BASE_CFA)
-		addr = cfa;
-	else if (reg == ARCH_SFRAME_SP)
-		addr = state->sp;
-	else if (reg == ARCH_SFRAME_FP)
-		addr = state->fp;
-	/* The walk does not recover other registers: few are known in frames that are not exact. */
-	else if (exact ? !arch_unwind_user_reg(state, reg, &addr) :
-			 !arch_unwind_user_saved_reg(state, reg, &addr))
-		return false;
-
-	addr += off;
-	if (!(base & UNWIND_BASE_LOAD)) {
-		*value = addr;
-		return true;
-	}
-	return !get_user(*value, (unsigned long __user *)addr);
-}
-
-/*
- * Get the caller's frame pointer, or 0 if it is not known: steps that use it will fail.
- */
-static unsigned long unwind_sframe_fp(const struct unwind_user_state *state, bool exact,
-				      const struct unwind_user_frame *frame, unsigned long cfa)
-{
-	unsigned long fp;
-
-	if (frame->fp == UNWIND_BASE_SAME)
-		return state->fp;
-	/*
-	 * At the end of functions that align their stack, compilers do not update the rule
-	 * after the register has been restored to the caller's value.
-	 */
-	if (frame->fp == (ARCH_SFRAME_FP | UNWIND_BASE_LOAD) && exact) {
-		switch (arch_unwind_user_look(state, true)) {
-		case UNWIND_SAYS_TOP:
-		case UNWIND_SAYS_DRAP:
-			return state->fp;
-		default:
-			break;
-		}
-	}
-	return unwind_sframe_value(state, exact, frame->fp, frame->fp_off, cfa, &fp) ? fp : 0;
-}
-
-/* Check a return address, and undo a return probe; false if it is not in code. */
-static bool unwind_sframe_caller(struct unwind_user_state *state, unsigned long *ra,
-				 unsigned long slot)
-{
-	if (unwind_text(state, *ra) || unwind_uretprobe_address(state, ra, slot))
-		return true;
-
-	unwind_count(UNWIND_STAT_NO_CODE);
-	return false;
-}
-
-/* Is the CFA valid? The stack that a signal interrupted may be at any address. */
-static bool unwind_sframe_cfa(const struct unwind_user_state *state, bool exact,
-			      const struct unwind_user_frame *frame, unsigned long cfa)
-{
-	if (!IS_ALIGNED(cfa, sizeof(long)))
-		return false;
-	if (cfa == state->sp)
-		return exact && !frame->signal;
-	return cfa > state->sp || frame->signal;
-}
-
-/* Step to the caller; false at the end of the walk. */
-static bool unwind_sframe_apply(struct unwind_user_state *state, bool exact,
-				const struct unwind_user_frame *frame, unsigned long *entry)
-{
-	unsigned long cfa, ra, fp;
-
-	if (!unwind_sframe_value(state, exact, frame->cfa, frame->cfa_off, 0, &cfa) ||
-	    !unwind_sframe_cfa(state, exact, frame, cfa)) {
-		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
-		return false;
-	}
-	if (!unwind_sframe_value(state, exact, frame->ra, frame->ra_off, cfa, &ra)) {
-		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
-		return false;
-	}
-	fp = unwind_sframe_fp(state, exact, frame, cfa);
-	if (!unwind_sframe_caller(state, &ra, cfa + frame->ra_off))
-		return false;
-
-	*entry = ra;
-	state->ip = ra;
-	state->sp = cfa;
-	state->fp = fp;
-	return true;
-}
-
 /* Count uses of the table of state->code, the mapping of the ip. */
 static void unwind_sframe_used(const struct unwind_user_state *state, unsigned int nr)
 {
@@ -456,7 +356,7 @@ static void unwind_sframe_used(const struct unwind_user_state *state, unsigned i
 		unwind_sframe_count_slow(state->code);
 }
 
-/* Limit of a frame in unwind_sframe_batch(); larger frames go to unwind_sframe_apply(). */
+/* Limit of a frame in unwind_sframe_batch(); larger frames go to unwind_user_apply(). */
 #define UNWIND_SFRAME_SIZE	BIT(31)
 
 /* Convert an aligned offset to words; misaligned offsets give a value above the limit. */
@@ -477,7 +377,7 @@ static __always_inline unsigned long unwind_sframe_clamp(unsigned long words)
  * Walk as long as frames are remembered and callers are in the same mapping. All steps
  * share one window of user access and one mask of the pointer: each step is checked to be
  * less than UNWIND_SFRAME_SIZE, and the gap after user memory is larger than all steps
- * together. Frames that are too large or unreadable are left to unwind_sframe_apply(),
+ * together. Frames that are too large or unreadable are left to unwind_user_apply(),
  * which counts why the walk ends. Returns the number of entries stored.
  */
 static noinline unsigned int
@@ -503,7 +403,7 @@ unwind_sframe_batch(struct unwind_user_state *state, unsigned long *entries, uns
 			break;
 
 		cfa = frame->cfa_off;
-		if (frame->cfa == ARCH_SFRAME_FP)
+		if (frame->cfa == ARCH_DWARF_FP)
 			cfa += fp - sp;
 		words = unwind_sframe_words(cfa - sizeof(long));
 		if (unlikely(words >= limit))
@@ -569,7 +469,7 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
 	}
 
 	unwind_sframe_used(state, 1);
-	if (!unwind_sframe_apply(state, exact, &frame, entries))
+	if (!unwind_user_apply(state, exact, &frame, entries))
 		return 0;
 
 	/* After a signal frame the ip is exact again, but the registers are lost. */

@@ -10,6 +10,8 @@
 #include <linux/jiffies.h>
 #include <linux/unwind_user_types.h>
 
+#include "text.h"
+
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
 #include "object.h"

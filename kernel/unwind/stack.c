@@ -131,7 +131,7 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 	if (!info->regs_seen)
 		unwind_note_regs(info, true);
 
-	unwind_user_start(&state, regs, &cache->text);
+	unwind_user_start(&state, regs, &cache->text, NULL);
 	if (state.ws)
 		cache->entries[cache->nr++] = state.ip;
 

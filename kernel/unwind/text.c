@@ -60,10 +60,9 @@ void unwind_text_begin_anew(struct unwind_text *text, u64 seq)
  * Context: as the walk; page faults are allowed or disabled.
  * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
  */
-enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
-					  u64 *look, bool follow)
+unsigned int unwind_text_look_at(struct unwind_user_state *state, u64 *look, bool follow)
 {
-	enum unwind_user_says says = UNWIND_SAYS_NO_CODE;
+	unsigned int says = UNWIND_SAYS_NO_CODE;
 
 	state->read_code = true;
 	/* Do not decode bytes outside executable mappings. */
@@ -181,7 +180,7 @@ static void unwind_text_remember_code(struct unwind_user_state *state,
 				      const struct unwind_text_vma *vma)
 {
 	struct unwind_text *text = state->text;
-	struct unwind_text_code *code = &state->own;
+	struct unwind_text_code *code = state->own;
 
 	if (text) {
 		code = &text->code[text->next_code++ % UNWIND_TEXT_CODES];

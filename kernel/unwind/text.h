@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Address checks of the walker, see text.c.
+ * Address checks of the walker, and the cache of what they find out, see text.c.
  */
 #ifndef _KERNEL_UNWIND_TEXT_H
 #define _KERNEL_UNWIND_TEXT_H
@@ -14,6 +14,116 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user_types.h>
 #include <linux/uprobes.h>
+#include <asm/unwind_user.h>
+
+struct unwind_object;
+
+/* Cache sizes: executable mappings, other ranges, pairs of looks at code, pairs of frames. */
+#define UNWIND_TEXT_CODES	8
+#define UNWIND_TEXT_RANGES	4
+#define UNWIND_TEXT_LOOKS	32
+#define UNWIND_TEXT_FRAMES	64
+
+/**
+ * struct unwind_object_ref - the object of a mapping
+ * @object:	the object, to be used by unwind_object_of(); NULL if there is none
+ * @bias:	from addresses in the file to those of the mapping, in bytes
+ * @epoch:	how many objects had been dropped at the lookup
+ */
+struct unwind_object_ref {
+	struct unwind_object	*object;
+	unsigned long		bias;
+	long			epoch;
+};
+
+/**
+ * struct unwind_text_code - an executable mapping
+ * @range:	where it is
+ * @ref:	the object with the table of its frames
+ * @hits:	uses of that object which were not counted yet
+ * @rewritable:	the code may change while the mapping stays: answers about it are not cached
+ */
+struct unwind_text_code {
+	struct unwind_text_range	range;
+	struct unwind_object_ref	ref;
+	u32				hits;
+	bool				rewritable;
+};
+
+/**
+ * enum unwind_text_kind - kind of a cached frame
+ * @UNWIND_TEXT_CALLER:	where the CFA is, and the caller's frame pointer
+ * @UNWIND_TEXT_DRAP:	likewise in a function that aligns its stack: both are saved at
+ *			offsets from its frame pointer
+ * @UNWIND_TEXT_OUTERMOST: there is no caller
+ * @UNWIND_TEXT_UNKNOWN: no table covers the address
+ * @UNWIND_TEXT_RESTORER: a signal handler returns to this address
+ */
+enum unwind_text_kind {
+	UNWIND_TEXT_CALLER,
+	UNWIND_TEXT_DRAP,
+	UNWIND_TEXT_OUTERMOST,
+	UNWIND_TEXT_UNKNOWN,
+	UNWIND_TEXT_RESTORER,
+};
+
+/**
+ * struct unwind_text_frame - cached answer of a table, if it is of a common form
+ * @key:	the address, and whether it is exact; 0 for none
+ * @cfa_off:	from the base to the CFA, in bytes
+ * @fp_off:	from the CFA to the caller's frame pointer, or 0 if that is unchanged; with
+ *		%UNWIND_TEXT_DRAP from the frame pointer
+ * @cfa:	base of the CFA: stack or frame pointer, UNWIND_BASE_*
+ * @kind:	&enum unwind_text_kind
+ */
+struct unwind_text_frame {
+	unsigned long			key;
+	s32				cfa_off;
+	s16				fp_off;
+	u8				cfa;
+	u8				kind;
+};
+
+/**
+ * struct unwind_text - cache of what walks of a task found out about its code
+ * @seq:	state of the address space, and tick of the object lookups, to which the rest
+ *		belongs
+ * @next_code:	counts replacements in @code
+ * @next_data:	likewise in @data
+ * @code:	executable mappings, but not that of the trampoline of return probes
+ * @data:	other mappings that words on the stack point to, and gaps between mappings
+ * @look:	what the code at an ip said: unwind_text_key(), with &enum unwind_user_says
+ *		or an answer of the architecture in the low bits; the latest of each pair
+ *		comes first
+ * @caller:	a return address on top of a stack, where a call ends
+ * @no_caller:	code that a frame down the stack returns to, where no call ends
+ * @again_ticks: tick of the object lookups to which @again belongs
+ * @again:	walks in that tick after which all had to be looked up again, because a file
+ *		could not be read just then
+ * @frames_full: counts answers for which no slot was free
+ * @frames_used: which of @frames have a key
+ * @frames:	cached answers of tables; each may be in one of two pairs
+ */
+struct unwind_text {
+	u64				seq;
+	u16				next_code;
+	u16				next_data;
+	struct unwind_text_code		code[UNWIND_TEXT_CODES];
+	struct unwind_text_range	data[UNWIND_TEXT_RANGES];
+	u64				look[UNWIND_TEXT_LOOKS][2];
+	unsigned long			caller;
+	unsigned long			no_caller;
+#ifdef CONFIG_UNWIND_USER_SFRAME
+	u32				again_ticks;
+	u16				again;
+	u16				frames_full;
+	u64				frames_used;
+	struct unwind_text_frame	frames[UNWIND_TEXT_FRAMES][2];
+#endif
+};
+
+/* The mapping of a walk that has found none yet. */
+extern struct unwind_text_code unwind_text_none;
 
 bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr);
 
@@ -65,8 +175,7 @@ static __always_inline unsigned int unwind_text_seq(struct mm_struct *mm)
 void unwind_text_begin_anew(struct unwind_text *text, u64 seq);
 
 void unwind_text_forget(struct unwind_text *text);
-enum unwind_user_says unwind_text_look_at(struct unwind_user_state *state,
-					  u64 *look, bool follow);
+unsigned int unwind_text_look_at(struct unwind_user_state *state, u64 *look, bool follow);
 
 /* Addresses have spare bits: two for the word size, and below them four for the answer. */
 #define UNWIND_TEXT_SAYS	GENMASK(3, 0)
@@ -94,12 +203,12 @@ static __always_inline bool unwind_text_at_uprobe(void)
  * Context: as the walk; page faults are allowed or disabled.
  * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
  */
-static __always_inline enum unwind_user_says
+static __always_inline unsigned int
 unwind_text_look(struct unwind_user_state *state, bool follow)
 {
 	u64 key = unwind_text_key(state), says, *look = NULL;
 
-	static_assert(UNWIND_SAYS_SIGNAL <= UNWIND_TEXT_SAYS);
+	static_assert(ARCH_UNWIND_SAYS_MAX <= UNWIND_TEXT_SAYS);
 	if (state->text && !unwind_text_at_uprobe()) {
 		look = state->text->look[hash_64(key, ilog2(UNWIND_TEXT_LOOKS))];
 		says = look[0] ^ key;

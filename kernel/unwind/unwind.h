@@ -12,6 +12,9 @@
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user_types.h>
 
+#include "text.h"
+
+struct pt_regs;
 struct unwind_task_info;
 
 /* Bits of unwind_task_info::unwind_mask. The rest are tracers. */
@@ -45,6 +48,12 @@ enum {
 
 static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
 	       UNWIND_WALKING | UNWIND_EVENT | UNWIND_LATE) == UNWIND_RESERVED_BITS);
+
+/* Signal frames that a walk passes. */
+#define UNWIND_USER_SIGNALS	32
+
+/* Switches to a lower stack, other than by a signal, that a walk follows. */
+#define UNWIND_USER_SWITCHES	8
 
 /* Frames between two checks for pending signals. */
 #define UNWIND_USER_BATCH	64U
@@ -83,6 +92,13 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);
+
+void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
+		       struct unwind_text *text, struct unwind_text_code *own);
+unsigned int unwind_user_walk(struct unwind_user_state *state,
+			      unsigned long *entries, unsigned int max);
+bool unwind_user_apply(struct unwind_user_state *state, bool exact,
+		       const struct unwind_user_frame *frame, unsigned long *entry);
 
 unsigned int unwind_nr_tracers(void);
 unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);

@@ -33,7 +33,6 @@
 #include "text.h"
 #include "unwind.h"
 
-/* The mapping of a walk that has found none yet. */
 struct unwind_text_code unwind_text_none __ro_after_init;
 
 /*
@@ -53,9 +52,18 @@ static void unwind_user_bad_frame(unsigned long fp)
 		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
 }
 
-/* Read an address. In 32-bit code it is relative to the base of its segment. */
-static bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr,
-			     u32 base, unsigned long *val)
+/**
+ * unwind_user_word - read an address from user memory
+ * @state:	the walk, which says how large it is
+ * @addr:	where it is
+ * @base:	base of the segment that it is relative to in 32-bit code
+ * @val:	set to it
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: true; false if it is misaligned or cannot be read.
+ */
+bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr, u32 base,
+		      unsigned long *val)
 {
 	u32 word;
 
@@ -251,21 +259,134 @@ static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
 	return ra;
 }
 
-/* Go to a caller that was found by other means than a batch of frame pointers. */
-static unsigned int unwind_user_go(struct unwind_user_state *state, unsigned long *entries,
-				   unsigned long ra, unsigned long cfa, unsigned long fp)
+/* Compute a value by a rule; false if it needs a lost or unreadable value. */
+static bool unwind_user_value(const struct unwind_user_state *state, bool exact,
+			      u8 base, s32 off, unsigned long cfa, unsigned long *value)
 {
-	unsigned long ip = state->ip;
+	unsigned int reg = base & ~UNWIND_BASE_LOAD;
+	unsigned long addr;
 
-	entries[0] = ra;
+	if (reg == UNWIND_BASE_CFA)
+		addr = cfa;
+	else if (reg == ARCH_DWARF_SP)
+		addr = state->sp;
+	else if (reg == ARCH_DWARF_FP)
+		addr = state->fp;
+	else if (reg == UNWIND_BASE_DRAP)
+		addr = state->drap;
+	/* Only tables name other registers, of which few are known unless the ip is exact. */
+	else if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) ||
+		 (exact ? !arch_unwind_user_reg(state, reg, &addr) :
+			  !arch_unwind_user_saved_reg(state, &state->code->range, reg, &addr)))
+		return false;
+
+	addr += off;
+	if (!(base & UNWIND_BASE_LOAD)) {
+		*value = addr;
+		return true;
+	}
+	if (state->ws != sizeof(u64))
+		return unwind_user_word(state, addr, state->ss_base, value);
+	return !get_user(*value, (unsigned long __user *)addr);
+}
+
+/*
+ * Get the caller's frame pointer, or 0 if it is not known: steps that use it will fail.
+ */
+static unsigned long unwind_user_caller_fp(const struct unwind_user_state *state, bool exact,
+					   const struct unwind_user_frame *frame,
+					   unsigned long cfa)
+{
+	unsigned long fp;
+
+	if (frame->fp == UNWIND_BASE_SAME)
+		return state->fp;
+	if (frame->fp == (ARCH_DWARF_FP | UNWIND_BASE_LOAD) && exact && !frame->guess &&
+	    arch_unwind_user_fp_restored(state))
+		return state->fp;
+	return unwind_user_value(state, exact, frame->fp, frame->fp_off, cfa, &fp) ? fp : 0;
+}
+
+/* Is the CFA valid? The stack that a signal interrupted may be at any address. */
+static bool unwind_user_cfa_ok(const struct unwind_user_state *state, bool exact,
+			       const struct unwind_user_frame *frame, unsigned long cfa)
+{
+	if (!IS_ALIGNED(cfa, state->ws))
+		return false;
+	if (cfa == state->sp)
+		return exact && !frame->signal && !frame->guess;
+	return cfa > state->sp || frame->signal;
+}
+
+/* Check a return address, and undo a return probe; false if it is not in code. */
+static bool unwind_user_table_caller(struct unwind_user_state *state, unsigned long *ra,
+				     unsigned long slot)
+{
+	if (unwind_text(state, *ra) || unwind_uretprobe_address(state, ra, slot))
+		return true;
+
+	unwind_count(UNWIND_STAT_NO_CODE);
+	return false;
+}
+
+/**
+ * unwind_user_apply - go to the caller by a rule
+ * @state:	the walk; gets ip, sp and fp of the caller, and if the rule is a guess, the step;
+ *		also the mapping of the return address, whether it is a caller or not
+ * @exact:	the ip is the next instruction to run, not a return address
+ * @frame:	the rule, which has a caller
+ * @entry:	set to the return address
+ *
+ * A table that leads to no caller ends the walk, and a counter says why. A guess that does
+ * so was wrong.
+ *
+ * Context: as the walk.
+ * Return: false if there is no caller; ip, sp and fp are unchanged then.
+ */
+bool unwind_user_apply(struct unwind_user_state *state, bool exact,
+		       const struct unwind_user_frame *frame, unsigned long *entry)
+{
+	unsigned long cfa, slot, ra, fp;
+
+	if (!unwind_user_value(state, exact, frame->cfa, frame->cfa_off, 0, &cfa) ||
+	    !unwind_user_cfa_ok(state, exact, frame, cfa)) {
+		if (!frame->guess)
+			unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
+		return false;
+	}
+	if (!frame->guess &&
+	    !unwind_user_value(state, exact, frame->ra, frame->ra_off, cfa, &ra)) {
+		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
+		return false;
+	}
+	/* Now, because state->code is about to be the mapping of the caller. */
+	fp = unwind_user_caller_fp(state, exact, frame, cfa);
+
+	slot = cfa + frame->ra_off;
+	if (frame->guess) {
+		ra = unwind_user_real_caller(state, slot);
+		if (!ra)
+			return false;
+	} else if (!unwind_user_table_caller(state, &ra, slot)) {
+		return false;
+	}
+
+	*entry = ra;
 	state->ip = ra;
 	state->sp = cfa;
 	state->fp = fp;
-	/* Pass the CFA as stack pointer: no frame below it could tell more. */
+	return true;
+}
+
+/*
+ * After a step by a guess or to another stack: the caller may have a table. @ip is of before;
+ * for the stack pointer of before, the CFA does, as no frame below it could tell more.
+ */
+static void unwind_user_enter(struct unwind_user_state *state, unsigned long ip)
+{
 	if (unwind_sframe_has_table(state))
-		unwind_sframe_enter(state, ip, cfa);
+		unwind_sframe_enter(state, ip, state->sp);
 	state->drap = 0;
-	return 1;
 }
 
 /*
@@ -301,7 +422,7 @@ static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned long *entries)
 {
 	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(state->ws) };
-	unsigned long cfa = state->fp + frame.cfa_off, ra, fp;
+	unsigned long cfa = state->fp + frame.cfa_off, ip = state->ip, ra, fp;
 
 	state->step = UNWIND_STEP_DONE;
 	/* Most walks end at frame pointer 0: reading there would cost the task a page fault. */
@@ -316,7 +437,12 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 	state->switches++;
 	state->low = 0;
 	state->step = UNWIND_STEP_SIGNAL;
-	return unwind_user_go(state, entries, ra, cfa, fp);
+	entries[0] = ra;
+	state->ip = ra;
+	state->sp = cfa;
+	state->fp = fp;
+	unwind_user_enter(state, ip);
+	return 1;
 
 bad_frame:
 	unwind_user_bad_frame(state->fp);
@@ -376,14 +502,6 @@ retry:
 	return nr - 1;
 }
 
-/* Is this word of the stack the same as the frame pointer? */
-static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long addr)
-{
-	unsigned long word;
-
-	return unwind_user_word(state, addr, state->ss_base, &word) && word == state->fp;
-}
-
 /* How far above the stack pointer the DRAP may point, in functions that align their stack. */
 #define UNWIND_USER_DRAP_MAX	4096UL
 
@@ -391,9 +509,9 @@ static bool unwind_user_is_fp(struct unwind_user_state *state, unsigned long add
  * Ask the code at the ip where the return address is. Follow the code only if one of
  * the words that may hold a return address does.
  */
-static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
+static unsigned int unwind_user_look(struct unwind_user_state *state)
 {
-	enum unwind_user_says says = unwind_text_look(state, false);
+	unsigned int says = unwind_text_look(state, false);
 
 	if (says == UNWIND_SAYS_NOTHING &&
 	    (unwind_user_caller(state, state->sp) ||
@@ -407,71 +525,29 @@ static enum unwind_user_says unwind_user_look(struct unwind_user_state *state)
 	return says;
 }
 
-/*
- * Does a frame begin right below the stack pointer? Go builds it before it calls code
- * without a prologue, so its words are in the usual places. Reads the caller's frame
- * pointer.
- */
-static bool unwind_user_is_below(struct unwind_user_state *state, unsigned long *fp)
-{
-	return state->fp == state->sp - state->ws &&
-	       unwind_user_word(state, state->fp, state->ss_base, fp);
-}
-
 /* Find the caller by the code at the ip, if a return address is in the expected place. */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
-	enum unwind_user_says says = unwind_user_look(state);
-	unsigned long cfa = state->sp + state->ws, ra, fp = state->fp;
+	struct unwind_user_frame frame __uninitialized;
+	unsigned int says = unwind_user_look(state);
+	unsigned long ip = state->ip;
 
 	if (says == UNWIND_SAYS_SFRAME)
 		return unwind_sframe_walk(state, entries, max);
-
-	state->step = UNWIND_STEP_FP;
-
-	switch (says) {
-	case UNWIND_SAYS_SIGNAL:
+	if (says == UNWIND_SAYS_SIGNAL) {
 		state->step = UNWIND_STEP_SIGNAL;
-		return 0;
-	case UNWIND_SAYS_PUSHED:
-	case UNWIND_SAYS_PUSHED_3:
-		/* Either fp is still the caller's, or only the frame is left on the stack. */
-		if ((state->fp != state->sp && !unwind_user_is_fp(state, state->sp)) ||
-		    !unwind_user_word(state, state->sp, state->ss_base, &fp))
-			return 0;
-		cfa += (says == UNWIND_SAYS_PUSHED ? 1 : 3) * state->ws;
-		break;
-	case UNWIND_SAYS_DRAP:
-		cfa = state->drap;
-		break;
-	case UNWIND_SAYS_JUMP:
-		if (!unwind_user_is_fp(state, state->sp - state->ws))
-			return 0;
-		break;
-	case UNWIND_SAYS_NO_CODE:
-		if (unwind_text(state, state->ip))
-			return 0;
-		break;
-	case UNWIND_SAYS_TOP:
-		unwind_user_is_below(state, &fp);
-		break;
-	case UNWIND_SAYS_FP:
-		if (!unwind_user_is_below(state, &fp))
-			return 0;
-		break;
-	default:
 		return 0;
 	}
 
-	if (cfa <= state->sp)
-		return 0;
-	ra = unwind_user_real_caller(state, cfa - state->ws);
-	if (!ra) {
+	if ((says == UNWIND_SAYS_NO_CODE && unwind_text(state, ip)) ||
+	    !arch_unwind_user_rule(state, says, &frame) ||
+	    !unwind_user_apply(state, true, &frame, entries)) {
 		state->step = UNWIND_STEP_FP;
 		return 0;
 	}
-	return unwind_user_go(state, entries, ra, cfa, fp);
+	unwind_user_enter(state, ip);
+	return 1;
 }
 
 /*
@@ -556,17 +632,19 @@ static __always_inline void unwind_user_recall(struct unwind_user_state *state)
  * @regs:	user registers to start from
  * @text:	cache of the task's code for its walks, or NULL; zeroed before the first
  *		walk, and forgotten when the task gets another address space
+ * @own:	room for one mapping if @text is NULL, valid as long as @state
  *
  * Context: task context of the task that owns @regs. No user memory is read.
  */
 void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
-		       struct unwind_text *text)
+		       struct unwind_text *text, struct unwind_text_code *own)
 {
 	arch_unwind_user_set(state, regs);
 	state->signals = 0;
 	state->switches = 0;
 	state->step = UNWIND_STEP_DONE;
 	state->code = &unwind_text_none;
+	state->own = own;
 	state->text = text;
 	state->uretprobe = NULL;
 	state->regs = regs;
@@ -630,13 +708,14 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
 	struct unwind_user_state state __uninitialized;
+	struct unwind_text_code own __uninitialized;
 	struct pt_regs *regs = task_pt_regs(current);
 
 	trace->nr = 0;
 	if (!is_user_task(current) || !user_mode(regs))
 		return -EINVAL;
 
-	unwind_user_start(&state, regs, NULL);
+	unwind_user_start(&state, regs, NULL, &own);
 	if (!state.ws || !max_entries)
 		return state.ws ? 0 : -EINVAL;
 

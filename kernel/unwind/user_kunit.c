@@ -262,6 +262,7 @@ static void walk_test(struct kunit *test)
 		.ip		= base + CALLER(0),
 		.ws		= c->ws,
 		.code		= &unwind_text_none,
+		.own		= &(struct unwind_text_code) {},
 		.step		= c->at_entry ? UNWIND_STEP_CODE : UNWIND_STEP_FP,
 		.syscall	= -1,
 	};
@@ -298,6 +299,7 @@ static void walk_resume_test(struct kunit *test)
 		struct unwind_user_state state = {
 			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
 			.code = &unwind_text_none, .syscall = -1,
+			.own = &(struct unwind_text_code) {},
 		};
 		unsigned int nr = 0;
 
@@ -326,6 +328,7 @@ static void walk_fault_test(struct kunit *test)
 	start = (struct unwind_user_state) {
 		.sp = base, .fp = fp, .ws = 8, .step = UNWIND_STEP_FP,
 		.code = &unwind_text_none, .syscall = -1,
+		.own = &(struct unwind_text_code) {},
 	};
 
 	state = start;
@@ -374,6 +377,7 @@ static void walk_text_test(struct kunit *test)
 		state = (struct unwind_user_state) {
 			.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
 			.code = &unwind_text_none, .syscall = -1,
+			.own = &(struct unwind_text_code) {},
 		};
 		KUNIT_EXPECT_EQ_MSG(test, unwind_user_walk(&state, entries, WALK_MAX), 1,
 				    "return address %llx", bad[i]);
@@ -385,6 +389,7 @@ static void walk_text_test(struct kunit *test)
 	state = (struct unwind_user_state) {
 		.sp = base, .fp = base, .ws = 8, .step = UNWIND_STEP_FP,
 		.code = &unwind_text_none, .syscall = -1,
+		.own = &(struct unwind_text_code) {},
 	};
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, WALK_MAX), 3);
 }
@@ -531,7 +536,7 @@ static void start_test(struct kunit *test)
 	};
 
 	memset(&state, 0xa5, sizeof(state));
-	unwind_user_start(&state, &regs, NULL);
+	unwind_user_start(&state, &regs, NULL, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 8);
 	KUNIT_EXPECT_EQ(test, state.ip, 0x401000);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x1234567890);
@@ -549,7 +554,7 @@ static void start_test(struct kunit *test)
 
 	/* The upper halves of a 32-bit task's registers are not part of its addresses. */
 	regs.cs = __USER32_CS;
-	unwind_user_start(&state, &regs, NULL);
+	unwind_user_start(&state, &regs, NULL, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 4);
 	KUNIT_EXPECT_EQ(test, state.sp, 0x34567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x34567898);
@@ -557,7 +562,7 @@ static void start_test(struct kunit *test)
 	/* A code segment that user space cannot have. */
 	memset(&state, 0xa5, sizeof(state));
 	regs.cs = __KERNEL32_CS | 3;
-	unwind_user_start(&state, &regs, NULL);
+	unwind_user_start(&state, &regs, NULL, NULL);
 	KUNIT_EXPECT_EQ(test, state.ws, 0);
 	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_DONE);
 	KUNIT_EXPECT_EQ(test, state.signals, 0);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Decode x86 code where the frame pointer does not lead to the caller: before a
- * function has set up its frame, and after it has left it.
+ * Decode x86 code where the frame pointer does not lead to the caller, before a
+ * function has set up its frame and after it has left it, and make rules of frames of it.
  *
  * Contexts: task context of the task that owns the code, page faults allowed or
  * disabled. No locks, no allocation.
  *
- * All text is untrusted user memory, and may change while it is read. The results
- * are guesses about where a return address is: the caller has to check the address.
- * A failed read gives the answer "nothing special".
+ * All text and the stack are untrusted user memory, and may change while they are read. The
+ * results are guesses about where a return address is: the caller has to check the address.
+ * If code cannot be read, the answer is UNWIND_SAYS_NO_CODE; without the words of the stack
+ * that the code speaks of, there is no rule.
  */
 #include <linux/compiler.h>
 #include <linux/ptrace.h>
@@ -69,22 +70,22 @@ struct code_pattern {
 
 static const struct code_pattern code_patterns[] = {
 	/* and $n,%rsp */
-	{ 3, { 0x48, 0x83, 0xe4 },		8, UNWIND_SAYS_DRAP, .lea = 5 },
-	{ 3, { 0x48, 0x81, 0xe4 },		8, UNWIND_SAYS_DRAP, .lea = 5 },
-	{ 2, { 0x83, 0xe4 },			4, UNWIND_SAYS_DRAP, .lea = 4 },
-	{ 2, { 0x81, 0xe4 },			4, UNWIND_SAYS_DRAP, .lea = 4 },
+	{ 3, { 0x48, 0x83, 0xe4 },		8, X86_SAYS_DRAP, .lea = 5 },
+	{ 3, { 0x48, 0x81, 0xe4 },		8, X86_SAYS_DRAP, .lea = 5 },
+	{ 2, { 0x83, 0xe4 },			4, X86_SAYS_DRAP, .lea = 4 },
+	{ 2, { 0x81, 0xe4 },			4, X86_SAYS_DRAP, .lea = 4 },
 	/* push -8(%r10); push -4(%ecx) */
-	{ 4, { 0x41, 0xff, 0x72, 0xf8 },	8, UNWIND_SAYS_DRAP },
-	{ 3, { 0xff, 0x71, 0xfc },		4, UNWIND_SAYS_DRAP },
+	{ 4, { 0x41, 0xff, 0x72, 0xf8 },	8, X86_SAYS_DRAP },
+	{ 3, { 0xff, 0x71, 0xfc },		4, X86_SAYS_DRAP },
 	/* lea -8(%r10),%rsp; lea -4(%ecx),%esp */
-	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8, UNWIND_SAYS_DRAP },
-	{ 3, { 0x8d, 0x61, 0xfc },		4, UNWIND_SAYS_DRAP },
+	{ 4, { 0x49, 0x8d, 0x62, 0xf8 },	8, X86_SAYS_DRAP },
+	{ 3, { 0x8d, 0x61, 0xfc },		4, X86_SAYS_DRAP },
 	/*
 	 * int80_landing_pad, where system calls of the vDSO return to, and the
 	 * int $0x80 before it, where a signal makes them restart.
 	 */
-	{ 4, { 0x5d, 0x5a, 0x59, 0xc3 },	4, UNWIND_SAYS_PUSHED_3 },
-	{ 4, { 0xcd, 0x80, 0x5d, 0x5a },	4, UNWIND_SAYS_PUSHED_3 },
+	{ 4, { 0x5d, 0x5a, 0x59, 0xc3 },	4, X86_SAYS_PUSHED_3 },
+	{ 4, { 0xcd, 0x80, 0x5d, 0x5a },	4, X86_SAYS_PUSHED_3 },
 	/* Restorers, and their system calls. */
 	{ 3, { 0x48, 0xc7, 0xc0 },		8, UNWIND_SAYS_SIGNAL },
 	{ 1, { 0xb8 },				8, UNWIND_SAYS_SIGNAL },
@@ -175,7 +176,7 @@ static bool is_drap_ra(const struct insn *insn)
 }
 
 /* push, call and jmp through an operand */
-static enum unwind_user_says ask_group5(const struct insn *insn)
+static unsigned int ask_group5(const struct insn *insn)
 {
 	switch (X86_MODRM_REG(insn->modrm.value)) {
 	case 0:
@@ -184,15 +185,15 @@ static enum unwind_user_says ask_group5(const struct insn *insn)
 	case 4:
 		/* Relative to the ip: a PLT entry, or a tail call of the same form. */
 		return insn->x86_64 && insn_rip_relative((struct insn *)insn) ?
-			UNWIND_SAYS_TOP : UNWIND_SAYS_JUMP;
+			X86_SAYS_TOP : X86_SAYS_JUMP;
 	case 6:
-		return is_drap_ra(insn) ? UNWIND_SAYS_DRAP : UNWIND_SAYS_FP;
+		return is_drap_ra(insn) ? X86_SAYS_DRAP : UNWIND_SAYS_FP;
 	default:
 		return UNWIND_SAYS_FP;
 	}
 }
 
-static enum unwind_user_says ask_two_bytes(const struct insn *insn)
+static unsigned int ask_two_bytes(const struct insn *insn)
 {
 	switch (insn->opcode.bytes[1]) {
 	case 0x0b: case 0xb9: case 0xff:	/* ud2, ud1, ud0 */
@@ -226,7 +227,7 @@ static bool is_drap_set(const struct insn *insn)
  * before each call, and only changes the stack pointer to set up, use or leave
  * that frame.
  */
-static enum unwind_user_says ask(const struct insn *insn)
+static unsigned int ask(const struct insn *insn)
 {
 	u8 opcode = insn->opcode.bytes[0];
 
@@ -240,23 +241,23 @@ static enum unwind_user_says ask(const struct insn *insn)
 		return ask_two_bytes(insn);
 	case 0x50 ... 0x5f:
 		if (opcode == 0x55 && !X86_REX_B(rex_bits(insn)))
-			return UNWIND_SAYS_TOP;
+			return X86_SAYS_TOP;
 		if (opcode == 0x5d && !X86_REX_B(rex_bits(insn)))
-			return UNWIND_SAYS_PUSHED;
+			return X86_SAYS_PUSHED;
 		return UNWIND_SAYS_FP;
 	case 0x89:		/* mov to operand */
 		if (is_sp_reg(insn) && is_bp_rm(insn))
-			return is_whole(insn) ? UNWIND_SAYS_PUSHED : UNWIND_SAYS_FP;
+			return is_whole(insn) ? X86_SAYS_PUSHED : UNWIND_SAYS_FP;
 		return is_sp_rm(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0x8b:		/* mov from operand */
 		if (is_sp_rm(insn) && is_bp_reg(insn))
-			return is_whole(insn) ? UNWIND_SAYS_PUSHED : UNWIND_SAYS_FP;
+			return is_whole(insn) ? X86_SAYS_PUSHED : UNWIND_SAYS_FP;
 		return is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0x8d:		/* lea */
 		if (is_drap_set(insn))
-			return UNWIND_SAYS_TOP;
+			return X86_SAYS_TOP;
 		if (is_sp_reg(insn) && is_drap_ra(insn))
-			return UNWIND_SAYS_DRAP;
+			return X86_SAYS_DRAP;
 		fallthrough;
 	case 0x03: case 0x23: case 0x2b: case 0x33:
 		return is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
@@ -266,7 +267,7 @@ static enum unwind_user_says ask(const struct insn *insn)
 	case 0x87:		/* xchg */
 		return is_sp_rm(insn) || is_sp_reg(insn) ? UNWIND_SAYS_FP : SAYS_NEXT;
 	case 0xc2: case 0xc3:	/* ret */
-		return UNWIND_SAYS_TOP;
+		return X86_SAYS_TOP;
 	case 0xe9: case 0xeb:	/* jmp */
 		return SAYS_TARGET;
 	case 0xff:
@@ -292,11 +293,11 @@ static bool is_endbr_insn(const struct insn *insn)
  * Follow the code from the ip until an instruction says where the return address
  * is; @code holds the first @len bytes.
  */
-static enum unwind_user_says scan_code(const struct unwind_user_state *state, u8 *code, size_t len)
+static unsigned int scan_code(const struct unwind_user_state *state, u8 *code, size_t len)
 {
 	enum insn_mode mode = state->ws == sizeof(u64) ? INSN_MODE_64 : INSN_MODE_32;
 	unsigned long ip = state->ip;
-	enum unwind_user_says says;
+	unsigned int says;
 	struct insn insn;
 	size_t at = 0;
 
@@ -306,7 +307,7 @@ static enum unwind_user_says scan_code(const struct unwind_user_state *state, u8
 
 		/* Later in the code, endbr is the target of a jump, not a function entry. */
 		if (!i && is_endbr_insn(&insn))
-			return UNWIND_SAYS_TOP;
+			return X86_SAYS_TOP;
 
 		says = ask(&insn);
 		at += insn.length;
@@ -329,10 +330,10 @@ static enum unwind_user_says scan_code(const struct unwind_user_state *state, u8
  * @state:	a walk whose ip is exact: the next instruction to run
  * @follow:	look at more than the first instruction
  *
- * Return: the answer; UNWIND_SAYS_NOTHING if that needs more instructions.
+ * Return: enum unwind_user_says or enum x86_says; UNWIND_SAYS_NOTHING if that needs more
+ * instructions.
  */
-enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
-					    bool follow)
+unsigned int arch_unwind_user_look(const struct unwind_user_state *state, bool follow)
 {
 	const struct code_pattern *pattern;
 	u8 code[SCAN_BYTES];
@@ -352,6 +353,109 @@ enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *stat
 	if (!follow)
 		return UNWIND_SAYS_NOTHING;
 	return scan_code(state, code, len);
+}
+
+/* Is this word of the stack the caller's frame pointer, or is the frame all that is left? */
+static bool is_fp_pushed(const struct unwind_user_state *state)
+{
+	unsigned long word;
+
+	return unwind_user_word(state, state->sp, state->ss_base, &word) &&
+	       (word == state->fp || state->fp == state->sp);
+}
+
+/* Is the word below the stack pointer the frame pointer? */
+static bool is_fp_below(const struct unwind_user_state *state)
+{
+	unsigned long word;
+
+	return unwind_user_word(state, state->sp - state->ws, state->ss_base, &word) &&
+	       word == state->fp;
+}
+
+/*
+ * Does a frame begin right below the stack pointer? Go builds it before it calls code
+ * without a prologue, so its words are in the usual places.
+ */
+static bool is_frame_below(const struct unwind_user_state *state)
+{
+	return state->fp == state->sp - state->ws;
+}
+
+/**
+ * arch_unwind_user_rule - get the rule of a frame from what the code at the user ip says
+ * @state:	a walk whose ip is exact
+ * @says:	the answer of arch_unwind_user_look()
+ * @frame:	set to the rule, which is a guess
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: false, with @frame unset, if there is none, or if the stack is not as the code says.
+ */
+bool arch_unwind_user_rule(const struct unwind_user_state *state, unsigned int says,
+			   struct unwind_user_frame *frame)
+{
+	u8 cfa = ARCH_DWARF_SP, fp = UNWIND_BASE_SAME;
+	s32 cfa_off = state->ws;
+	unsigned long word;
+
+	switch (says) {
+	case UNWIND_SAYS_FP:
+		if (!is_frame_below(state) ||
+		    !unwind_user_word(state, state->fp, state->ss_base, &word))
+			return false;
+		fp = ARCH_DWARF_FP | UNWIND_BASE_LOAD;
+		break;
+	case X86_SAYS_TOP:
+		if (is_frame_below(state))
+			fp = ARCH_DWARF_FP | UNWIND_BASE_LOAD;
+		break;
+	case UNWIND_SAYS_NO_CODE:
+		break;
+	case X86_SAYS_JUMP:
+		if (!is_fp_below(state))
+			return false;
+		break;
+	case X86_SAYS_PUSHED:
+	case X86_SAYS_PUSHED_3:
+		if (!is_fp_pushed(state))
+			return false;
+		cfa_off *= says == X86_SAYS_PUSHED ? 2 : 4;
+		fp = ARCH_DWARF_SP | UNWIND_BASE_LOAD;
+		break;
+	case X86_SAYS_DRAP:
+		cfa = UNWIND_BASE_DRAP;
+		cfa_off = 0;
+		break;
+	default:
+		return false;
+	}
+
+	*frame = (struct unwind_user_frame) {
+		.cfa	= cfa,
+		.cfa_off = cfa_off,
+		.ra	= UNWIND_BASE_CFA | UNWIND_BASE_LOAD,
+		.ra_off	= -(s32)state->ws,
+		.fp	= fp,
+		.guess	= true,
+	};
+	return true;
+}
+
+/**
+ * arch_unwind_user_fp_restored - is the frame pointer the caller's, whatever a table says?
+ * @state:	a walk whose ip is exact, of 64-bit code
+ *
+ * At the end of functions that align their stack, compilers do not update the rule of the
+ * frame pointer after the register has been restored.
+ *
+ * Context: as the walk; page faults are allowed or disabled.
+ * Return: true if the code shows that.
+ */
+bool arch_unwind_user_fp_restored(const struct unwind_user_state *state)
+{
+	unsigned int says = arch_unwind_user_look(state, true);
+
+	return says == X86_SAYS_TOP || says == X86_SAYS_DRAP;
 }
 
 /* push %r10, which saves it; or an operand relative to it, see is_drap_ra(). */

@@ -16,6 +16,8 @@
 #include <asm/sigframe.h>
 #include <asm/unwind_user.h>
 
+#include "../../../kernel/unwind/unwind.h"
+
 /* The mapping: stack, text, and the alternate signal stack. */
 #define STACK		64
 #define CODE		(PAGE_SIZE + 256)
@@ -146,6 +148,7 @@ static void code_test(struct kunit *test)
 	const struct code_case *c = test->param_value;
 	struct unwind_user_state state = {}, start;
 	unsigned long entries[MAX_ENTRIES];
+	struct unwind_text_code own = {};
 	static const u8 lea_64[] = { 0x4c, 0x8d, 0x54, 0x24, 0x08 };
 	static const u8 lea_32[] = { 0x8d, 0x4c, 0x24, 0x04 };
 	unsigned int ws = c->ws, nr;
@@ -164,6 +167,7 @@ static void code_test(struct kunit *test)
 	state.ws = ws;
 	state.syscall = -1;
 	state.code = &unwind_text_none;
+	state.own = &own;
 	state.step = UNWIND_STEP_CODE;
 	put_frame(test, state.fp, ws, last, base + CALLER(2));
 	put_frame(test, last, ws, 0, base + CALLER(3));
@@ -242,6 +246,7 @@ static void no_code_test(struct kunit *test)
 		state = (struct unwind_user_state) {
 			.ip = ips[i], .sp = base + STACK, .ws = 8, .syscall = -1,
 			.code = &unwind_text_none,
+			.own = &(struct unwind_text_code) {},
 			.step = UNWIND_STEP_CODE,
 		};
 		KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 1);
@@ -456,6 +461,7 @@ static void signal_test(struct kunit *test)
 	state = (struct unwind_user_state) {
 		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
 		.syscall = -1, .step = UNWIND_STEP_FP, .code = &unwind_text_none,
+		.own = &(struct unwind_text_code) {},
 	};
 	nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
 	KUNIT_ASSERT_EQ(test, nr, 4);
@@ -474,6 +480,7 @@ static void signal_test(struct kunit *test)
 			.fp = fp, .ws = ws,
 			.syscall = at == 2 ? c->nr : -1,
 			.code = &unwind_text_none,
+			.own = &(struct unwind_text_code) {},
 			.step = at == 2 ? UNWIND_STEP_SIGNAL : UNWIND_STEP_CODE,
 		};
 		nr = unwind_user_walk(&state, entries, MAX_ENTRIES);
@@ -485,6 +492,7 @@ static void signal_test(struct kunit *test)
 	state = (struct unwind_user_state) {
 		.ip = base + CALLER(3), .sp = frame - 64, .fp = frame - ws, .ws = ws,
 		.syscall = -1, .step = UNWIND_STEP_FP, .code = &unwind_text_none,
+		.own = &(struct unwind_text_code) {},
 	};
 	for (nr = 0; nr < MAX_ENTRIES && unwind_user_walk(&state, &entries[nr], 1); nr++)
 		;
@@ -509,6 +517,7 @@ static unsigned int walk_restorer(unsigned long base, unsigned long sp,
 	struct unwind_user_state state = {
 		.ip = base + RESTORER, .sp = sp, .ws = 8,
 		.syscall = -1, .step = UNWIND_STEP_CODE, .code = &unwind_text_none,
+		.own = &(struct unwind_text_code) {},
 	};
 	unsigned int nr = unwind_user_walk(&state, entries, max);
 
@@ -588,6 +597,7 @@ static void no_system_call_test(struct kunit *test)
 	state = (struct unwind_user_state) {
 		.ip = base + CODE + 9, .sp = frame + 8, .ws = 8,
 		.syscall = c->nr, .step = UNWIND_STEP_SIGNAL, .code = &unwind_text_none,
+		.own = &(struct unwind_text_code) {},
 	};
 	KUNIT_EXPECT_EQ(test, unwind_user_walk(&state, entries, MAX_ENTRIES), 0);
 }

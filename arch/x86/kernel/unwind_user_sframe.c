@@ -27,7 +27,7 @@
 static const struct {
 	u16	regs;
 	u16	signal;
-} user_regs[ARCH_SFRAME_REGS] = {
+} user_regs[ARCH_DWARF_REGS] = {
 	REG(ax), REG(dx), REG(cx), REG(bx), REG(si), REG(di), REG(bp), REG(sp),
 	REG(r8), REG(r9), REG(r10), REG(r11), REG(r12), REG(r13), REG(r14), REG(r15),
 };
@@ -43,7 +43,7 @@ static const struct {
 bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int reg,
 			  unsigned long *value)
 {
-	if (reg >= ARCH_SFRAME_REGS)
+	if (reg >= ARCH_DWARF_REGS)
 		return false;
 	if (state->regs) {
 		*value = *(const unsigned long *)((const void *)state->regs +
@@ -120,6 +120,7 @@ static const u8 bind_code[] = { 0x48, 0x8b, 0x73, 0x10, 0x48, 0x8b, 0x7b, 0x08, 
 /**
  * arch_unwind_user_saved_reg - get a register of a caller's frame
  * @state:	the walk, of 64-bit code, at the caller
+ * @text:	the mapping of its code
  * @reg:	its DWARF number
  * @value:	set to its value
  *
@@ -130,10 +131,10 @@ static const u8 bind_code[] = { 0x48, 0x8b, 0x73, 0x10, 0x48, 0x8b, 0x7b, 0x08, 
  *
  * Return: true if it is known.
  */
-bool arch_unwind_user_saved_reg(const struct unwind_user_state *state, unsigned int reg,
+bool arch_unwind_user_saved_reg(const struct unwind_user_state *state,
+				const struct unwind_text_range *text, unsigned int reg,
 				unsigned long *value)
 {
-	const struct unwind_text_range *text = &state->code->range;
 	u8 code[sizeof(bind_code) + sizeof(s32)];
 	unsigned long ip = state->ip - sizeof(code), at, slot;
 	unsigned int words;

@@ -49,16 +49,24 @@ static inline bool user_segment_base(unsigned int segment, u32 *base)
 
 /* push %rbp; mov %rsp,%rbp: the caller's frame pointer, then the return address. */
 #define ARCH_INIT_USER_FP_FRAME(ws)		\
+	.cfa		= ARCH_DWARF_FP,	\
 	.cfa_off	=  2 * (s32)(ws),	\
+	.ra		= UNWIND_BASE_CFA | UNWIND_BASE_LOAD,	\
 	.ra_off		= -1 * (s32)(ws),	\
+	.fp		= UNWIND_BASE_CFA | UNWIND_BASE_LOAD,	\
 	.fp_off		= -2 * (s32)(ws),
 
-/* SFrame: header fields of sections for this architecture, and its register numbers. */
+/* Header fields of SFrame sections for this architecture. */
 #define ARCH_SFRAME_ABI			3
 #define ARCH_SFRAME_RA_OFF		(-8)
-#define ARCH_SFRAME_FP			6
-#define ARCH_SFRAME_SP			7
-#define ARCH_SFRAME_REGS		16
+
+/*
+ * DWARF numbers of the frame and the stack pointer, and how many there are. Rules of 32-bit code
+ * use those of 64-bit code, too.
+ */
+#define ARCH_DWARF_FP			6
+#define ARCH_DWARF_SP			7
+#define ARCH_DWARF_REGS			16
 
 /* No signal frame is smaller than its registers. */
 #define ARCH_SIGNAL_FRAME_MIN(ws)	((ws) == 8 ? 256UL : 88UL)
@@ -113,6 +121,25 @@ static __always_inline bool arch_maybe_sigreturn(long nr)
 			   nr == ARCH_IA32_SIGRETURN || nr == ARCH_IA32_RT_SIGRETURN);
 }
 
+/**
+ * enum x86_says - what code at an exact ip says, in addition to enum unwind_user_says
+ * @X86_SAYS_TOP:	the return address is on top of the stack
+ * @X86_SAYS_JUMP:	likewise, if the next jump leaves the function: then the word below is
+ *			the frame pointer, which was restored from there
+ * @X86_SAYS_PUSHED:	it is above the caller's frame pointer, which is on top of the stack
+ * @X86_SAYS_PUSHED_3:	likewise, with two words in between
+ * @X86_SAYS_DRAP:	it is below the CFA, which is in a register
+ */
+enum x86_says {
+	X86_SAYS_TOP = UNWIND_SAYS_ARCH,
+	X86_SAYS_JUMP,
+	X86_SAYS_PUSHED,
+	X86_SAYS_PUSHED_3,
+	X86_SAYS_DRAP,
+};
+
+#define ARCH_UNWIND_SAYS_MAX		X86_SAYS_DRAP
+
 void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_regs *regs);
 
 #ifndef arch_unwind_user_set
@@ -142,24 +169,26 @@ arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs
 }
 #endif
 
-enum unwind_user_says arch_unwind_user_look(const struct unwind_user_state *state,
-					    bool follow);
+unsigned int arch_unwind_user_look(const struct unwind_user_state *state, bool follow);
+bool arch_unwind_user_rule(const struct unwind_user_state *state, unsigned int says,
+			   struct unwind_user_frame *frame);
+bool arch_unwind_user_fp_restored(const struct unwind_user_state *state);
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);
 int arch_unwind_user_after_call(unsigned long addr);
 bool arch_unwind_user_uses_drap(unsigned long ip);
 unsigned int arch_unwind_user_saves_rbx(unsigned long func, unsigned long size);
 bool arch_unwind_user_signal_frame(struct unwind_user_state *state);
 
-#ifdef CONFIG_UNWIND_USER_SFRAME
+/* With CONFIG_UNWIND_USER_SFRAME. */
 bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int reg,
 			  unsigned long *value);
-bool arch_unwind_user_saved_reg(const struct unwind_user_state *state, unsigned int reg,
+bool arch_unwind_user_saved_reg(const struct unwind_user_state *state,
+				const struct unwind_text_range *text, unsigned int reg,
 				unsigned long *value);
 unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsigned long ip,
 				   unsigned long sp);
 bool arch_unwind_user_vdso(unsigned long addr, unsigned long *start, unsigned long *end);
 bool arch_unwind_user_vdso_image(const u8 **bytes, u64 *size);
-#endif
 
 #endif /* CONFIG_UNWIND_USER */
 #endif /* _ASM_X86_UNWIND_USER_H */

@@ -26,13 +26,14 @@ real=(
 	kernel/unwind/elf.h		kernel/unwind/elf.h
 	kernel/unwind/object.h		kernel/unwind/object.h
 	kernel/unwind/text.h		kernel/unwind/text.h
+	kernel/unwind/unwind.h		kernel/unwind/unwind.h
 )
 
 # Headers for the files under test: the real ones, and empty ones for the rest.
 headers() {
 	local i name sources=()
 	rm -rf "$out/include"
-	for name in "${under_test[@]}" kernel/unwind/{unwind,sframe_user}.h; do
+	for name in "${under_test[@]}" kernel/unwind/sframe_user.h; do
 		sources+=("$linux/$name")
 	done
 	for ((i = 0; i < ${#real[@]}; i += 2)); do

@@ -21,8 +21,6 @@
 
 #include <asm/sigcontext.h>
 
-#include <kernel/unwind/text.h>
-
 /*
  * User reads: for a frame, with a check for a signal frame after it; for a signal
  * frame, whose code is followed over 32 jumps; and for the steps at the end that find
@@ -288,6 +286,7 @@ static struct trace walk(struct unwind_text *text, unsigned int piece)
 {
 	struct unwind_user_state state;
 	struct trace trace = {};
+	struct unwind_text_code own;
 	unsigned int got, want;
 
 	/* Allocate exactly this size: the address sanitizer catches one entry too many. */
@@ -297,7 +296,8 @@ static struct trace walk(struct unwind_text *text, unsigned int piece)
 	memset(unwind_stats, 0, sizeof(trace.stats));
 	/* The walk has to initialize all of it. */
 	memset(&state, 0xa5, sizeof(state));
-	unwind_user_start(&state, &sim_regs, text);
+	memset(&own, 0xa5, sizeof(own));
+	unwind_user_start(&state, &sim_regs, text, text ? NULL : &own);
 	do {
 		want = min(piece, process.room - trace.nr);
 		got = piece == 1 && want ? walk_one(&state, &trace) :

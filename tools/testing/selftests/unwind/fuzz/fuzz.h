@@ -12,6 +12,8 @@
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user.h>
 
+#include <kernel/unwind/unwind.h>
+
 #include "sframe_plain.h"
 
 #define AREAS		10

@@ -473,7 +473,7 @@ static void random_table(struct record *r)
 	case OP_ROW:
 	case OP_RA:
 	case OP_FP:
-		r->kind = random() % 2 ? ARCH_SFRAME_SP - random() % 2 : random();
+		r->kind = random() % 2 ? ARCH_DWARF_SP - random() % 2 : random();
 		if (r->op != OP_ROW && random() % 2)
 			r->kind = BASE_CFA_LOAD;
 		r->tag = random() % 8 ? TAG_NONE : r->tag;

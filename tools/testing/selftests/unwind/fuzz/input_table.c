@@ -24,7 +24,7 @@ static void put(struct writer *w, u64 val, unsigned int size)
 static bool is_plain_row(const struct row *row)
 {
 	return row->outermost ||
-	       ((row->cfa.base == ARCH_SFRAME_SP || row->cfa.base == ARCH_SFRAME_FP) &&
+	       ((row->cfa.base == ARCH_DWARF_SP || row->cfa.base == ARCH_DWARF_FP) &&
 		!row->ra.set &&
 		(!row->fp.set || row->fp.base == (UNWIND_BASE_CFA | UNWIND_BASE_LOAD)));
 }
@@ -89,7 +89,7 @@ static void put_row(struct writer *w, const struct row *row, bool plain, unsigne
 	nr = row_words(row, plain, words);
 	size = word_size(words, nr);
 	put(w, row->start, width);
-	put(w, (plain && nr && row->cfa.base == ARCH_SFRAME_SP) | nr << 1 | size << 5, 1);
+	put(w, (plain && nr && row->cfa.base == ARCH_DWARF_SP) | nr << 1 | size << 5, 1);
 	for (int i = 0; i < nr; i++)
 		put(w, words[i], 1 << size);
 }

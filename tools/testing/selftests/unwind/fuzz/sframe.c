@@ -152,7 +152,7 @@ static void check_kills(const struct input *input, unsigned int looks)
 static bool is_rule(u8 base)
 {
 	base &= ~UNWIND_BASE_LOAD;
-	return base == UNWIND_BASE_CFA || base < ARCH_SFRAME_REGS;
+	return base == UNWIND_BASE_CFA || base < ARCH_DWARF_REGS;
 }
 
 static void check_frame(const struct unwind_user_frame *frame)
@@ -352,7 +352,7 @@ struct columns { char cfa[32], fp[32], ra[32]; };
 
 static void format_value(char s[32], u8 base, s32 off)
 {
-	static const char * const names[ARCH_SFRAME_REGS] = {
+	static const char * const names[ARCH_DWARF_REGS] = {
 		"r0", "r1", "r2", "r3", "r4", "r5", "fp", "sp",
 		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 	};

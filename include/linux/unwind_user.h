@@ -10,6 +10,7 @@
 
 struct pt_regs;
 struct super_block;
+struct vm_area_struct;
 
 #ifdef CONFIG_UNWIND_USER
 
@@ -17,6 +18,8 @@ struct super_block;
 #include <linux/sched/signal.h>
 
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
+int unwind_user_see_vma(unsigned long addr, bool wait,
+			void (*see)(struct vm_area_struct *vma, void *data), void *data);
 
 /* For the architecture's part. */
 bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr, u32 base,

@@ -17,7 +17,6 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
-#include <linux/mmap_lock.h>
 #include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/string.h>
@@ -57,45 +56,33 @@ static bool bpf_user_has_file(const struct vm_area_struct *vma)
 	return vma->vm_file && S_ISREG(file_inode(vma->vm_file)->i_mode);
 }
 
-/* Fill in the data of a mapping without waiting. Returns a file that the caller must read. */
-static struct file *bpf_user_look_at(struct bpf_user_mapping *map,
-				     struct vm_area_struct *vma)
+/**
+ * struct bpf_user_look - a look at a mapping
+ * @map:	its data
+ * @file:	its file, if that must be read to get the build-id
+ */
+struct bpf_user_look {
+	struct bpf_user_mapping	*map;
+	struct file		*file;
+};
+
+/* Fill in the data of a locked mapping without waiting. */
+static void bpf_user_look_at(struct vm_area_struct *vma, void *data)
 {
+	struct bpf_user_look *look = data;
+	struct bpf_user_mapping *map = look->map;
+
 	map->start = vma->vm_start;
 	map->end = vma->vm_end;
 	map->offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
 	if (!bpf_user_has_file(vma))
-		return NULL;
+		return;
 
 	/* The caller of the program may be holding the lock. */
-	if (rwsem_is_locked(&file_inode(vma->vm_file)->i_rwsem)) {
+	if (rwsem_is_locked(&file_inode(vma->vm_file)->i_rwsem))
 		map->valid = !build_id_parse_nofault(vma, map->build_id, NULL);
-		return NULL;
-	}
-	return get_file(vma->vm_file);
-}
-
-/* Look up the mapping of @ip without waiting for locks. */
-static struct file *bpf_user_find_vma(struct bpf_user_mapping *map, unsigned long ip)
-{
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma;
-	struct file *file = NULL;
-
-	vma = lock_vma_under_rcu(mm, ip);
-	if (vma) {
-		file = bpf_user_look_at(map, vma);
-		vma_end_read(vma);
-		return file;
-	}
-
-	if (!mmap_read_trylock(mm))
-		return NULL;
-	vma = vma_lookup(mm, ip);
-	if (vma)
-		file = bpf_user_look_at(map, vma);
-	mmap_read_unlock(mm);
-	return file;
+	else
+		look->file = get_file(vma->vm_file);
 }
 
 /* Get the mapping of @ip if its file has a build-id. */
@@ -104,6 +91,7 @@ bpf_user_find(struct bpf_user_mappings *maps, unsigned long ip)
 {
 	struct file *file __free(fput) = NULL;
 	struct bpf_user_mapping *map;
+	struct bpf_user_look look;
 
 	for (int i = 0; i < ARRAY_SIZE(maps->map); i++) {
 		map = &maps->map[i];
@@ -113,7 +101,9 @@ bpf_user_find(struct bpf_user_mappings *maps, unsigned long ip)
 
 	map = &maps->map[maps->next++ % ARRAY_SIZE(maps->map)];
 	*map = (struct bpf_user_mapping) {};
-	file = bpf_user_find_vma(map, ip);
+	look = (struct bpf_user_look) { .map = map };
+	unwind_user_see_vma(ip, false, bpf_user_look_at, &look);
+	file = look.file;
 	if (file)
 		map->valid = !build_id_parse_file(file, map->build_id, NULL);
 	return map->valid ? map : NULL;

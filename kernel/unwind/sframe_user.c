@@ -20,7 +20,6 @@
 #include <linux/file.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
-#include <linux/mmap_lock.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
@@ -47,41 +46,29 @@ void unwind_sframe_count_slow(struct unwind_text_code *code)
 	code->hits = 0;
 }
 
-/* Fill in @place, with the mapping locked. Returns its file with a reference, or NULL. */
-static struct file *unwind_sframe_place(const struct vm_area_struct *vma,
-					struct unwind_object_place *place)
+/**
+ * struct unwind_sframe_file - the file of a mapping
+ * @file:	the file, with a reference; NULL if there is none
+ * @place:	where it is mapped
+ */
+struct unwind_sframe_file {
+	struct file			*file;
+	struct unwind_object_place	place;
+};
+
+static void unwind_sframe_get_file(struct vm_area_struct *vma, void *data)
 {
-	*place = (struct unwind_object_place) {
-		.start	= vma->vm_start,
-		.end	= vma->vm_end,
-		.offset	= (u64)vma->vm_pgoff << PAGE_SHIFT,
-		.locked	= vma->vm_flags & VM_LOCKED,
+	struct unwind_sframe_file *found = data;
+
+	*found = (struct unwind_sframe_file) {
+		.file	= vma->vm_file ? get_file(vma->vm_file) : NULL,
+		.place	= {
+			.start	= vma->vm_start,
+			.end	= vma->vm_end,
+			.offset	= (u64)vma->vm_pgoff << PAGE_SHIFT,
+			.locked	= vma->vm_flags & VM_LOCKED,
+		},
 	};
-	return vma->vm_file ? get_file(vma->vm_file) : NULL;
-}
-
-/* Get the file of a mapping: NULL if there is none, an error if the lock is not available. */
-static struct file *unwind_sframe_file(unsigned long addr, struct unwind_object_place *place)
-{
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma;
-	struct file *file = NULL;
-
-	*place = (struct unwind_object_place) {};
-	vma = lock_vma_under_rcu(mm, addr);
-	if (vma) {
-		file = unwind_sframe_place(vma, place);
-		vma_end_read(vma);
-		return file;
-	}
-
-	if (pagefault_disabled() ? !mmap_read_trylock(mm) : mmap_read_lock_killable(mm))
-		return ERR_PTR(-EAGAIN);
-	vma = vma_lookup(mm, addr);
-	if (vma)
-		file = unwind_sframe_place(vma, place);
-	mmap_read_unlock(mm);
-	return file;
 }
 
 /*
@@ -107,18 +94,21 @@ static bool unwind_sframe_again(struct unwind_text *text)
 void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code *code)
 {
 	bool may_load = !pagefault_disabled() && !state->no_load;
+	unsigned long start = code->range.start;
+	struct unwind_sframe_file found = {};
 	struct file *file __free(fput) = NULL;
-	struct unwind_object_place place;
 	int ret;
 
-	file = unwind_sframe_file(code->range.start, &place);
-	if (!file) {
-		place.offset = 0;
-		if (arch_unwind_user_vdso(code->range.start, &place.start, &place.end))
-			unwind_object_get_vdso(&place, &code->ref);
+	ret = unwind_user_see_vma(start, !pagefault_disabled(), unwind_sframe_get_file, &found);
+	file = found.file;
+	if (!ret && !file) {
+		found.place.offset = 0;
+		if (arch_unwind_user_vdso(start, &found.place.start, &found.place.end))
+			unwind_object_get_vdso(&found.place, &code->ref);
 		return;
 	}
-	ret = IS_ERR(file) ? -EAGAIN : unwind_object_get(file, &place, may_load, &code->ref);
+	if (!ret)
+		ret = unwind_object_get(file, &found.place, may_load, &code->ref);
 	if (!ret)
 		return;
 	if (ret == -ETIMEDOUT)

@@ -242,6 +242,39 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 }
 
 /**
+ * unwind_user_see_vma - look at the mapping of an address of current
+ * @addr:	the address
+ * @wait:	wait for the lock of the address space where that of the mapping does not do
+ * @see:	called with the mapping locked, if there is one; takes what it needs, such as a
+ *		reference to the file, and reads no file: code that reads a file takes these
+ *		locks inside of the file system's
+ * @data:	for @see
+ *
+ * Context: task context of current; may sleep if @wait is true.
+ * Return: 0, also without a mapping; -EAGAIN if the lock cannot be taken.
+ */
+int unwind_user_see_vma(unsigned long addr, bool wait,
+			void (*see)(struct vm_area_struct *vma, void *data), void *data)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma = lock_vma_under_rcu(mm, addr);
+
+	if (vma) {
+		see(vma, data);
+		vma_end_read(vma);
+		return 0;
+	}
+
+	if (wait ? mmap_read_lock_killable(mm) : !mmap_read_trylock(mm))
+		return -EAGAIN;
+	vma = vma_lookup(mm, addr);
+	if (vma)
+		see(vma, data);
+	mmap_read_unlock(mm);
+	return 0;
+}
+
+/**
  * unwind_mapped_from - how far a mapping reaches from an address on
  * @addr:	the address
  * @max:	limit of the result

@@ -204,6 +204,16 @@ void fuse_resolve(struct fuse *fuse, const void *content)
 	fuse->held = 0;
 }
 
+int fuse_refuse(struct fuse *fuse, int error)
+{
+	const struct fuse_out_header header = {
+		.len = sizeof(header), .error = -error, .unique = fuse->held,
+	};
+
+	fuse->held = 0;
+	return write(fuse->fd, &header, sizeof(header)) == sizeof(header) ? 0 : -errno;
+}
+
 void fuse_die(struct fuse *fuse)
 {
 	if (fuse->fd >= 0)

@@ -45,6 +45,9 @@ bool fuse_wait_for_fault(struct fuse *fuse, int pidfd);
 /* Supply the page. */
 void fuse_resolve(struct fuse *fuse, const void *content);
 
+/* Let the request for the page fail with an errno; 0 or -errno. */
+int fuse_refuse(struct fuse *fuse, int error);
+
 /* Close the connection: all current and future requests fail. */
 void fuse_die(struct fuse *fuse);
 

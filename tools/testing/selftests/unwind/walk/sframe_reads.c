@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -650,16 +649,6 @@ TEST_F(slow, unmounted)
 	EXPECT_CHAIN(&self->file);
 }
 
-static int refuse(struct fuse *fuse, int error)
-{
-	const struct fuse_out_header header = {
-		.len = sizeof(header), .error = error, .unique = fuse->held,
-	};
-
-	fuse->held = 0;
-	return write(fuse->fd, &header, sizeof(header)) == sizeof(header) ? 0 : -errno;
-}
-
 /* A failed read is retried, but at most once a second, however many walks there are. */
 TEST_F(slow, errors)
 {
@@ -676,7 +665,7 @@ TEST_F(slow, errors)
 	ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
 	while (failed < 3) {
 		/* Readahead makes a second request. */
-		ASSERT_EQ(0, refuse(&self->fuse, -EIO));
+		ASSERT_EQ(0, fuse_refuse(&self->fuse, EIO));
 		ASSERT_TRUE(fuse_wait_for_fault(&self->fuse, child.pidfd));
 		failed = unwind_stat("sframe_refused") - before;
 		/* The first second may be half over, and clocks may lag. */

@@ -30,8 +30,8 @@ unwind=$LINUX/tools/testing/selftests/unwind
 
 # guest KERNEL KIND ARGUMENT...: one boot
 #
-# The longest part of the gate, debug-kselftest-bpf, takes 350 s on a slow machine with two CPUs,
-# and twice as long beside two busy loops. A guest has nearly twice that, 1200 s. Each program
+# The longest part of the gate, debug-kselftest-core, takes 430 s on a slow machine with two CPUs,
+# and twice as long beside two busy loops. A guest has more than that, 1200 s. Each program
 # has half of it, and none takes as long as its part. The other tiers also run on the debug kernel
 # what is too slow for the gate: all of ftrace takes 1182 s, and single programs up to 480 s.
 # shellcheck disable=SC2317	# called by a part
@@ -107,8 +107,8 @@ build_stackprof() {
 # minutes there, and a quarter or a tenth of that on the plain kernel. Most check values.
 # make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
-slow+="bpf_unwind bpf_unwind_load bpf_unwind_storm "
-slow+="sframe_load sframe_cgroup sframe_files sframe_programs "
+slow+="depth uprobe bpf_unwind bpf_unwind_life bpf_unwind_load bpf_unwind_storm "
+slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads "
 
 # The tests of sframe on the host that the gate runs: a regular expression for their names.
 quick="^(bad|damaged|hostile|install: [^l]|PLT|real|same as libdw.*(libc|perl|python)|wrong)"
@@ -268,7 +268,7 @@ gate() {
 	debug)
 		without=$slow
 		with=(UNWIND_SECONDS=5 UNWIND_STORM_NMI=5000)
-		for kind in bpf walk "core perf" sframe; do
+		for kind in "core perf" walk "sframe bpf"; do
 			# shellcheck disable=SC2086	# its words
 			kselftest debug $kind
 		done
@@ -276,7 +276,6 @@ gate() {
 		vm debug ftrace-kunit "$ftrace" "$BUILD/kernel-debug/install"
 		;;
 	plain)
-		[ -z "${LINT-}" ] || queue plain lint
 		each plain kselftest-walk perf-deferred ftrace kselftest-perf
 		if build_tool sframe all test; then
 			with=("UNWIND_NAMES=^(perl|somebody without privileges)$")
@@ -285,7 +284,7 @@ gate() {
 			host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
 		fi
 		each plain kselftest-sframe kselftest-bpf kselftest-core corpus sframe-corpus \
-			scripts-parts harness-quick kunit
+			harness-quick kunit
 		;;
 	*)
 		broken "$1" "the gate has nothing for this kernel, make check-long may have"
@@ -300,7 +299,7 @@ all() {
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
 			scripts-check scripts-parts corpus sframe-corpus go
 		! build_tool sframe all test || each plain convert sframe-sessions record sframe
-		[ -z "${LINT-}" ] || each plain lint lint-kernel
+		[ -z "${LINT-}" ] || queue plain lint-kernel
 	fi
 	queue "$1" kunit
 }
@@ -458,6 +457,8 @@ main() {
 		summary
 		return
 	fi
+	# First, because what it finds is quickly corrected.
+	[ -z "${LINT-}" ] || [ "$tier" = long ] || queue plain lint
 	build_kselftests "$1" && know_folders && for kernel; do
 		case $tier in
 		gate) gate "$kernel" ;;

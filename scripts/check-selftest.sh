@@ -120,8 +120,8 @@ echo "ok 1 host"
 echo "\$0 \$*" >> $tmp/ran
 END
 done
-for program in core/storm core/core_probe walk/depth walk/oracle walk/oracle_sframe \
-	walk/sframe_reads perf/delivery perf/nmi bpf/bpf_stack bpf/bpf_unwind; do
+for program in core/storm core/core_probe walk/hostile_stack walk/oracle walk/oracle_sframe \
+	walk/sframe_damage perf/delivery perf/nmi bpf/bpf_stack bpf/bpf_unwind; do
 	mkdir -p "$unwind/${program%/*}"
 	: > "$unwind/$program.c"
 	echo "unwind:${program#*/}"
@@ -178,19 +178,18 @@ gate() {
 	grep -q '^check "perl"' "$sframe/perf.sh" &&
 		grep -q '^check "somebody without privileges"' "$sframe/perf.sh" &&
 		check gate debug plain &&
-		[ "$(tail -n 1 "$tmp/checked")" = "21 passed, 0 failed" ] &&
+		[ "$(tail -n 1 "$tmp/checked")" = "19 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
-		debug-kselftest-walk $debug kselftest depth $fast
+		debug-kselftest-walk $debug kselftest hostile_stack $fast
 		debug-kselftest-core $debug kselftest storm delivery $fast
-		debug-kselftest-bpf $debug kselftest bpf_stack $fast
-		debug-kselftest-sframe $debug kselftest sframe_reads $fast
+		debug-kselftest-sframe $debug kselftest sframe_damage bpf_stack $fast
 		debug-ftrace-kunit ${debug% SEC*} FTRACE=exit.tc $exit
 		lint.sh
-		plain-kselftest-walk $plain kselftest depth oracle $fast
+		plain-kselftest-walk $plain kselftest hostile_stack oracle $fast
 		plain-perf-deferred $plain perf perf-tests.deferred $fast
 		plain-ftrace $plain ftrace ftrace install $fast
 		plain-kselftest-perf $plain kselftest delivery nmi $fast
-		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_reads $fast
+		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_damage $fast
 		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind $fast
 		plain-kselftest-core $plain kselftest storm core_probe $fast
 		fuzz.sh replay linux fuzz
@@ -198,7 +197,6 @@ gate() {
 		test.sh sframe $quick
 		plain-record ${plain% SEC*} $names record sframe sframe $fast
 		selftest.sh
-		parts-selftest.sh
 		plain-kunit $plain kunit $fast kunit.enable=1
 		END
 		)
@@ -213,20 +211,20 @@ all() {
 	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "31 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-ftrace $debug ftrace ftrace install
-		debug-kselftest-walk $debug kselftest depth oracle
+		debug-kselftest-walk $debug kselftest hostile_stack oracle
 		debug-kselftest-bpf $debug kselftest bpf_stack bpf_unwind
 		debug-kselftest-perf $debug kselftest delivery nmi
 		debug-kselftest-core $debug kselftest storm core_probe
-		debug-kselftest-sframe $debug kselftest oracle_sframe sframe_reads
+		debug-kselftest-sframe $debug kselftest oracle_sframe sframe_damage
 		debug-kunit $debug kunit kunit.enable=1
 		lint.sh
 		lint.sh kernel-plain
 		plain-ftrace $plain ftrace ftrace install
-		plain-kselftest-walk $plain kselftest depth oracle
+		plain-kselftest-walk $plain kselftest hostile_stack oracle
 		plain-kselftest-bpf $plain kselftest bpf_stack bpf_unwind
 		plain-kselftest-perf $plain kselftest delivery nmi
 		plain-kselftest-core $plain kselftest storm core_probe
-		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_reads
+		plain-kselftest-sframe $plain kselftest oracle_sframe sframe_damage
 		plain-stackprof $plain stackprof stackprof stackprof
 		plain-perf-callchain $plain perf perf-tests.callchain
 		plain-perf-deferred $plain perf perf-tests.deferred
@@ -267,11 +265,11 @@ long() {
 		debug-kselftest-fuzz_attr $debug SECONDS=60 kselftest fuzz_attr
 		debug-kselftest-fuzz_stack $debug SECONDS=60 kselftest fuzz_stack
 		debug-kselftest-full 2G 7380 LEAK CHECK TIMEOUT=3780 $full core_probe
-		kcsan-kselftest-walk $kcsan kselftest depth oracle
+		kcsan-kselftest-walk $kcsan kselftest hostile_stack oracle
 		kcsan-kselftest-bpf $kcsan kselftest bpf_stack bpf_unwind
 		kcsan-kselftest-perf $kcsan kselftest delivery nmi
 		kcsan-kselftest-core $kcsan kselftest storm core_probe
-		kcsan-kselftest-sframe $kcsan kselftest oracle_sframe sframe_reads
+		kcsan-kselftest-sframe $kcsan kselftest oracle_sframe sframe_damage
 		kcsan-kunit $kcsan kunit kunit.enable=1
 		END
 		)

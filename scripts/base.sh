@@ -97,7 +97,8 @@ tree() {
 pmu() {
 	base=$(tree "$1")
 	dir=$build/base-pmu
-	stamp="$base $(cat "$top/arch/x86/events/test_pmu.c" "$top/Kconfig" \
+	events=$top/arch/x86/events
+	stamp="$base $(cat "$events/test_pmu.c" "$events/test_branches.h" "$top/Kconfig" \
 		"$top"/patches/*-perf-test-pmu.patch | sha256sum)"
 	if [ "$(cat "$dir.stamp" 2> /dev/null)" != "$stamp" ]; then
 		rm -rf "$dir"
@@ -106,7 +107,7 @@ pmu() {
 		for file in arch/x86/events/Makefile arch/x86/Kconfig.debug; do
 			cp --remove-destination "$base/$file" "$dir/$file"
 		done
-		cp "$top/arch/x86/events/test_pmu.c" "$dir/arch/x86/events/"
+		cp "$events/test_pmu.c" "$events/test_branches.h" "$dir/arch/x86/events/"
 		patch -s -p1 -d "$dir" < "$(ls "$top"/patches/*-perf-test-pmu.patch)" >&2 ||
 			die "the test PMU does not apply to $base"
 		awk '/^config / { on = $2 == "PERF_TEST_PMU" } on' "$top/Kconfig" \

@@ -37,6 +37,8 @@
 #include <asm/apic.h>
 #include <asm/nmi.h>
 
+#include "test_branches.h"
+
 enum test_pmu_mode {
 	TEST_PMU_REMOTE,
 	TEST_PMU_SELF,
@@ -163,6 +165,7 @@ static void test_pmu_sample(struct perf_event *event, struct pt_regs *regs)
 		return;
 
 	perf_sample_data_init(&data, 0, period);
+	test_branches_sample(event, &data);
 	if (perf_event_overflow(event, &data, regs))
 		event->pmu->stop(event, 0);
 }
@@ -238,6 +241,7 @@ static int test_pmu_add(struct perf_event *event, int flags)
 	tc->events[i] = event;
 	event->hw.idx = i;
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	test_branches_add(event);
 	if (flags & PERF_EF_START)
 		test_pmu_start(event, flags);
 	perf_event_update_userpage(event);
@@ -249,6 +253,7 @@ static void test_pmu_del(struct perf_event *event, int flags)
 	struct test_pmu_cpu *tc = this_cpu_ptr(&test_pmu_cpus);
 
 	test_pmu_stop(event, flags);
+	test_branches_del(event);
 	__clear_bit(event->hw.idx, &tc->used);
 	perf_event_update_userpage(event);
 }
@@ -271,8 +276,6 @@ static int test_pmu_event_init(struct perf_event *event)
 	/* There is nothing to count but overflows. */
 	if (!is_sampling_event(event))
 		return -EINVAL;
-	if (has_branch_stack(event))
-		return -EOPNOTSUPP;
 	if (attr->config == TEST_PMU_REMOTE && num_online_cpus() < 2)
 		return -ENODEV;
 
@@ -284,7 +287,7 @@ static int test_pmu_event_init(struct perf_event *event)
 	}
 	hwc->sample_period = max_t(u64, attr->sample_period, TEST_PMU_MIN_PERIOD);
 	hwc->last_period = hwc->sample_period;
-	return 0;
+	return test_branches_event_init(event);
 }
 
 PMU_FORMAT_ATTR(mode, "config:0");
@@ -328,6 +331,7 @@ static struct pmu test_pmu = {
 	.start		= test_pmu_start,
 	.stop		= test_pmu_stop,
 	.read		= test_pmu_read,
+	.sched_task	= test_branches_sched_task,
 };
 
 static int __init test_pmu_init(void)
@@ -349,13 +353,22 @@ static int __init test_pmu_init(void)
 		}
 	}
 
-	ret = register_nmi_handler(NMI_LOCAL, test_pmu_nmi, 0, "perf_test");
+	ret = test_branches_init(&test_pmu);
 	if (ret)
 		return ret;
+	ret = register_nmi_handler(NMI_LOCAL, test_pmu_nmi, 0, "perf_test");
+	if (ret)
+		goto exit_branches;
 
 	ret = perf_pmu_register(&test_pmu, "perf_test", -1);
 	if (ret)
-		unregister_nmi_handler(NMI_LOCAL, "perf_test");
+		goto unregister_nmi;
+	return 0;
+
+unregister_nmi:
+	unregister_nmi_handler(NMI_LOCAL, "perf_test");
+exit_branches:
+	test_branches_exit(&test_pmu);
 	return ret;
 }
 device_initcall(test_pmu_init);

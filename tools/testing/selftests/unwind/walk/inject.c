@@ -107,12 +107,32 @@ void restore_knobs(void)
 		set_knob(knobs[i].path, old_knobs[i], NULL, 0);
 }
 
+bool set_slab_probability(const char *percent)
+{
+	return set_knob("failslab/probability", percent, NULL, 0);
+}
+
 bool set_probability(const char *percent)
 {
-	bool slab = set_knob("failslab/probability", percent, NULL, 0);
+	bool slab = set_slab_probability(percent);
 	bool pages = set_knob("fail_page_alloc/probability", percent, NULL, 0);
 
 	return slab && pages;
+}
+
+bool set_space(const char *bytes)
+{
+	return set_knob("failslab/space", bytes, NULL, 0);
+}
+
+bool take_failures(bool on)
+{
+	int fd = open("/proc/self/make-it-fail", O_RDWR | O_CLOEXEC);
+	bool done = fd >= 0 && pwrite(fd, on ? "1" : "0", 1, 0) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
 }
 
 static int fail_nth_fd;

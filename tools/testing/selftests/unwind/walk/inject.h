@@ -21,8 +21,15 @@ bool set_knobs(void);
 /* Restore the old settings. */
 void restore_knobs(void);
 
-/* Set the percentage of failing allocations. */
+/* Set the percentage of failing allocations, of all kinds or of slab objects alone. */
 bool set_probability(const char *percent);
+bool set_slab_probability(const char *percent);
+
+/* Let no allocation fail before those that may fail have taken this many bytes. */
+bool set_space(const char *bytes);
+
+/* Let failures with that probability hit the calling task, and the children that it forks then. */
+bool take_failures(bool on);
 
 /* Count and inject failures only in callees of this kernel code. */
 bool set_filters(unsigned long begin, unsigned long end);

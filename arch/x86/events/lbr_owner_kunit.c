@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of what is done with the branch stack of a CPU. Tasks are fakes with a number of
+ * context switches and a list of data; current is the task that adds and removes events.
+ */
+#include <kunit/test.h>
+#include <linux/array_size.h>
+#include <linux/cleanup.h>
+#include <linux/irqflags.h>
+#include <linux/sched.h>
+
+#include "lbr_owner.h"
+
+/* Two PMUs, whose caches are only compared. */
+static struct kmem_cache *const cache_a = (struct kmem_cache *)1;
+static struct kmem_cache *const cache_b = (struct kmem_cache *)2;
+
+/**
+ * struct fixture - a task with data of the first PMU
+ * @task:	the task
+ * @data:	the data
+ * @object:	what the data consists of
+ * @owner:	has one user
+ */
+struct fixture {
+	struct task_struct	*task;
+	struct perf_ctx_data	data;
+	char			object;
+	struct lbr_owner	owner;
+};
+
+static int lbr_owner_init(struct kunit *test)
+{
+	struct fixture *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	f->task = kunit_kzalloc(test, sizeof(*f->task), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, f->task);
+	f->data.cache = cache_a;
+	f->data.data = &f->object;
+	RCU_INIT_POINTER(f->task->perf_ctx_data, &f->data);
+	f->task->nvcsw = 1;
+	f->owner.users = 1;
+	test->priv = f;
+	return 0;
+}
+
+static void expect(struct kunit *test, bool sched_in, enum lbr_action action, void *data)
+{
+	struct fixture *f = test->priv;
+	enum lbr_action done;
+	void *found;
+
+	scoped_guard(irqsave)
+		done = lbr_owner_switch(&f->owner, f->task, cache_a, sched_in, &found);
+	KUNIT_EXPECT_EQ(test, action, done);
+	KUNIT_EXPECT_PTR_EQ(test, data, found);
+}
+
+static void restored_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	expect(test, true, LBR_WIPE, NULL);
+	expect(test, false, LBR_SAVE, &f->object);
+	expect(test, true, LBR_RESTORE, &f->object);
+}
+
+/* The task was on a CPU without an event. */
+static void elsewhere_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	expect(test, false, LBR_SAVE, &f->object);
+	f->task->nivcsw++;
+	expect(test, true, LBR_WIPE, NULL);
+}
+
+static void without_data_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	RCU_INIT_POINTER(f->task->perf_ctx_data, NULL);
+	expect(test, false, LBR_LEAVE, NULL);
+	expect(test, true, LBR_WIPE, NULL);
+}
+
+/* Events with another kind of branches do not save, and wipe what call stacks have saved. */
+static void another_kind_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	expect(test, false, LBR_SAVE, &f->object);
+	f->owner.users = 0;
+	expect(test, true, LBR_WIPE, NULL);
+	expect(test, false, LBR_LEAVE, NULL);
+}
+
+/* Each PMU finds its own data, in whatever order they are. */
+static void another_pmu_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	char object;
+	struct perf_ctx_data data = { .cache = cache_b, .data = &object };
+	enum lbr_action done;
+	void *found;
+
+	f->data.cache = cache_b;
+	expect(test, false, LBR_LEAVE, NULL);
+	f->data.cache = cache_a;
+	RCU_INIT_POINTER(data.next, &f->data);
+	RCU_INIT_POINTER(f->task->perf_ctx_data, &data);
+	expect(test, false, LBR_SAVE, &f->object);
+	scoped_guard(irqsave)
+		done = lbr_owner_switch(&f->owner, f->task, cache_b, true, &found);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, done);
+}
+
+/* A child whose count is still 0 has saved nothing. */
+static void new_task_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	f->task->nvcsw = 0;
+	expect(test, true, LBR_WIPE, NULL);
+}
+
+static void add_test(struct kunit *test)
+{
+	struct lbr_owner owner = {};
+	enum lbr_action first, second, again, new;
+	int two, none;
+
+	/* No context switch meanwhile. */
+	scoped_guard(irqsave) {
+		first = lbr_owner_add(&owner, true, true, false);
+		second = lbr_owner_add(&owner, false, true, true);
+		two = owner.users;
+		lbr_owner_del(&owner, false, true);
+		lbr_owner_del(&owner, true, true);
+		none = owner.users;
+		again = lbr_owner_add(&owner, true, true, false);
+		lbr_owner_del(&owner, true, true);
+		new = lbr_owner_add(&owner, true, true, true);
+	}
+	/* Whatever is in there, nobody knows whose it is. */
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, first);
+	/* Not while it is in use. */
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, second);
+	KUNIT_EXPECT_EQ(test, 2, two);
+	KUNIT_EXPECT_EQ(test, 0, none);
+	/* As when events take turns. */
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, again);
+	/* What was called before is not for a new event. */
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, new);
+}
+
+/* Each thing that tells runs apart does. */
+static void another_run_test(struct kunit *test)
+{
+	struct lbr_owner owners[5] = {};
+	enum lbr_action done[5];
+
+	scoped_guard(irqsave) {
+		for (int i = 0; i < ARRAY_SIZE(owners); i++)
+			owners[i].left = perf_task_run();
+		owners[1].left.task = NULL;
+		owners[2].left.start_time--;
+		owners[3].left.switches--;
+		owners[4].left.execs--;
+		for (int i = 0; i < ARRAY_SIZE(owners); i++)
+			done[i] = lbr_owner_add(&owners[i], true, true, false);
+	}
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, done[0]);
+	for (int i = 1; i < ARRAY_SIZE(owners); i++)
+		KUNIT_EXPECT_EQ_MSG(test, LBR_WIPE, done[i], "%d", i);
+}
+
+/* The last event goes while the calls are still those of the former task. */
+static void former_task_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct lbr_owner owner = {};
+	enum lbr_action done, own;
+	void *found;
+
+	scoped_guard(irqsave) {
+		lbr_owner_add(&owner, true, true, true);
+		lbr_owner_switch(&owner, f->task, cache_a, true, &found);
+		lbr_owner_del(&owner, true, true);
+		done = lbr_owner_add(&owner, true, true, false);
+		lbr_owner_switch(&owner, current, cache_a, true, &found);
+		lbr_owner_del(&owner, true, true);
+		own = lbr_owner_add(&owner, true, true, false);
+	}
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, done);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, own);
+}
+
+/* What branches of another kind leave is no call stack. */
+static void after_another_kind_test(struct kunit *test)
+{
+	struct lbr_owner owner = {};
+	enum lbr_action new, old, callstack;
+
+	scoped_guard(irqsave) {
+		new = lbr_owner_add(&owner, true, false, true);
+		lbr_owner_del(&owner, true, false);
+		old = lbr_owner_add(&owner, true, false, false);
+		lbr_owner_del(&owner, true, false);
+		callstack = lbr_owner_add(&owner, true, true, false);
+	}
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, new);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, old);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, callstack);
+	KUNIT_EXPECT_EQ(test, 1, owner.users);
+}
+
+static struct kunit_case lbr_owner_cases[] = {
+	KUNIT_CASE(restored_test),
+	KUNIT_CASE(elsewhere_test),
+	KUNIT_CASE(without_data_test),
+	KUNIT_CASE(another_kind_test),
+	KUNIT_CASE(another_pmu_test),
+	KUNIT_CASE(new_task_test),
+	KUNIT_CASE(add_test),
+	KUNIT_CASE(another_run_test),
+	KUNIT_CASE(former_task_test),
+	KUNIT_CASE(after_another_kind_test),
+	{}
+};
+
+static struct kunit_suite lbr_owner_suite = {
+	.name		= "lbr_owner",
+	.init		= lbr_owner_init,
+	.test_cases	= lbr_owner_cases,
+};
+
+kunit_test_suite(lbr_owner_suite);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Tasks that record their calls in the branch stack of perf_test, and the samples that show it.
+ */
+#ifndef _UNWIND_BRANCHES_H
+#define _UNWIND_BRANCHES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "perf_ring.h"
+
+/* Calls of each task, as many as the smaller PMU keeps. */
+#define DEPTH		8U
+/* Samples that each task must get. */
+#define ENOUGH		50U
+
+/* A user without privileges. */
+#define NOBODY		65534
+
+/* Two tasks that take turns on one CPU; memory that all of them share. */
+struct turns {
+	int		cpu;
+	int		branches;	/* the file */
+	int		pipes[2][2];	/* each task reads its own */
+	volatile int	ready[2];
+	volatile int	stop;
+	volatile pid_t	tid[2];
+};
+
+/* What the samples of one task hold. */
+struct count {
+	unsigned int	whole;	/* all of its calls and nothing else */
+	unsigned int	none;
+	unsigned int	other;	/* some, or calls that are not its own */
+};
+
+/* Write a file of perf_test; false on failure. */
+bool set_file(const char *name, const char *value);
+
+/* Read a number from such a file, or -1. */
+long get_file(const char *name);
+
+/* An event with the branch stack of a PMU, perf_test or perf_test2. */
+struct perf_event_attr branch_attr(const char *pmu);
+
+/* Run on one CPU only, or exit. */
+void run_on(int cpu);
+
+/* Record @DEPTH calls of a task; false on failure. */
+bool record_calls(int branches, unsigned int who);
+
+/* Record calls, and then take turns until told to stop; in a new process. */
+bool take_turns(struct turns *turns, unsigned int who);
+pid_t start_turns(struct turns *turns, unsigned int who);
+
+/* Wait until both tasks have recorded their calls, and drop the samples of before. */
+bool both_ready(struct turns *turns, struct ring *ring);
+
+/* Add a sample to @count if it is of task @tid. */
+void count_sample(const union record *record, pid_t tid, unsigned int who, struct count *count);
+unsigned int all(const struct count *count);
+
+/* Take samples until the first @nr tasks have enough, or for too long. */
+void count_turns(struct turns *turns, struct ring *ring, union record *record,
+		 struct count *count, int nr);
+
+#define EXPECT_ALL_WHOLE(count, nr) do {					\
+	for (int who_ = 0; who_ < (nr); who_++) {				\
+		TH_LOG("task %d: %u whole, %u without, %u others", who_,	\
+		       (count)[who_].whole, (count)[who_].none, (count)[who_].other); \
+		EXPECT_LE(ENOUGH, (count)[who_].whole);				\
+		EXPECT_EQ(0, (count)[who_].none);				\
+		EXPECT_EQ(0, (count)[who_].other);				\
+	}									\
+} while (0)
+
+#define EXPECT_EXIT(pid, wanted) do {						\
+	int status_ = -1;							\
+	EXPECT_EQ(pid, waitpid(pid, &status_, 0));				\
+	EXPECT_EQ(wanted, status_);						\
+} while (0)
+
+/* A fixture: shared memory, and the second PMU. The test itself runs on CPU 1. */
+#define BRANCHES_FIXTURE {							\
+	struct turns *turns;							\
+	union record *record;							\
+	struct ring ring;							\
+	int percent;								\
+}
+
+#define BRANCHES_SETUP {							\
+	const char *why_;							\
+										\
+	self->ring.fd = -1;							\
+	self->record = malloc(sizeof(*self->record));				\
+	self->turns = turns_init(&self->percent, &why_);			\
+	if (!self->turns)							\
+		SKIP(return, "%s", why_);					\
+	ASSERT_TRUE(set_file("second", "1"));					\
+}
+
+#define BRANCHES_TEARDOWN {							\
+	if (self->ring.fd >= 0)							\
+		ring_close(&self->ring);					\
+	/* If an object is left, the kernel warns. */				\
+	EXPECT_TRUE(set_file("second", "0"));					\
+	EXPECT_EQ(0, get_file("users"));					\
+	turns_exit(self->turns, self->percent);					\
+	free(self->record);							\
+}
+
+/* NULL, and why, if the test cannot run here. */
+struct turns *turns_init(int *percent, const char **why);
+void turns_exit(struct turns *turns, int percent);
+
+#endif /* _UNWIND_BRANCHES_H */

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which tasks have PMU-specific data, and when: all of them while an event of a CPU needs it, none
+ * afterwards, whatever the tasks do and however short memory is.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../walk/inject.h"
+#include "branches.h"
+#include "harness.h"
+
+/* Opening an event has fewer places to fail. */
+#define MAX_FAULTS	10000
+
+#define FORKERS		4
+
+FIXTURE(data) BRANCHES_FIXTURE;
+FIXTURE_SETUP(data) BRANCHES_SETUP
+FIXTURE_TEARDOWN(data) BRANCHES_TEARDOWN
+
+/* Count the objects of the second PMU that are freed, on all CPUs; false on failure. */
+static bool frees_open(int fd[2])
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_TRACEPOINT,
+		.size		= sizeof(attr),
+		.config		= tracepoint_id("kmem/kmem_cache_free"),
+		/* Until it has its filter. */
+		.disabled	= 1,
+	};
+
+	for (int cpu = 0; cpu < 2; cpu++) {
+		fd[cpu] = perf_open(&attr, -1, cpu, -1, 0);
+		if (fd[cpu] < 0 ||
+		    ioctl(fd[cpu], PERF_EVENT_IOC_SET_FILTER, "name==\"perf_test2\"") ||
+		    ioctl(fd[cpu], PERF_EVENT_IOC_ENABLE, 0))
+			return false;
+	}
+	return true;
+}
+
+/* How many there were, or -1. Removing the PMU waits until its objects are freed. */
+static long frees(const int fd[2])
+{
+	long sum = 0;
+	__u64 value;
+
+	if (!set_file("second", "0"))
+		return -1;
+	for (int cpu = 0; cpu < 2; cpu++) {
+		if (read(fd[cpu], &value, sizeof(value)) != sizeof(value))
+			return -1;
+		sum += value;
+	}
+	return sum;
+}
+
+static void frees_close(const int fd[2])
+{
+	for (int cpu = 0; cpu < 2; cpu++)
+		close(fd[cpu]);
+}
+
+/* A user without privileges gets an error, and no task gets data. */
+TEST_F(data, refused)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	int fd[2], event, paranoid;
+	pid_t pid;
+
+	/* Or the user would be refused because of the kernel. */
+	attr.exclude_kernel = 1;
+	ASSERT_TRUE(frees_open(fd));
+	paranoid = set_sysctl("kernel/perf_event_paranoid", 2);
+	pid = fork();
+	if (!pid) {
+		if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
+			_exit(1);
+		_exit(perf_open(&attr, -1, 0, -1, 0) != -EACCES ||
+		      perf_open(&attr, 1, -1, -1, 0) != -EACCES);
+	}
+	EXPECT_EXIT(pid, 0);
+	set_sysctl("kernel/perf_event_paranoid", paranoid);
+	EXPECT_EQ(0, frees(fd));
+
+	/* The counter works. */
+	ASSERT_TRUE(set_file("second", "1"));
+	attr.type = pmu_type("perf_test2");
+	event = perf_open(&attr, -1, 0, -1, 0);
+	ASSERT_LE(0, event);
+	close(event);
+	EXPECT_LT(0, frees(fd));
+	frees_close(fd);
+}
+
+/* An event that does not ask for calls of user code is refused. */
+TEST_F(data, of_another_kind)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+
+	attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY;
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&attr, -1, 0, -1, 0));
+	attr.branch_sample_type = PERF_SAMPLE_BRANCH_KERNEL | PERF_SAMPLE_BRANCH_CALL_STACK;
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&attr, -1, 0, -1, 0));
+}
+
+/* A PMU that says it has data of tasks, and lacks the cache for it. */
+TEST_F(data, without_cache)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+
+	ASSERT_TRUE(set_file("second", "0"));
+	ASSERT_TRUE(set_file("second", "2"));
+	attr.type = pmu_type("perf_test2");
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&attr, -1, 0, -1, 0));
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&attr, 0, -1, -1, 0));
+	/* Nothing holds it. */
+	EXPECT_TRUE(set_file("second", "0"));
+}
+
+/* Fork children that live for a while, until told to stop. */
+static void storm_of_children(const struct turns *turns)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Nobody waits for the children. */
+	signal(SIGCHLD, SIG_IGN);
+	while (!turns->stop) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			_exit(1);
+		if (!pid) {
+			usleep(20000);
+			_exit(0);
+		}
+	}
+	_exit(0);
+}
+
+/*
+ * Tasks come and go while the first event of CPUs comes and the last one goes. A task that came
+ * amid the walk for the first event is still there afterwards.
+ */
+TEST_F(data, storm)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	pid_t forkers[FORKERS];
+	int fd;
+
+	for (int i = 0; i < FORKERS; i++) {
+		forkers[i] = fork();
+		if (!forkers[i])
+			storm_of_children(self->turns);
+	}
+	for (int i = 0; i < 100; i++) {
+		fd = perf_open(&attr, -1, i % 2, -1, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(0, get_file("lacking2"));
+		close(fd);
+	}
+	self->turns->stop = 1;
+	for (int i = 0; i < FORKERS; i++)
+		EXPECT_EXIT(forkers[i], 0);
+}
+
+/* What opens an event, or has it inherited. 0, or a negative errno. */
+typedef int (*opener)(struct perf_event_attr *attr);
+
+static int closed(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int open_of_cpu(struct perf_event_attr *attr)
+{
+	return closed(perf_open(attr, -1, 0, -1, 0));
+}
+
+static int open_of_task(struct perf_event_attr *attr)
+{
+	return closed(perf_open(attr, 0, -1, -1, 0));
+}
+
+/* An event with @attr is there before anything fails. A child that has all data says so. */
+static int fork_with_event(struct perf_event_attr *attr)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(!attr->inherit && get_file("lacking2") != 0);
+	if (pid < 0)
+		return -errno;
+	return pid == waitpid(pid, &status, 0) && !status ? 0 : -ECHILD;
+}
+
+/*
+ * Whichever allocation fails, the call fails for that reason, or works all the same, and nothing
+ * is left behind.
+ */
+static bool fails_each(struct perf_event_attr *attr, opener open, unsigned int *failed)
+{
+	long lack = get_file("lacking2");
+	unsigned int nth = 0;
+	bool unused = false;
+
+	*failed = 0;
+	while (!unused && nth < MAX_FAULTS) {
+		int ret;
+
+		arm(++nth);
+		ret = open(attr);
+		unused = disarm();
+		if (ret && ret != -ENOMEM && ret != -EFAULT)
+			return false;
+		if (get_file("lacking2") != lack)
+			return false;
+		*failed += !!ret;
+	}
+	return unused;
+}
+
+/* Let failures hit what a function allocates; false if that cannot be. */
+static bool filter_function(const char *function)
+{
+	unsigned long begin, end;
+
+	return kernel_function(function, &begin, &end) && set_filters(begin, end);
+}
+
+TEST_F(data, each_failure)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2"), inherited = attr;
+	unsigned int failed;
+	int fd;
+
+	if (!arm_init() || !set_knobs())
+		SKIP(return, INJECT_NEEDS);
+	EXPECT_TRUE(fails_each(&attr, open_of_cpu, &failed));
+	EXPECT_LT(0, failed);
+	EXPECT_TRUE(fails_each(&attr, open_of_task, &failed));
+	EXPECT_LT(0, failed);
+
+	inherited.inherit = 1;
+	fd = perf_open(&inherited, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	/* The kernel log has a warning if fork() finds no memory for a stack. */
+	if (!filter_function("perf_event_init_task"))
+		SKIP(goto out, "needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
+	EXPECT_TRUE(fails_each(&inherited, fork_with_event, &failed));
+	EXPECT_LT(0, failed);
+out:
+	close(fd);
+	clear_filters();
+	restore_knobs();
+}
+
+/*
+ * What fails once while an event of a CPU attaches data: only the first allocation is not tried
+ * again, and none that fork attaches.
+ */
+TEST_F(data, each_failure_of_attach)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	unsigned int failed;
+	int fd;
+
+	if (!arm_init() || !set_knobs())
+		SKIP(return, INJECT_NEEDS);
+	if (!filter_function("perf_task_data_attach"))
+		SKIP(goto out, "needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
+	EXPECT_TRUE(fails_each(&attr, open_of_cpu, &failed));
+	EXPECT_EQ(1, failed);
+
+	clear_filters();
+	fd = perf_open(&attr, -1, 0, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(filter_function("perf_task_data_fork"));
+	EXPECT_TRUE(fails_each(&attr, fork_with_event, &failed));
+	EXPECT_EQ(0, failed);
+	close(fd);
+out:
+	clear_filters();
+	restore_knobs();
+}
+
+/* Let all slab objects that a function allocates after @space bytes fail. */
+static bool fail_in(const char *function, const char *space)
+{
+	return filter_function(function) && set_space(space) && set_slab_probability("100") &&
+	       take_failures(true);
+}
+
+static void fail_no_more(void)
+{
+	take_failures(false);
+	set_probability("0");
+	set_space("0");
+	clear_filters();
+	restore_knobs();
+}
+
+#define TASKS	20
+
+/* If memory ends amid the tasks, none keeps data. */
+TEST_F(data, for_half_the_tasks)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	int fd, ret, freed[2];
+	pid_t pids[TASKS];
+	long lack;
+
+	if (!set_knobs())
+		SKIP(return, INJECT_NEEDS);
+	ASSERT_TRUE(frees_open(freed));
+	for (int i = 0; i < TASKS; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+		}
+	}
+	lack = get_file("lacking2");
+	EXPECT_LT(TASKS, lack);
+	if (!fail_in("perf_task_data_attach", "2000"))
+		SKIP(goto out, "needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
+	ret = perf_open(&attr, -1, 0, -1, 0);
+	fail_no_more();
+	EXPECT_EQ(-ENOMEM, ret);
+	EXPECT_EQ(lack, get_file("lacking2"));
+
+	fd = perf_open(&attr, -1, 0, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, get_file("lacking2"));
+	close(fd);
+	EXPECT_EQ(lack, get_file("lacking2"));
+	/* Some got data both times. */
+	EXPECT_LT(lack + 2, frees(freed));
+out:
+	fail_no_more();
+	frees_close(freed);
+	for (int i = 0; i < TASKS; i++) {
+		kill(pids[i], SIGKILL);
+		EXPECT_EXIT(pids[i], SIGKILL);
+	}
+}
+
+/* Fork a child that forks another one after it is told by a byte, and both take turns then. */
+static pid_t start_family(struct turns *turns, const int go[2])
+{
+	pid_t pid = fork();
+	char byte;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!take_failures(false) || read(go[0], &byte, 1) != 1 || start_turns(turns, 1) < 0)
+		_exit(1);
+	run_on(0);
+	_exit(!take_turns(turns, 0) || wait(NULL) < 0);
+}
+
+/*
+ * A task for which there was no memory when it was forked has no data and shows no calls. Its
+ * own children have data.
+ */
+TEST_F(data, of_child_without_memory)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	struct turns *turns = self->turns;
+	struct count count[2];
+	int go[2];
+	pid_t pid;
+
+	if (!set_knobs())
+		SKIP(return, INJECT_NEEDS);
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, 0, 64));
+	if (!fail_in("perf_task_data_fork", "0")) {
+		fail_no_more();
+		SKIP(return, "needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
+	}
+	pid = start_family(turns, go);
+	fail_no_more();
+	EXPECT_EQ(1, get_file("lacking2"));
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_TRUE(both_ready(turns, &self->ring));
+	EXPECT_EQ(1, get_file("lacking2"));
+	count_turns(turns, &self->ring, self->record, count, 2);
+	turns->stop = 1;
+	TH_LOG("%u whole, %u without, %u others", count[0].whole, count[0].none, count[0].other);
+	EXPECT_LE(ENOUGH, count[0].none);
+	EXPECT_EQ(0, count[0].other);
+	EXPECT_ALL_WHOLE(count + 1, 1);
+	EXPECT_EXIT(pid, 0);
+}
+
+/* More processes than get their data at once. */
+#define MANY	1000
+
+/* Open an event of a CPU, on a CPU that is left to others, and keep it. */
+static pid_t start_slow_open(struct perf_event_attr *attr)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on(1);
+	/* Slower still, it would hold up RCU for too long. */
+	if (setpriority(PRIO_PROCESS, 0, 19) || perf_open(attr, -1, 1, -1, 0) < 0)
+		_exit(1);
+	pause();
+	_exit(1);
+}
+
+/* Fork a child that exits; false on failure. */
+static bool fork_and_exit(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	return pid == waitpid(pid, &status, 0) && !status;
+}
+
+static void *pause_thread(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* Start many tasks: processes, or threads of the only process. False on failure. */
+static bool start_many(pid_t *pids, int nr)
+{
+	pthread_attr_t attr;
+	int status;
+
+	for (int i = 0; i < nr; i++) {
+		pids[i] = fork();
+		if (pids[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_attr_init(&attr);
+		pthread_attr_setstacksize(&attr, 1 << 16);
+		for (int j = nr; j < MANY; j++) {
+			pthread_t thread;
+
+			if (pthread_create(&thread, &attr, pause_thread, NULL))
+				_exit(1);
+		}
+		raise(SIGSTOP);
+		for (;;)
+			pause();
+	}
+	for (int i = 0; i < nr; i++) {
+		if (pids[i] < 0 || waitpid(pids[i], &status, WUNTRACED) != pids[i] ||
+		    !WIFSTOPPED(status))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Tasks come and go while the first event of a CPU is amid @nr processes or amid the threads of
+ * one, and waits for the CPU. It is, if some tasks lack data before and after that.
+ */
+static void exit_amid(struct __test_metadata *_metadata, int nr)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	pid_t pids[MANY], loop, opener;
+	bool amid = false;
+	long lack;
+
+	run_on(0);
+	ASSERT_TRUE(start_many(pids, nr));
+	loop = fork();
+	if (!loop) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run_on(1);
+		for (;;)
+			;
+	}
+	lack = get_file("lacking2");
+	ASSERT_LT(MANY, lack);
+	for (int i = 0; i < 100 && !amid; i++) {
+		long before = lack, after = 0;
+
+		opener = start_slow_open(&attr);
+		for (int j = 0; j < 10000 && before >= lack; j++)
+			before = get_file("lacking2");
+		ASSERT_LT(before, lack);
+		if (before) {
+			for (int j = 0; j < 10; j++)
+				EXPECT_TRUE(fork_and_exit());
+			after = get_file("lacking2");
+		}
+		amid = after > 0;
+		kill(opener, SIGKILL);
+		EXPECT_EQ(opener, waitpid(opener, NULL, 0));
+		EXPECT_EQ(lack, get_file("lacking2"));
+	}
+	EXPECT_TRUE(amid);
+	kill(loop, SIGKILL);
+	EXPECT_EXIT(loop, SIGKILL);
+	for (int i = 0; i < nr; i++)
+		kill(pids[i], SIGKILL);
+	for (int i = 0; i < nr; i++)
+		EXPECT_EXIT(pids[i], SIGKILL);
+}
+
+TEST_F(data, exit_during_attach)
+{
+	exit_amid(_metadata, MANY);
+}
+
+TEST_F(data, exit_during_attach_of_threads)
+{
+	exit_amid(_metadata, 1);
+}
+
+/* An event outlives its task, and a task that is gone gets none. */
+TEST_F(data, of_task_that_exits)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	pid_t pid = fork();
+	int fd;
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	fd = perf_open(&attr, pid, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	kill(pid, SIGKILL);
+	ASSERT_EQ(0, waitid(P_PID, pid, NULL, WEXITED | WNOWAIT));
+	EXPECT_EQ(-ESRCH, perf_open(&attr, pid, -1, -1, 0));
+	EXPECT_EXIT(pid, SIGKILL);
+	close(fd);
+}
+
+/* kthreadd has no calls to record; an event of it does no harm. */
+TEST_F(data, of_kernel_thread)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	int fd, freed[2];
+
+	ASSERT_TRUE(frees_open(freed));
+	fd = perf_open(&attr, 2, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	close(fd);
+	EXPECT_EQ(1, frees(freed));
+	frees_close(freed);
+}
+
+/* A PMU goes right after its last event. */
+TEST_F(data, pmu_that_goes)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	int fd = perf_open(&attr, -1, 0, -1, 0);
+
+	ASSERT_LE(0, fd);
+	EXPECT_FALSE(set_file("second", "0"));
+	EXPECT_EQ(EBUSY, errno);
+	close(fd);
+	EXPECT_TRUE(set_file("second", "0"));
+}
+
+TEST_HARNESS_MAIN

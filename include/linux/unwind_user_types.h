@@ -38,6 +38,8 @@ struct unwind_file {
  * @files:	positions in files of the first UNWIND_EVENT_ENTRIES addresses, or NULL when
  *		no tracer wanted them or they could not be found out
  * @nr_files:	number of @files
+ * @early:	the walk ended before a frame that is known to be the outermost, and not because
+ *		it had no more room: callers may be missing
  *
  * The owner of @entries defines how long they live.
  */
@@ -46,6 +48,7 @@ struct unwind_stacktrace {
 	unsigned long		*entries;
 	struct unwind_file	*files;
 	unsigned int		nr_files;
+	bool			early;
 };
 
 /*
@@ -164,6 +167,8 @@ struct unwind_text_range {
  * @signal_regs: where a signal frame holds the registers of @ip, or 0
  * @no_load:	read no more files for this walk: it has already waited for one
  * @read_code:	the current step read code: it takes as long as many frames
+ * @outermost:	the current frame has no caller: a table says so, or its callee has no table
+ *		and saved 0 as its frame pointer
  * @uretprobe:	the task's return probes, or NULL
  *
  * All addresses are linear: they include the segment's base.
@@ -189,6 +194,7 @@ struct unwind_user_state {
 	unsigned long		signal_regs;
 	bool			no_load;
 	bool			read_code;
+	bool			outermost;
 };
 
 #endif /* _LINUX_UNWIND_USER_TYPES_H */

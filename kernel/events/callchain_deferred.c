@@ -369,6 +369,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	struct perf_deferred_record record __uninitialized;
 	struct perf_buffer *rb;
 	unsigned int nr;
+	u16 misc;
 
 	if (!event->attr.defer_output || !perf_deferred_turn(&deferred->pass, event))
 		return;
@@ -387,9 +388,12 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	record.cookie = deferred->cookie;
 	record.nr = nr;
 
+	/* A chain that is cut here ends earlier still, for another reason. */
+	misc = PERF_RECORD_MISC_USER;
+	if (deferred->trace->early && nr == deferred->trace->nr)
+		misc |= PERF_RECORD_MISC_CALLCHAIN_EARLY;
 	perf_event_header__init(&record.header, &sample,
-				PERF_RECORD_CALLCHAIN_DEFERRED,
-				PERF_RECORD_MISC_USER,
+				PERF_RECORD_CALLCHAIN_DEFERRED, misc,
 				sizeof(record) + nr * sizeof(u64), event);
 	if (!perf_deferred_take(&deferred->pass, event, record.header.size))
 		return;

@@ -422,6 +422,7 @@ unwind_sframe_batch(struct unwind_user_state *state, unsigned long *entries, uns
 		state->ip = ip;
 		state->sp = sp;
 		state->fp = fp;
+		state->outermost = false;
 		unwind_sframe_used(state, nr);
 	}
 	return nr;
@@ -451,6 +452,7 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
 		return 0;
 	}
 	state->step = UNWIND_STEP_DONE;
+	state->outermost = frame.outermost;
 	if (frame.outermost)
 		return 0;
 	if (frame.signal && ++state->signals > UNWIND_USER_SIGNALS) {

@@ -123,6 +123,7 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 	}
 
 	cache->nr = 0;
+	cache->early = false;
 	if (unwind_regs_differ(info)) {
 		unwind_count(UNWIND_STAT_EMPTY_MOVED);
 		return;
@@ -146,6 +147,8 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 	/* Most walks have ended: skip the call for them. */
 	else if (state.step != UNWIND_STEP_DONE && unwind_user_walk(&state, &more, 1))
 		unwind_count(UNWIND_STAT_ENDED_FULL);
+	else
+		cache->early = !state.outermost;
 }
 
 /**
@@ -171,6 +174,7 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 	cache = info->cache;
 	trace->nr = cache ? cache->nr : 0;
 	trace->entries = trace->nr ? cache->entries : NULL;
+	trace->early = trace->nr && cache->early;
 }
 
 /**
@@ -235,7 +239,11 @@ bool unwind_user_walked(struct unwind_stacktrace *trace)
 	if (cache->entries[0] != instruction_pointer(task_pt_regs(current)))
 		return false;
 
-	*trace = (struct unwind_stacktrace) { .nr = cache->nr, .entries = cache->entries };
+	*trace = (struct unwind_stacktrace) {
+		.nr		= cache->nr,
+		.entries	= cache->entries,
+		.early		= cache->early,
+	};
 	return true;
 }
 

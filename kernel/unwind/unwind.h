@@ -62,6 +62,7 @@ static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
  * struct unwind_cache - a task's latest trace, in a page
  * @max:	room in @entries
  * @nr:		entries in use
+ * @early:	see struct unwind_stacktrace
  * @entries:	the addresses: @page, or a separate allocation for longer traces
  * @text:	cache of the task's code
  * @page:	room for most traces
@@ -69,6 +70,7 @@ static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
 struct unwind_cache {
 	unsigned int		max;
 	unsigned int		nr;
+	bool			early;
 	unsigned long		*entries;
 	struct unwind_text	text;
 	unsigned long		page[];

@@ -183,6 +183,7 @@ unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
 		state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
 		state->sp = sp;
 		state->fp = next;
+		state->outermost = !next;
 	} else {
 		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 	}
@@ -375,6 +376,8 @@ bool unwind_user_apply(struct unwind_user_state *state, bool exact,
 	state->ip = ra;
 	state->sp = cfa;
 	state->fp = fp;
+	/* A table says itself which frame is the outermost. */
+	state->outermost = frame->guess && !fp && (frame->fp & UNWIND_BASE_LOAD);
 	return true;
 }
 
@@ -441,6 +444,7 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 	state->ip = ra;
 	state->sp = cfa;
 	state->fp = fp;
+	state->outermost = !fp;
 	unwind_user_enter(state, ip);
 	return 1;
 
@@ -499,6 +503,7 @@ retry:
 
 	unwind_count(UNWIND_STAT_NO_CODE);
 	state->step = UNWIND_STEP_DONE;
+	state->outermost = false;
 	return nr - 1;
 }
 
@@ -570,6 +575,7 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 		return 0;
 	}
 	state->step = UNWIND_STEP_DONE;
+	state->outermost = false;
 	if (!state->ws || state->ip >= TASK_SIZE_MAX) {
 		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
 		return 0;
@@ -650,6 +656,7 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 	state->regs = regs;
 	state->signal_regs = 0;
 	state->no_load = false;
+	state->outermost = false;
 	if (!state->ws)
 		return;
 
@@ -712,6 +719,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	struct pt_regs *regs = task_pt_regs(current);
 
 	trace->nr = 0;
+	trace->early = false;
 	if (!is_user_task(current) || !user_mode(regs))
 		return -EINVAL;
 
@@ -721,5 +729,6 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 
 	trace->entries[0] = state.ip;
 	trace->nr = 1 + unwind_user_walk(&state, trace->entries + 1, max_entries - 1);
+	trace->early = state.step == UNWIND_STEP_DONE && !state.outermost;
 	return 0;
 }

@@ -55,6 +55,8 @@ struct walk_case {
 	unsigned int	max;
 	u64		expect[WALK_MAX];
 	unsigned int	nr;
+	/* The walk ends because the last frame has saved 0. */
+	bool		outermost;
 };
 
 static const struct walk_case walk_cases[] = {
@@ -80,7 +82,8 @@ static const struct walk_case walk_cases[] = {
 			    WORD(64, AT(96)), WORD(72, RA(2)),
 			    WORD(96, AT(640)), WORD(104, RA(3)),
 			    WORD(640, RAW(0)), WORD(648, RA(4)) },
-		.expect	= { CALLER(1), CALLER(2), CALLER(3), CALLER(4) }, .nr = 4,
+		.expect	= { CALLER(1), CALLER(2), CALLER(3), CALLER(4) },
+		.nr = 4, .outermost = true,
 	}, {
 		.desc	= "frame points to itself",
 		.ws = 8, .sp = AT(64), .fp = AT(64),
@@ -102,6 +105,10 @@ static const struct walk_case walk_cases[] = {
 		.words	= { WORD(64, AT(72)), WORD(72, RA(1)),
 			    WORD(80, RA(2)) },
 		.expect	= { CALLER(1) }, .nr = 1,
+	}, {
+		.desc	= "fp to zeroes above sp",
+		.ws = 8, .sp = AT(0), .fp = AT(64),
+		.words	= { WORD(64, RAW(0)), WORD(72, RAW(0)) },
 	}, {
 		.desc	= "fp not aligned",
 		.ws = 8, .sp = AT(0), .fp = AT(65),
@@ -171,7 +178,7 @@ static const struct walk_case walk_cases[] = {
 		.words	= { WORD(16, AT(64)), WORD(24, RA(1)),
 			    WORD(64, AT(PAGE_SIZE)), WORD(72, RA(2)),
 			    WORD(PAGE_SIZE, RAW(0)), WORD(PAGE_SIZE + 8, RA(3)) },
-		.expect	= { CALLER(1), CALLER(2), CALLER(3) }, .nr = 3,
+		.expect	= { CALLER(1), CALLER(2), CALLER(3) }, .nr = 3, .outermost = true,
 	}, {
 		.desc	= "three frames back to back from sp on",
 		.ws = 8, .sp = AT(16), .fp = AT(16),
@@ -190,19 +197,19 @@ static const struct walk_case walk_cases[] = {
 		.ws = 8, .at_entry = true, .sp = AT(8), .fp = AT(16),
 		.words	= { WORD(8, RA(1)),
 			    WORD(16, RAW(0)), WORD(24, RA(2)) },
-		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2, .outermost = true,
 	}, {
 		.desc	= "32 bit: two frames",
 		.ws = 4, .sp = AT(0), .fp = AT(16),
 		.words	= { WORD(16, AT(64)), WORD(20, RA(1)),
 			    WORD(64, RAW(0)), WORD(68, RA(2)) },
-		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2, .outermost = true,
 	}, {
 		.desc	= "32 bit: entry",
 		.ws = 4, .at_entry = true, .sp = AT(12), .fp = AT(16),
 		.words	= { WORD(12, RA(1)),
 			    WORD(16, RAW(0)), WORD(20, RA(2)) },
-		.expect	= { CALLER(1), CALLER(2) }, .nr = 2,
+		.expect	= { CALLER(1), CALLER(2) }, .nr = 2, .outermost = true,
 	},
 };
 
@@ -273,6 +280,7 @@ static void walk_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr, c->nr);
 	KUNIT_EXPECT_EQ(test, entries[max], 0xdead);
 	KUNIT_EXPECT_EQ(test, state.step == UNWIND_STEP_DONE, nr < max);
+	KUNIT_EXPECT_EQ(test, state.outermost, c->outermost);
 	for (int i = 0; i < min(nr, c->nr); i++)
 		KUNIT_EXPECT_EQ(test, entries[i], base + c->expect[i]);
 	if (nr)

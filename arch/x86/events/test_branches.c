@@ -456,9 +456,10 @@ static int test_branches_users_get(void *unused, u64 *value)
 
 	*value = 0;
 	for_each_possible_cpu(cpu) {
-		/* A test reads it while no event comes or goes. */
-		for (int i = 0; i < TEST_PMUS; i++)
+		for (int i = 0; i < TEST_PMUS; i++) {
+			/* A test reads it while no event comes or goes. */
 			*value += data_race(per_cpu(test_branches, cpu)[i].owner.users);
+		}
 	}
 	return 0;
 }

@@ -27,6 +27,7 @@
 #include "evlist.h"
 #include "evsel.h"
 #include "machine.h"
+#include "record.h"
 #include "symbol.h"
 #include "thread.h"
 #include "util.h"
@@ -45,6 +46,9 @@ int test__deferred_options(struct test_suite *test __maybe_unused, int subtest _
 		{ "fp,defer",		0,	0 },
 		{ "fp,32,defer",	0,	32 },
 		{ "fp,defer,32",	0,	32 },
+		{ "deferred,lbr",	0,	0 },
+		{ "deferred,lbr,32",	0,	32 },
+		{ "fp,32,lbr,defer",	0,	32 },
 		{ "dwarf,defer",	0,	0 },
 		{ "dwarf,4096,defer",	0,	0 },
 		{ "fp",			1,	0 },
@@ -54,6 +58,8 @@ int test__deferred_options(struct test_suite *test __maybe_unused, int subtest _
 		{ "lbr",		1,	0 },
 		{ "",			1,	0 },
 		{ "deferre",		1,	0 },
+		{ "fp,lbr",		-EINVAL, 0 },
+		{ "deferred,lbr,lbr",	-EINVAL, 0 },
 		{ "fp,defre",		-EINVAL, 0 },
 		{ "fp,defer,defer",	-EINVAL, 0 },
 		{ "fp,32,defer,32",	-EINVAL, 0 },
@@ -76,10 +82,39 @@ int test__deferred_options(struct test_suite *test __maybe_unused, int subtest _
 		pr_debug("'%s': %d\n", rows[i].arg, ret);
 		TEST_EQUAL("return value", ret, rows[i].ret);
 		TEST_EQUAL("defer", param.defer, !ret);
+		TEST_EQUAL("lbr", param.defer_lbr, !ret && strstr(rows[i].arg, "lbr"));
 		TEST_EQUAL("max_stack", param.max_stack, rows[i].max_stack);
 		if (!ret)
 			TEST_EQUAL("mode", param.record_mode,
 				   rows[i].arg[1] == 'w' ? CALLCHAIN_DWARF : CALLCHAIN_FP);
+	}
+	return TEST_OK;
+}
+
+/* An event with an option of its own gives up the branches of lbr, and not those of -b. */
+int test__deferred_lbr(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const u64 types[] = {
+		0, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK,
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		struct perf_event_attr attr = { .size = sizeof(attr) };
+		struct record_opts opts = { .branch_stack = types[i] };
+		struct evsel *evsel = evsel__new(&attr);
+
+		TEST_ASSERT_VAL("memory", evsel);
+		evsel__config_callchain_lbr(evsel, &opts);
+		TEST_EQUAL("lbr", evsel->core.attr.branch_sample_type != 0, !types[i]);
+		if (types[i])
+			evsel__set_sample_bit(evsel, BRANCH_STACK);
+		evsel->core.attr.branch_sample_type |= types[i];
+		evsel__reset_callchain_lbr(evsel);
+		TEST_EQUAL("branches", evsel->core.attr.branch_sample_type, types[i]);
+		TEST_EQUAL("sample", !!(evsel->core.attr.sample_type & PERF_SAMPLE_BRANCH_STACK),
+			   !!types[i]);
+		evsel__delete(evsel);
 	}
 	return TEST_OK;
 }
@@ -94,6 +129,7 @@ int test__deferred_top_options(struct test_suite *test __maybe_unused, int subte
 		{ "deferred",			"deferred",	"" },
 		{ "deferred,32",		"deferred,32",	"" },
 		{ "deferred,32,graph,0.5",	"deferred,32",	"graph,0.5" },
+		{ "deferred,lbr,32,caller",	"deferred,lbr,32", "caller" },
 		{ "deferred,0.5,caller",	"deferred",	"0.5,caller" },
 		{ "fp,32,defer,caller",		"fp,32,defer",	"caller" },
 		{ "fp,defer,32,0.5",		"fp,defer,32",	"0.5" },

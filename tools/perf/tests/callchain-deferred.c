@@ -232,8 +232,8 @@ struct row {
 	struct callchain_deferred_stats stats;
 };
 
-/* The 15th address of its record is CALLCHAIN_USER_CUT, which is reserved for marks. */
-#define MARK_COOKIE	(CALLCHAIN_USER_CUT / 16)
+/* From the 14th on, the addresses of its record are reserved for marks. */
+#define MARK_COOKIE	(CALLCHAIN_USER_LOWEST / 16)
 
 /* The output is the same whether the records are known beforehand or not. */
 static const struct row rows[] = {
@@ -305,7 +305,7 @@ static const struct row rows[] = {
 	  { { D, 0, 0, 1 }, { S, 1, 3, 0 }, { R, 1, 3, 0 } }, "S0+ ",
 	  { .merged = 1, .cut = 1, .records = 1 } },
 	{ "the last two addresses are marks",
-	  { { S, 1, MARK_COOKIE, 0 }, { R, 1, MARK_COOKIE, 16 } }, "S14+ ",
+	  { { S, 1, MARK_COOKIE, 0 }, { R, 1, MARK_COOKIE, 16 } }, "S13+ ",
 	  { .merged = 1, .truncated = 1, .records = 1 } },
 	{ "all addresses are contexts", { { S, 1, -1ULL, 0 }, { R, 1, -1ULL, 4 } }, "S- ",
 	  { .empty = 1, .records = 1 } },
@@ -667,6 +667,7 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Deferred callchains and where they end", deferred_ends),
 	TEST_CASE("Deferred callchain options", deferred_options),
 	TEST_CASE("Deferred callchain options of perf top", deferred_top_options),
+	TEST_CASE("Deferred callchains and branches of options", deferred_lbr),
 	TEST_CASE_REASON("Deferred callchains and answers of the kernel", deferred_answers,
 			 "no seccomp"),
 	TEST_CASE("Deferred callchain lengths", deferred_record_size),
@@ -675,6 +676,7 @@ static struct test_case tests__callchain_deferred[] = {
 	TEST_CASE("Deferred callchains without memory", no_memory),
 	TEST_CASE("A million deferred callchains", many),
 	TEST_CASE("Deferred callchains and the mark of a cut", deferred_resolve),
+	TEST_CASE("Deferred callchains and branch stacks", deferred_branches),
 	TEST_CASE("Writing deferred callchains", deferred_write),
 	{	.name = NULL, }
 };

@@ -23,7 +23,9 @@ static inline bool test_equal(__u64 val, __u64 expected)
 	return val == expected;
 }
 
-/* Cases of the first suite that do not merge: callchain-deferred-format.c */
+/* Cases of the first suite in other files: callchain-deferred-branches.c, ...-format.c */
+int test__deferred_branches(struct test_suite *test, int subtest);
+int test__deferred_lbr(struct test_suite *test, int subtest);
 int test__deferred_options(struct test_suite *test, int subtest);
 int test__deferred_top_options(struct test_suite *test, int subtest);
 int test__deferred_record_size(struct test_suite *test, int subtest);

@@ -224,7 +224,7 @@ static u64 last_address(const struct ip_callchain *chain, bool *is_caller)
 {
 	u64 nr = chain->nr, i = nr;
 
-	while (i && chain->ips[i - 1] < CALLCHAIN_USER_CUT)
+	while (i && chain->ips[i - 1] < CALLCHAIN_USER_LOWEST)
 		i--;
 	if (!i || i == nr || chain->ips[i - 1] != PERF_CONTEXT_USER)
 		return 0;

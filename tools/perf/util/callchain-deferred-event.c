@@ -159,6 +159,20 @@ u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sa
 	return evsel ? evsel->core.attr.sample_max_stack : 0;
 }
 
+/* Are the user callchains of the event's samples deferred? Even if that is no longer said. */
+bool evsel__defers_callchain(const struct evsel *evsel)
+{
+	return evsel->core.attr.defer_callchain || evsel->callchain_deferred;
+}
+
+/* Does the event of a sample have branch stacks of calls? */
+bool evlist__sample_has_call_stack(struct evlist *evlist, const struct perf_sample *sample)
+{
+	const struct evsel *evsel = evlist__id2evsel(evlist, sample->id);
+
+	return evsel && (evsel__has_branch_callstack(evsel) || evsel->call_stack_deferred);
+}
+
 /* The records that a sample with a cookie lacks. */
 unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample)
 {
@@ -166,7 +180,7 @@ unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sampl
 
 	if (!perf_sample__lacks_user_state(sample, evsel))
 		return CALLCHAIN_DEFERRED_CHAIN;
-	if (evsel->core.attr.defer_callchain || evsel->callchain_deferred)
+	if (evsel__defers_callchain(evsel))
 		return CALLCHAIN_DEFERRED_BOTH;
 	return CALLCHAIN_DEFERRED_STATE;
 }
@@ -195,6 +209,7 @@ static void mark_map__init(void)
 		u64 ip;
 		const char *name;
 	} marks[] = {
+		{ CALLCHAIN_USER_BRANCHES, "[user callchain from branch stack]" },
 		{ CALLCHAIN_USER_CUT, "[user callchain cut]" },
 		{ CALLCHAIN_USER_DEFERRED, "[user callchain deferred]" },
 		{ CALLCHAIN_USER_LOST, "[user callchain lost]" },
@@ -205,7 +220,7 @@ static void mark_map__init(void)
 	if (!dso)
 		return;
 
-	/* The addresses in this object are 0, 1 and 2. */
+	/* The addresses in this object are 0 to 3. */
 	for (i = 0; i < ARRAY_SIZE(marks); i++) {
 		struct symbol *sym = symbol__new(marks[i].ip - marks[0].ip, 1, STB_GLOBAL,
 						 STT_FUNC, marks[i].name);
@@ -233,7 +248,7 @@ bool callchain_mark__find(struct thread *thread, u64 ip, struct addr_location *a
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (ip < CALLCHAIN_USER_CUT || ip >= PERF_CONTEXT_MAX)
+	if (!ip_callchain__is_mark(ip))
 		return false;
 
 	pthread_once(&once, mark_map__init);

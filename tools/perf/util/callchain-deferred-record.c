@@ -22,6 +22,7 @@
 #include "evlist.h"
 #include "evsel.h"
 #include "perf_api_probe.h"
+#include "record.h"
 #include "util.h"
 
 /* The kernel's limit, whatever kernel.perf_event_max_stack says. */
@@ -66,6 +67,7 @@ static int parse_words(const char *arg, char *words, bool defer, struct callchai
 {
 	char *tok, *saveptr = NULL;
 	u16 max_stack = 0;
+	bool lbr = false;
 	int ret;
 
 	for (tok = strtok_r(words, ",", &saveptr); tok; tok = strtok_r(NULL, ",", &saveptr)) {
@@ -75,8 +77,10 @@ static int parse_words(const char *arg, char *words, bool defer, struct callchai
 			ret = parse_max_stack(arg, tok, &max_stack);
 			if (ret)
 				return ret;
+		} else if (!strcmp(tok, "lbr") && !lbr && (defer || has_word(arg, "defer"))) {
+			lbr = true;
 		} else {
-			pr_err("callchain: '%s' of '%s' is not expected, use deferred[,max-stack] or fp[,max-stack][,defer]\n",
+			pr_err("callchain: '%s' of '%s' is not expected, use deferred[,max-stack][,lbr] or fp[,max-stack][,defer][,lbr]\n",
 			       tok, arg);
 			return -EINVAL;
 		}
@@ -84,6 +88,7 @@ static int parse_words(const char *arg, char *words, bool defer, struct callchai
 
 	param->record_mode = CALLCHAIN_FP;
 	param->defer = true;
+	param->defer_lbr = lbr;
 	if (max_stack)
 		param->max_stack = max_stack;
 	return 0;
@@ -120,8 +125,8 @@ static int parse_dwarf(const char *arg, struct callchain_param *param)
  * @arg: value of --call-graph, of the call-graph term or of the config key
  * @param: the result
  *
- * Accepts "deferred[,max-stack]", "fp[,max-stack][,defer]" with the words after
- * "fp" in any order, and "dwarf[,size],defer".
+ * Accepts "deferred[,max-stack][,lbr]", "fp[,max-stack][,defer][,lbr]" with the words
+ * after the first in any order, and "dwarf[,size],defer".
  *
  * Return: 0, 1 if @arg does not ask for deferral, or -EINVAL after a message.
  */
@@ -135,6 +140,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
 	int ret;
 
 	param->defer = false;
+	param->defer_lbr = false;
 
 	if (!strncmp(arg, "dwarf,", strlen("dwarf,")))
 		return parse_dwarf(arg, param);
@@ -164,7 +170,7 @@ int parse_callchain_deferred(const char *arg, struct callchain_param *param)
  * @arg: comma separated words, the record mode first
  *
  * perf top mixes the words for recording and reporting in one list, where a
- * number may belong to either. The numbers next to "deferred" and "defer" are
+ * number may belong to either. The numbers next to "deferred", "defer" and "lbr" are
  * the stack depth.
  *
  * Return: the rest of @arg after the record mode, which is cut off from it, or NULL
@@ -188,7 +194,7 @@ char *cut_callchain_deferred(char *arg)
 			break;
 		memcpy(word, pos, end - pos);
 		word[end - pos] = '\0';
-		if (strcmp(word, "defer") && !is_number(word))
+		if (strcmp(word, "defer") && strcmp(word, "lbr") && !is_number(word))
 			break;
 	}
 	if (!pos)
@@ -196,6 +202,47 @@ char *cut_callchain_deferred(char *arg)
 
 	pos[-1] = '\0';
 	return pos;
+}
+
+#define DEFERRED_BRANCHES							\
+	(PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK |		\
+	 PERF_SAMPLE_BRANCH_NO_CYCLES | PERF_SAMPLE_BRANCH_NO_FLAGS |		\
+	 PERF_SAMPLE_BRANCH_HW_INDEX)
+
+/**
+ * evsel__config_callchain_lbr - record what completes deferred user callchains
+ * @evsel: its callchains are deferred
+ * @opts: may ask for other branches
+ */
+void evsel__config_callchain_lbr(struct evsel *evsel, const struct record_opts *opts)
+{
+	struct perf_event_attr *attr = &evsel->core.attr;
+
+	if (opts->branch_stack) {
+		pr_warning("Branches are recorded as -b or -j says, and lbr is ignored.\n");
+		return;
+	}
+	if (attr->exclude_user) {
+		pr_warning("%s: lbr is ignored, which is for events of user space.\n",
+			   evsel__name(evsel));
+		return;
+	}
+	evsel__set_sample_bit(evsel, BRANCH_STACK);
+	attr->branch_sample_type = DEFERRED_BRANCHES;
+}
+
+/**
+ * evsel__reset_callchain_lbr - undo evsel__config_callchain_lbr()
+ * @evsel: has its branches, or those that -b or -j asks for, which it keeps
+ */
+void evsel__reset_callchain_lbr(struct evsel *evsel)
+{
+	struct perf_event_attr *attr = &evsel->core.attr;
+
+	if (attr->branch_sample_type != DEFERRED_BRANCHES)
+		return;
+	evsel__reset_sample_bit(evsel, BRANCH_STACK);
+	attr->branch_sample_type = 0;
 }
 
 /* Is the user part of any callchain deferred? */
@@ -227,17 +274,30 @@ bool evlist__has_callchain_deferred(struct evlist *evlist)
 	return evlist__defers_callchains(evlist) || evlist__has_user_state(evlist);
 }
 
+/*
+ * Clear the deferral bits of an attr for a reader of merged callchains. It would take branch
+ * stacks of calls for the user callchains.
+ */
+void perf_event_attr__clear_deferred(struct perf_event_attr *attr)
+{
+	if (attr->defer_callchain)
+		attr->branch_sample_type &= ~PERF_SAMPLE_BRANCH_CALL_STACK;
+	attr->defer_callchain = 0;
+	attr->defer_output = 0;
+	attr->defer_user_state = 0;
+}
+
 /* Clear all deferral bits of the attrs, but remember them in the evsels. */
 void evlist__clear_callchain_deferred(struct evlist *evlist)
 {
 	struct evsel *evsel;
 
 	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.defer_callchain)
+			evsel->call_stack_deferred |= evsel__has_branch_callstack(evsel);
 		evsel->callchain_deferred |= evsel->core.attr.defer_callchain;
-		evsel->core.attr.defer_callchain = 0;
-		evsel->core.attr.defer_output = 0;
 		evsel->user_state_deferred |= evsel->core.attr.defer_user_state;
-		evsel->core.attr.defer_user_state = 0;
+		perf_event_attr__clear_deferred(&evsel->core.attr);
 	}
 }
 
@@ -397,6 +457,7 @@ static void evlist__config_user_state(struct evlist *evlist)
 static void evlist__config_callchain(struct evlist *evlist)
 {
 	int err = perf_try_defer_callchain();
+	const char *fallback = "frame pointers";
 	static bool warned;
 	struct evsel *evsel;
 
@@ -407,10 +468,13 @@ static void evlist__config_callchain(struct evlist *evlist)
 		return;
 	}
 
-	evlist__for_each_entry(evlist, evsel)
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.defer_callchain && evsel__has_branch_callstack(evsel))
+			fallback = "lbr";
 		evsel->core.attr.defer_callchain = 0;
+	}
 	if (!warned)
-		warn_fallback("Deferred user callchains", err, "frame pointers");
+		warn_fallback("Deferred user callchains", err, fallback);
 	warned = true;
 }
 

@@ -86,6 +86,13 @@ static u16 max_stack_of_sample(void *data, const struct perf_sample *sample)
 	return evlist__sample_max_stack(session->evlist, sample);
 }
 
+static bool call_stack_of_sample(void *data, const struct perf_sample *sample)
+{
+	struct perf_session *session = data;
+
+	return evlist__sample_has_call_stack(session->evlist, sample);
+}
+
 static unsigned int needs_of_sample(void *data, const struct perf_sample *sample)
 {
 	struct perf_session *session = data;
@@ -111,6 +118,7 @@ static const struct callchain_deferred_ops session_ops = {
 	.parse     = parse_held,
 	.deliver   = deliver_held,
 	.max_stack = max_stack_of_sample,
+	.call_stack = call_stack_of_sample,
 	.needs = needs_of_sample,
 	.regs_mask = mask_of_sample,
 	.state_mask = mask_of_record,
@@ -443,6 +451,7 @@ size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FI
 		LINE("samples failed",		failed),
 		LINE("samples truncated",	truncated),
 		LINE("samples cut",		cut),
+		LINE("samples joined",		joined),
 		LINE("records",			records),
 		LINE("records foreign",		foreign),
 		LINE("records duplicate",	duplicate),

@@ -284,6 +284,7 @@ int dc_table__add(struct dc_table *table, const struct perf_record_callchain_def
 	entry->ips = ips;
 	entry->nr = rec->nr;
 	entry->cut = cut;
+	entry->early = rec->header.misc & PERF_RECORD_MISC_CALLCHAIN_EARLY;
 	entry->known |= CALLCHAIN_DEFERRED_CHAIN;
 	dc_table__end_change(table, entry);
 	return 0;

@@ -24,6 +24,7 @@ union perf_event;
  * @nr: number of addresses
  * @known: the records that the entry has, CALLCHAIN_DEFERRED_*
  * @cut: the kernel cut the chain at its depth limit
+ * @early: the walk did not reach a frame known to be the outermost
  * @hit: a sample asked for it
  * @ips: the addresses
  * @state: the record of registers and stack
@@ -39,6 +40,7 @@ struct dc_entry {
 	u32			nr;
 	u8			known;
 	bool			cut;
+	bool			early;
 	bool			hit;
 	const u64		*ips;
 	const union perf_event	*state;

@@ -40,6 +40,9 @@
  * may have. A stack of exactly that depth looks the same and gets the mark, too. If
  * that limit is kernel.perf_event_max_stack and the recording tool did not write it
  * into the attr, the limit is unknown and the chain gets no mark.
+ *
+ * If the walk ended early and the sample has a branch stack of calls, callers from there
+ * follow the addresses (callchain-deferred-branches.c).
  */
 #include <errno.h>
 #include <limits.h>
@@ -149,6 +152,7 @@ static struct dc_entry *dc__find_in_index(struct callchain_deferred *cd, u64 coo
 		found->known |= CALLCHAIN_DEFERRED_CHAIN;
 		found->ips = (const u64 *)chain->callchain_deferred.ips;
 		found->nr = chain->callchain_deferred.nr;
+		found->early = chain->header.misc & PERF_RECORD_MISC_CALLCHAIN_EARLY;
 	}
 	if (state) {
 		found->known |= CALLCHAIN_DEFERRED_STATE;
@@ -235,6 +239,28 @@ static bool dc__merge_state(const struct callchain_deferred *cd, struct dc_entry
 	return state.abi && state.size;
 }
 
+/*
+ * Append callers from the branch stack of a sample, if the walk ended early. Returns the number
+ * of entries.
+ */
+static u64 dc__join_branches(struct callchain_deferred *cd, const struct dc_entry *entry,
+			     struct perf_sample *sample, u64 *ips, u64 nr_ips, u64 depth)
+{
+	u64 joined;
+
+	/* So a record leaves room for the mark. */
+	static_assert(MAX_IPS > (USHRT_MAX - sizeof(struct perf_record_callchain_deferred)) /
+				sizeof(u64), "longest record");
+	if (!entry->early || !sample->branch_stack || !cd->ops->call_stack ||
+	    !cd->ops->call_stack(cd->data, sample))
+		return 0;
+	/* The mark takes an entry, too. */
+	joined = callchain_deferred__join_branches(sample, ips, nr_ips,
+						   min_t(u64, depth, MAX_IPS - 1) - nr_ips);
+	cd->stats.joined += !!joined;
+	return joined;
+}
+
 /**
  * dc__merge - give a sample its callchain, registers and stack
  * @cd: the object
@@ -269,10 +295,12 @@ static void dc__merge(struct callchain_deferred *cd, struct dc_entry *entry,
 
 	for (i = 0; i < nr_user; i++) {
 		/* User stacks can hold any value, even that of a context marker. */
-		if (entry->ips[i] >= CALLCHAIN_USER_CUT)
+		if (entry->ips[i] >= CALLCHAIN_USER_LOWEST)
 			break;
 		ips[nr++] = entry->ips[i];
 	}
+	if (i && i == entry->nr && !cut)
+		nr += dc__join_branches(cd, entry, sample, ips + nr - i, i, depth);
 
 	/* If no address fits, the record is not missed. */
 	if (i || !depth || unwound)

@@ -15,7 +15,9 @@
 struct addr_location;
 struct callchain_param;
 struct evlist;
+struct evsel;
 struct machine;
+struct record_opts;
 struct perf_session;
 struct thread;
 
@@ -23,25 +25,33 @@ struct thread;
 
 int parse_callchain_deferred(const char *arg, struct callchain_param *param);
 char *cut_callchain_deferred(char *arg);
+void evsel__config_callchain_lbr(struct evsel *evsel, const struct record_opts *opts);
+void evsel__reset_callchain_lbr(struct evsel *evsel);
 void evlist__config_callchain_deferred(struct evlist *evlist);
 bool evlist__defers_callchains(struct evlist *evlist);
 bool evlist__has_callchain_deferred(struct evlist *evlist);
 u16 evlist__sample_max_stack(struct evlist *evlist, const struct perf_sample *sample);
+bool evsel__defers_callchain(const struct evsel *evsel);
+bool evlist__sample_has_call_stack(struct evlist *evlist, const struct perf_sample *sample);
 unsigned int evlist__sample_needs(struct evlist *evlist, const struct perf_sample *sample);
 u64 evlist__sample_regs_mask(struct evlist *evlist, const struct perf_sample *sample);
 u64 evlist__user_state_mask(struct evlist *evlist, union perf_event *event);
+void perf_event_attr__clear_deferred(struct perf_event_attr *attr);
 void evlist__clear_callchain_deferred(struct evlist *evlist);
 
 /* The format of samples and records. */
 
 /*
- * Entries of a callchain that stand for missing user frames. They lie right
- * below PERF_CONTEXT_MAX, where no code can be. An older perf shows them as
+ * Marks in a callchain, which stand for missing user frames or tell where others are
+ * from. They lie right below PERF_CONTEXT_MAX, where no code can be. An older perf shows them as
  * one unknown address.
  */
 #define CALLCHAIN_USER_LOST	(PERF_CONTEXT_MAX - 1ULL)
 #define CALLCHAIN_USER_DEFERRED	(PERF_CONTEXT_MAX - 2ULL)
-#define CALLCHAIN_USER_CUT	(PERF_CONTEXT_MAX - 3ULL)	/* the lowest */
+#define CALLCHAIN_USER_CUT	(PERF_CONTEXT_MAX - 3ULL)
+/* The callers that follow are from the branch stack. */
+#define CALLCHAIN_USER_BRANCHES	(PERF_CONTEXT_MAX - 4ULL)
+#define CALLCHAIN_USER_LOWEST	CALLCHAIN_USER_BRANCHES
 
 /* Is ips[@idx] the cookie that follows PERF_CONTEXT_USER_DEFERRED? */
 static inline bool ip_callchain__is_cookie(const struct ip_callchain *chain, u64 idx)
@@ -59,6 +69,12 @@ static inline bool ip_callchain__is_deferred(const struct ip_callchain *chain)
 static inline bool ip_callchain__is_cut(const struct ip_callchain *chain)
 {
 	return chain->nr && chain->ips[chain->nr - 1] == CALLCHAIN_USER_CUT;
+}
+
+/* Is the entry a mark, and no frame? */
+static inline bool ip_callchain__is_mark(u64 ip)
+{
+	return ip >= CALLCHAIN_USER_LOWEST && ip < PERF_CONTEXT_MAX;
 }
 
 /* The entry to resolve. A cookie is not an address, so it is shown as a mark. */
@@ -86,6 +102,7 @@ int perf_event__write_callchain(union perf_event *dst, const union perf_event *e
  * @failed: samples that could not be queued for lack of memory
  * @truncated: merged samples whose user addresses end before an invalid one
  * @cut: merged samples whose user addresses end at a depth limit
+ * @joined: merged samples with callers from their branch stack
  * @records: all records
  * @foreign: records that no sample asked for
  * @duplicate: records that repeat another record
@@ -98,6 +115,7 @@ struct callchain_deferred_stats {
 	__u64 failed;
 	__u64 truncated;
 	__u64 cut;
+	__u64 joined;
 	__u64 records;
 	__u64 foreign;
 	__u64 duplicate;
@@ -114,6 +132,7 @@ struct callchain_deferred_stats {
  * @deliver: deliver an event; @sample is NULL for PERF_RECORD_USER_TYPE_START and up
  * @max_stack: the depth that the event of a sample or a record was recorded with, 0 if
  * it has none
+ * @call_stack: the branch stack of a sample is one of calls; NULL if there are none
  * @needs: the records that a sample with a cookie lacks, CALLCHAIN_DEFERRED_*; NULL if
  * always the callchain
  * @regs_mask: the registers that a sample can have
@@ -125,6 +144,7 @@ struct callchain_deferred_ops {
 	int (*deliver)(void *data, union perf_event *event, struct perf_sample *sample,
 		       u64 file_offset, const char *file_path);
 	u16 (*max_stack)(void *data, const struct perf_sample *sample);
+	bool (*call_stack)(void *data, const struct perf_sample *sample);
 	unsigned int (*needs)(void *data, const struct perf_sample *sample);
 	u64 (*regs_mask)(void *data, const struct perf_sample *sample);
 	u64 (*state_mask)(void *data, union perf_event *event);
@@ -166,6 +186,10 @@ const struct callchain_deferred_stats *
 callchain_deferred__stats(const struct callchain_deferred *cd);
 size_t callchain_deferred__held_bytes(const struct callchain_deferred *cd);
 u64 callchain_deferred__steps(const struct callchain_deferred *cd);
+
+/* Callers from branch stacks: callchain-deferred-branches.c */
+
+u64 callchain_deferred__join_branches(struct perf_sample *sample, u64 *ips, u64 nr_ips, u64 max);
 
 /* Sessions: callchain-deferred-session.c */
 

@@ -198,20 +198,23 @@ static int count_sample(const struct perf_tool *tool, union perf_event *event __
 	struct counting *counting = container_of(tool, struct counting, tool);
 	const struct ip_callchain *chain = sample->callchain;
 	struct thread *thread;
-	u64 first = 0;
+	u64 first = 0, end;
 
 	while (chain && first < chain->nr && chain->ips[first] != PERF_CONTEXT_USER)
 		first++;
-	if (!chain || ++first >= chain->nr || chain->ips[first] >= CALLCHAIN_USER_CUT)
+	if (!chain || ++first >= chain->nr || chain->ips[first] >= CALLCHAIN_USER_LOWEST)
 		return 0;
 	thread = machine__findnew_thread(machine, sample->pid, sample->tid);
 	if (!thread)
 		return -ENOMEM;
 	counting->list->samples++;
 	/* All but the first are return addresses: look up the call before. */
-	for (u64 i = first; i < chain->nr; i++)
+	for (end = first; end < chain->nr && !ip_callchain__is_mark(chain->ips[end]); end++)
+		;
+	/* A chain that was cut at a depth limit does not end there for want of a section. */
+	for (u64 i = first; i < end; i++)
 		count_frame(counting->list, thread, chain->ips[i] - (i > first),
-			    i == chain->nr - 1);
+			    i == end - 1 && !ip_callchain__is_cut(chain));
 	thread__put(thread);
 	return 0;
 }

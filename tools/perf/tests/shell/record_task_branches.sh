@@ -2,9 +2,10 @@
 # perf record with branch stacks of tasks
 # SPDX-License-Identifier: GPL-2.0
 
-# Records a program whose calls a PMU for tests keeps as a branch stack, for the program alone and
-# for all CPUs: nearly all call chains are whole both times, although other tasks run on the same
-# CPU. The test is skipped on kernels without that PMU.
+# Records a program whose calls a PMU for tests keeps as a branch stack, for the program alone, for
+# all CPUs, and to complete deferred callchains: nearly all call chains are whole each time,
+# although other tasks run on the same CPU, and the program has no frame pointers. The test is
+# skipped on kernels without that PMU.
 
 set -e
 
@@ -70,8 +71,12 @@ cat > "${dir}/chain.c" <<- 'END'
 			_exit(1);
 	}
 
+	/* Where it is called, which is not known before the first call. */
+	static uint64_t call_of_spin;
+
 	__attribute__((noipa)) void spin(void)
 	{
+		call_of_spin = (uint64_t)__builtin_return_address(0) - 1;
 		for (volatile int i = 0; i < 300000; i++)
 			;
 	}
@@ -80,7 +85,7 @@ cat > "${dir}/chain.c" <<- 'END'
 	__attribute__((noipa)) void f3(void)
 	{
 		called(f3);
-		record((uint64_t)f3 + 1, spin);
+		record(call_of_spin ? call_of_spin : (uint64_t)f3 + 1, spin);
 		spin();
 		returns();
 		usleep(1000);
@@ -115,42 +120,69 @@ cat > "${dir}/chain.c" <<- 'END'
 END
 cc -O2 -fomit-frame-pointer -o "${dir}/chain" "${dir}/chain.c"
 
-# whole NAME OPTION...: print how many of 1000 chains of samples in spin() are whole
-whole() {
+# record NAME OPTION...
+record() {
 	local name=$1
 	shift
 	taskset -c 0 sh -c 'while :; do :; done' &
 	other=$!
-	perf record -q -o "${dir}/${name}" -e perf_test/remote/u -c 250000 --call-graph lbr "$@" -- \
+	perf record -q -o "${dir}/${name}" -e perf_test/self/ -c 250000 --user-callchains "$@" -- \
 		taskset -c 0 "${dir}/chain" "${branches}" 1
 	kill "${other}"
 	wait "${other}" 2> /dev/null || true
 	other=
-	perf script --no-inline -i "${dir}/${name}" --comms chain -F ip,sym 2> /dev/null | awk '
+}
+
+# whole NAME: print the number of samples in spin(), how many of 1000 of their chains are whole, and
+# how many of 1000 have callers that a deferred callchain lacks
+whole() {
+	perf script --no-inline -i "${dir}/$1" --comms chain -F ip,sym 2> /dev/null | awk '
 		function judge() {
 			if (chain ~ /^ spin( |$)/) {
 				all++
 				whole += chain ~ /^ spin f3 f2 f1 main/
+				marked += mark
 			}
 			chain = ""
+			mark = 0
 		}
+		/user callchain from branch stack/ { mark = 1; next }
 		NF { chain = chain " " $2 }
 		!NF { judge() }
-		END { judge(); printf "%d %d\n", all, all ? 1000 * whole / all : 0 }'
+		END {
+			judge()
+			printf "%d %d %d\n", all, all ? 1000 * whole / all : 0,
+				all ? 1000 * marked / all : 0
+		}'
 }
 
 err=0
-for name in task all; do
-	options=()
-	[ "${name}" = task ] || options=(-a)
-	whole "${name}" "${options[@]}" > "${dir}/share"
-	read -r samples share < "${dir}/share"
-	echo "${name}: ${samples} samples, ${share} of 1000 chains are whole"
+test_whole() {
+	read -r samples share marked <<< "$(whole "$1")"
+	echo "$1: ${samples} samples, of 1000 chains ${share} are whole and ${marked} have a mark"
 	if [ "${samples}" -lt 100 ] || [ "${share}" -lt 990 ]; then
-		echo "${name}: chains are not whole [Failed]"
+		echo "$1: chains are not whole [Failed]"
 		err=1
 	fi
-done
+}
+
+test_marked() {
+	test_whole "$1"
+	if [ "${marked}" -lt 990 ]; then
+		echo "$1: callers are not marked [Failed]"
+		err=1
+	fi
+}
+
+record task --call-graph lbr
+test_whole task
+record all --call-graph lbr -a
+test_whole all
+record deferred --call-graph deferred,lbr --no-sframe
+test_marked deferred
+# Readers take the callchains that were written, not the branch stacks.
+perf inject -i "${dir}/deferred" -o "${dir}/injected"
+test_marked injected
 
 cleanup
 exit "${err}"

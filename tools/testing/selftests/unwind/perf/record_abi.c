@@ -26,6 +26,7 @@
 /* The numbers that programs were built with. */
 static_assert(PERF_RECORD_CALLCHAIN_DEFERRED == 22, "record type");
 static_assert(PERF_RECORD_MAX == 23, "first free record type");
+static_assert(PERF_RECORD_MISC_CALLCHAIN_EARLY == 0x2000, "misc bit of this series");
 static_assert(PERF_CONTEXT_USER_DEFERRED == (__u64)-640, "marker");
 static_assert(sizeof(struct perf_event_attr) == PERF_ATTR_SIZE_VER8, "attr grew");
 static_assert(offsetof(struct deferred, cookie) == 8, "cookie");
@@ -269,6 +270,23 @@ TEST_F(abi, record_bytes)
 	EXPECT_EQ(cookie, deferred->cookie);
 	EXPECT_EQ(-1, workload_check(deferred->ips, deferred->nr, DEPTH));
 	EXPECT_FALSE(ring_next(&self->ring, self->record));
+}
+
+/* The record says if the walk did not reach the outermost frame, as record_bytes does. */
+TEST_F(abi, record_ends_early)
+{
+	const long getppid_args[7] = { SYS_getppid };
+
+	START();
+	workload_call_fp(NULL, 1, getppid_args);
+	NEXT(PERF_RECORD_CALLCHAIN_DEFERRED);
+	EXPECT_EQ(PERF_RECORD_MISC_USER | PERF_RECORD_MISC_CALLCHAIN_EARLY,
+		  self->record->header.misc);
+	/* Code without frame pointers may have any value there. */
+	workload_call_fp(NULL, 0, getppid_args);
+	NEXT(PERF_RECORD_CALLCHAIN_DEFERRED);
+	EXPECT_EQ(PERF_RECORD_MISC_USER | PERF_RECORD_MISC_CALLCHAIN_EARLY,
+		  self->record->header.misc);
 }
 
 /* Kernel part, marker, cookie, end. */

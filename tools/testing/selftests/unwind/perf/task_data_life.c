@@ -335,7 +335,7 @@ TEST_F(data, for_half_the_tasks)
 	}
 	lack = get_file("lacking2");
 	EXPECT_LT(TASKS, lack);
-	if (!fail_in("perf_task_data_attach", "2000"))
+	if (!fail_in("perf_task_data_attach", "5000"))
 		SKIP(goto out, "needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
 	ret = perf_open(&attr, -1, 0, -1, 0);
 	fail_no_more();

@@ -37,7 +37,7 @@
 #define USED_TOLD	86400
 
 /* How many names of sections to read. */
-#define KEPT_MAX	(1 << 16)
+#define KEPT_MAX	2048
 
 /* Number of FDEs for start code and PLTs. */
 #define START_FUNCTIONS	3
@@ -120,18 +120,23 @@ static bool is_ours(int fd, mode_t type)
 	       (st.st_uid == geteuid() || !st.st_uid) && !(st.st_mode & 022);
 }
 
-/* Open a directory that no other user can write to; with @make, create it if it is missing. */
+/*
+ * Open a directory that no other user can write to; with @make, create it if it is missing. EPERM
+ * always means that others can write to it.
+ */
 static int open_dir(int at, const char *name, int flags, bool make)
 {
 	int fd;
 
-	if (make && mkdirat(at, name, 0755) && errno != EEXIST)
+	if (make && mkdirat(at, name, 0755) && errno != EEXIST) {
+		errno = errno == EPERM ? EACCES : errno;
 		return -1;
+	}
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 	if (fd < 0 || is_ours(fd, S_IFDIR))
 		return fd;
 	close(fd);
-	errno = EACCES;
+	errno = EPERM;
 	return -1;
 }
 
@@ -140,7 +145,7 @@ static int open_dir(int at, const char *name, int flags, bool make)
  * @dir:	directory of perf's cache
  * @make:	create it if it is missing
  *
- * Return: a directory; -1 with errno on failure.
+ * Return: a directory; -1 with errno on failure: EPERM if other users may write to it.
  */
 int cache_open(const char *dir, bool make)
 {
@@ -160,7 +165,7 @@ int cache_open(const char *dir, bool make)
  * @dir:	perf's cache; NULL for PERF_BUILDID_DIR, or ~/.debug
  * @make:	create it if it is missing
  *
- * Return: a directory; -1 with errno on failure.
+ * Return: as cache_open().
  */
 int cache_open_perf(const char *dir, bool make)
 {

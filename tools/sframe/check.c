@@ -136,35 +136,38 @@ static int check_step(struct check *check)
 }
 
 /* Check a row of .eh_frame, or a part of it that one row of the section covers. */
-static void check_span(struct check *check, const struct cfi_cursor *cursor, u64 addr,
-		       u64 bytes, const struct row *row, const struct function *function)
+static int check_span(struct check *check, const struct cfi_cursor *cursor, u64 addr,
+		      u64 bytes, const struct row *row, const struct function *function)
 {
-	enum sframe_loss loss;
 	const char *wrong;
 	struct row unused;
+	int loss;
 
 	/* Rows of PLTs were derived from their code: accept them without .eh_frame. */
 	if (row && !cursor->frame && is_plt(check, addr, addr + bytes)) {
 		check->plt += bytes;
-		return;
+		return 0;
 	}
 	if (row) {
 		wrong = check_row(check, cursor, addr, row, function);
 		if (!wrong) {
 			check->same += bytes;
-			return;
+			return 0;
 		}
 		check->bad += bytes;
 		check_print(check, addr, bytes, wrong);
-		return;
+		return 0;
 	}
 	loss = row_from_cursor(cursor, check->version, &unused);
+	if (loss < 0)
+		return image_no_memory(check->image);
 	if (loss != SFRAME_LOSS_NONE) {
 		check->lost[loss] += bytes;
-		return;
+		return 0;
 	}
 	check->missing += bytes;
 	check_print(check, addr, bytes, "no row");
+	return 0;
 }
 
 static int check_function(struct check *check, struct cfi_cursor *cursor,
@@ -173,11 +176,11 @@ static int check_function(struct check *check, struct cfi_cursor *cursor,
 	check->functions++;
 	check->covered += cfi->end - cfi->start;
 	for (u64 addr = cfi->start; addr < cfi->end; addr = cursor->end) {
+		int ret = cfi_row(check->image, cursor, cfi, addr);
 		u64 end;
 
-		if (!cfi_row(cursor, cfi, addr))
-			return image_error(check->image, EFBIG,
-					   "has an .eh_frame of too many rows");
+		if (ret)
+			return ret;
 		for (u64 at = addr; at < cursor->end; at = end) {
 			const struct function *function;
 			const struct row *row;
@@ -188,7 +191,9 @@ static int check_function(struct check *check, struct cfi_cursor *cursor,
 			if (cursor->frame && cfi_needs_addr(cursor->frame))
 				end = at + 1;
 			row = table_at(&check->table, at, &end, &function);
-			check_span(check, cursor, at, end - at, row, function);
+			ret = check_span(check, cursor, at, end - at, row, function);
+			if (ret)
+				return ret;
 		}
 	}
 	return 0;
@@ -229,7 +234,7 @@ static int check_compare(struct check *check)
 	ret = cfi_list(check->image, &list);
 	if (ret)
 		return ret;
-	ret = cfi_open(check->image, &cursor);
+	ret = cfi_open(check->image, &list, &cursor);
 	if (ret)
 		goto out;
 	for (size_t i = 0; !ret && i < list.nr; i++) {

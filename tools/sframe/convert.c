@@ -59,11 +59,12 @@ static int convert_silent(struct table *table, const struct cfi_cursor *cursor)
 static int convert_step(struct table *table, const struct cfi_cursor *cursor,
 			unsigned int version, struct function **function)
 {
-	enum sframe_loss loss;
 	struct row row;
-	int ret;
+	int loss, ret;
 
 	loss = row_from_cursor(cursor, version, &row);
+	if (loss < 0)
+		return loss;
 	if (loss == SFRAME_LOSS_NONE)
 		return convert_row(table, cursor, &row, function);
 	*function = NULL;
@@ -80,13 +81,15 @@ static int convert_function(struct image *image, struct cfi_cursor *cursor,
 	struct function *function = NULL;
 
 	for (u64 addr = cfi->start; addr < cfi->end; addr = cursor->end) {
-		if (!cfi_row(cursor, cfi, addr))
-			return image_error(image, EFBIG, "has an .eh_frame of too many rows");
+		int ret = cfi_row(image, cursor, cfi, addr);
+
+		if (ret)
+			return ret;
 		/* Sizes have 32 bits. */
 		if (cursor->end - cursor->start > INT32_MAX)
 			cursor->end = cursor->start + INT32_MAX;
 		if (convert_step(table, cursor, version, &function))
-			return image_error(image, ENOMEM, "needs more memory than there is");
+			return image_no_memory(image);
 	}
 	stats->functions++;
 	stats->covered += cfi->end - cfi->start;
@@ -103,7 +106,7 @@ static int convert_cfi(struct image *image, unsigned int version, struct table *
 	ret = cfi_list(image, &list);
 	if (ret)
 		return ret;
-	ret = cfi_open(image, &cursor);
+	ret = cfi_open(image, &list, &cursor);
 	if (ret)
 		goto out;
 	for (size_t i = 0; !ret && i < list.nr; i++)
@@ -156,7 +159,9 @@ int convert_image(struct image *image, const struct sframe_options *options,
 		ret = plt_add(image, &table, &out->stats);
 	}
 	if (!ret && !table.nr)
-		ret = image_error(image, ENODATA, "has an .eh_frame without any function");
+		ret = image_error(image, ENODATA, out->stats.functions ?
+				  "has an .eh_frame of rows that no SFrame can express" :
+				  "has an .eh_frame without any function");
 	if (!ret) {
 		convert_count(&out->stats, &table);
 		ret = encode(image, &table, options, out);

@@ -217,7 +217,7 @@ int encode(struct image *image, const struct table *table,
 		space = SFRAME_SECTION_MAX + SFRAME_ROWS_MAX * ROW_SIZE_MAX + SFRAME_ATTR_SIZE;
 	bytes = malloc(space);
 	if (!bytes)
-		return image_error(image, ENOMEM, "needs more memory than there is");
+		return image_no_memory(image);
 	end = put_functions(bytes, table, version, fdes_size, options->addr);
 	if (!end) {
 		free(bytes);

@@ -12,6 +12,7 @@
  */
 #include <dwarf.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,17 @@
 #define PE_FORMAT	0x0f
 #define PE_PCREL	0x10
 #define PE_OMIT		0xff
+
+/*
+ * libdw allocates as many registers for a row as the file wants. FRAME_MAX has room for four times
+ * as many as x86-64 has. A function with more has no rows, and may have cost a lot of work, like
+ * one that libdw rejects. Programs have no such functions, or few.
+ */
+#define FRAME_MAX	(1 << 14)
+#define BAD_WORK	(1 << 26)
+
+/* Attempts to get libdw ready if memory is short. */
+#define OPEN_TRIES	3
 
 /**
  * struct cie - the fields of a CIE that its FDEs need
@@ -223,7 +235,7 @@ int cfi_list(struct image *image, struct cfi_list *list)
 			continue;
 		if (cfi_add(list, &space, &function)) {
 			cfi_list_free(list);
-			return image_error(image, ENOMEM, "needs more memory than there is");
+			return image_no_memory(image);
 		}
 	}
 	cfi_part(list);
@@ -240,20 +252,40 @@ void cfi_list_free(struct cfi_list *list)
 	*list = (struct cfi_list) {};
 }
 
+/*
+ * For its first row, libdw looks up the ABI's rules for registers. Without memory, it goes on
+ * without them, and that is no error. Returns false if this may have happened; malloc() may
+ * also have set errno, and then found memory elsewhere.
+ */
+static bool cfi_begin(struct cfi_cursor *cursor, const struct cfi_list *list)
+{
+	errno = 0;
+	if (list->nr && !dwarf_cfi_addrframe(cursor->cfi, list->functions[0].start, &cursor->frame))
+		free(cursor->frame);
+	cursor->frame = NULL;
+	return errno != ENOMEM;
+}
+
 /**
  * cfi_open - prepare for reading rows
  * @image:	the file, with its .eh_frame
+ * @list:	its functions
  * @cursor:	set; pass it to cfi_close()
  *
  * Return: 0, or a negative errno.
  */
-int cfi_open(struct image *image, struct cfi_cursor *cursor)
+int cfi_open(struct image *image, const struct cfi_list *list, struct cfi_cursor *cursor)
 {
-	*cursor = (struct cfi_cursor) { .cfi = dwarf_getcfi_elf(image->elf) };
-	if (!cursor->cfi)
-		return image_error(image, EBADMSG, "has a damaged .eh_frame: %s",
-				   dwarf_errmsg(-1));
-	return 0;
+	for (int tries = 0; tries < OPEN_TRIES; tries++) {
+		*cursor = (struct cfi_cursor) { .cfi = dwarf_getcfi_elf(image->elf) };
+		if (!cursor->cfi)
+			return image_error(image, EBADMSG, "has a damaged .eh_frame: %s",
+					   dwarf_errmsg(-1));
+		if (cfi_begin(cursor, list))
+			return 0;
+		cfi_close(cursor);
+	}
+	return image_no_memory(image);
 }
 
 /**
@@ -266,41 +298,58 @@ void cfi_close(struct cfi_cursor *cursor)
 	dwarf_cfi_end(cursor->cfi);
 }
 
+/* Call libdw. Returns 0, without a frame if there is no valid row; or -ENOMEM. */
+static int cfi_frame(struct cfi_cursor *cursor, u64 addr)
+{
+	free(cursor->frame);
+	errno = 0;
+	if (dwarf_cfi_addrframe(cursor->cfi, addr, &cursor->frame)) {
+		cursor->frame = NULL;
+	} else {
+		if (malloc_usable_size(cursor->frame) <= FRAME_MAX)
+			return 0;
+		free(cursor->frame);
+		cursor->frame = NULL;
+		errno = 0;
+	}
+	cursor->work += BAD_WORK;
+	return errno == ENOMEM ? -ENOMEM : 0;
+}
+
 /**
  * cfi_row - get the row of an address
+ * @image:	the file
  * @cursor:	set to the row of @addr, from @addr to its end; without a row, to the rest of
  *		the function
  * @function:	a function
  * @addr:	an address in it
  *
  * Each time, libdw starts at the beginning of the function, which is slow for a function with
- * thousands of rows. No real file needs a hundredth of CFI_WORK_MAX.
+ * thousands of rows.
  *
- * Return: true; false if the file exceeds CFI_WORK_MAX.
+ * Return: 0; -EFBIG if the file exceeds CFI_WORK_MAX; -ENOMEM.
  */
-bool cfi_row(struct cfi_cursor *cursor, const struct cfi_function *function, u64 addr)
+int cfi_row(struct image *image, struct cfi_cursor *cursor, const struct cfi_function *function,
+	    u64 addr)
 {
 	Dwarf_Addr start, end;
 
-	free(cursor->frame);
-	cursor->frame = NULL;
 	cursor->start = addr;
 	cursor->end = function->end;
 	cursor->work += function->insns;
 	if (cursor->work > CFI_WORK_MAX)
-		return false;
-
-	if (dwarf_cfi_addrframe(cursor->cfi, addr, &cursor->frame)) {
-		cursor->frame = NULL;
-		return true;
-	}
+		return image_error(image, EFBIG, "has an .eh_frame that takes too much work");
+	if (cfi_frame(cursor, addr))
+		return image_no_memory(image);
+	if (!cursor->frame)
+		return 0;
 	if (dwarf_frame_info(cursor->frame, &start, &end, &cursor->signal) != REG_RA ||
 	    start > addr || end <= addr) {
 		free(cursor->frame);
 		cursor->frame = NULL;
-		return true;
+		return 0;
 	}
 	if (end < cursor->end)
 		cursor->end = end;
-	return true;
+	return 0;
 }

@@ -28,17 +28,32 @@
 #define EH_INDEX_SIZE	12
 
 /**
+ * image_no_memory - set an error message
+ * @image:	gets the message
+ *
+ * Return: -ENOMEM.
+ */
+int image_no_memory(struct image *image)
+{
+	snprintf(image->message, SFRAME_MESSAGE, "needs more memory than there is");
+	return -ENOMEM;
+}
+
+/**
  * image_error - set an error message
  * @image:	gets the message
  * @error:	an errno
  * @format:	of the message
  *
- * Return: -@error.
+ * Return: -@error; -ENOMEM if that may be the reason for which the file seems to be damaged, or to
+ * lack something. libelf and libdw set errno only if an allocation fails.
  */
 int image_error(struct image *image, int error, const char *format, ...)
 {
 	va_list args;
 
+	if (errno == ENOMEM && (error == EBADMSG || error == ENODATA || error == EIO))
+		return image_no_memory(image);
 	va_start(args, format);
 	vsnprintf(image->message, SFRAME_MESSAGE, format, args);
 	va_end(args);
@@ -229,6 +244,7 @@ int image_open_fd(struct image *image, int fd, char *message)
 	int ret;
 
 	*image = (struct image) { .message = message };
+	errno = 0;
 	if (fstat(fd, &st))
 		return image_unreadable(image, errno);
 	if (!S_ISREG(st.st_mode))
@@ -258,6 +274,7 @@ int image_open_memory(struct image *image, const void *bytes, size_t size, char 
 	int ret;
 
 	*image = (struct image) { .message = message, .size = size };
+	errno = 0;
 	ret = image_check(image, &(struct bytes) { .fd = -1, .at = bytes }, &ehdr);
 	if (ret)
 		return ret;
@@ -279,12 +296,13 @@ void image_close(struct image *image)
 
 /**
  * image_limit_memory - limit the memory of this process
- * @size:	size of the file to read
+ * @held:	bytes of files that the caller itself will have in memory
  *
  * libdw allocates memory for registers by numbers in the file, and libelf by sizes in it,
- * which may be sparse. With a limit, absurd numbers lead to an error.
+ * which may be sparse. With a limit, absurd numbers lead to an error. A conversion takes half
+ * the size of a large program, and no file is larger than FILE_SIZE_MAX.
  */
-void image_limit_memory(u64 size)
+void image_limit_memory(u64 held)
 {
 	static struct rlimit former;
 	struct rlimit limit;
@@ -293,7 +311,7 @@ void image_limit_memory(u64 size)
 	/* A conversion of a session inherits the limit for headers: keep the former one. */
 	if (!former.rlim_cur && getrlimit(RLIMIT_DATA, &former))
 		return;
-	enough = (1ULL << 30) + 8 * (size < FILE_SIZE_MAX ? size : FILE_SIZE_MAX);
+	enough = FILE_SIZE_MAX / 2 + held;
 	limit = former;
 	if (limit.rlim_cur > enough)
 		limit.rlim_cur = enough;

@@ -269,7 +269,7 @@ static int write_image(struct copy *copy, struct sframe_output *out)
 
 	copy->file = calloc(1, layout->size);
 	if (!copy->file)
-		return image_error(copy->image, ENOMEM, "needs more memory than there is");
+		return image_no_memory(copy->image);
 	memcpy(copy->file + layout->shift, copy->old, copy->old_size);
 	memcpy(copy->file + layout->sframe, out->bytes, out->size);
 	write_moved(copy);

@@ -67,6 +67,7 @@ struct image {
 	char		*message;
 };
 
+int image_no_memory(struct image *image);
 int image_error(struct image *image, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int image_open_fd(struct image *image, int fd, char *message);
@@ -74,7 +75,7 @@ int image_open_memory(struct image *image, const void *bytes, size_t size, char 
 int image_check_sections(struct image *image);
 int image_open_cfi(struct image *image);
 void image_close(struct image *image);
-void image_limit_memory(u64 size);
+void image_limit_memory(u64 held);
 const struct range *image_text(const struct image *image, u64 addr);
 Elf_Scn *image_section(const struct image *image, const char *name, GElf_Shdr *shdr);
 u32 image_eh_functions(const struct image *image);
@@ -104,8 +105,8 @@ struct cfi_list {
 int cfi_list(struct image *image, struct cfi_list *list);
 void cfi_list_free(struct cfi_list *list);
 
-/* Limit of work per file: bytes of instructions that libdw processes. */
-#define CFI_WORK_MAX	(1ULL << 34)
+/* Limit of work per file. The largest programs have a tenth of it. */
+#define CFI_WORK_MAX	(1ULL << 32)
 
 /**
  * struct cfi_cursor - iterator over the rows of libdw
@@ -114,7 +115,8 @@ void cfi_list_free(struct cfi_list *list);
  * @start:	first address of the row
  * @end:	first address after the row, in the same function
  * @signal:	it is a signal frame
- * @work:	work so far, up to CFI_WORK_MAX
+ * @work:	work so far, up to CFI_WORK_MAX: bytes of instructions that libdw processed, or
+ *		BAD_WORK for a function that was rejected
  */
 struct cfi_cursor {
 	Dwarf_CFI	*cfi;
@@ -125,9 +127,10 @@ struct cfi_cursor {
 	u64		work;
 };
 
-int cfi_open(struct image *image, struct cfi_cursor *cursor);
+int cfi_open(struct image *image, const struct cfi_list *list, struct cfi_cursor *cursor);
 void cfi_close(struct cfi_cursor *cursor);
-bool cfi_row(struct cfi_cursor *cursor, const struct cfi_function *function, u64 addr);
+int cfi_row(struct image *image, struct cfi_cursor *cursor, const struct cfi_function *function,
+	    u64 addr);
 
 /* rules.c: converting rules of .eh_frame to SFrame */
 
@@ -157,8 +160,7 @@ struct row {
 	struct rule	fp;
 };
 
-enum sframe_loss row_from_cursor(const struct cfi_cursor *cursor, unsigned int version,
-				 struct row *row);
+int row_from_cursor(const struct cfi_cursor *cursor, unsigned int version, struct row *row);
 bool row_is_flex(const struct row *row);
 bool row_equal(const struct row *a, const struct row *b);
 
@@ -361,6 +363,7 @@ const char *write_file(const char *name, const struct new_file *file);
 
 void help(void);
 int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int fail_option(int status, const char *known, const char *arg);
 int run_main(int argc, char **argv);
 
 #endif /* _SFRAME_INTERNAL_H */

@@ -96,7 +96,6 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	struct sframe_options options = {};
 	struct sframe_output out;
 	size_t done = 0;
-	struct stat st;
 	ssize_t got;
 	u64 lost = 0;
 	int fd;
@@ -106,8 +105,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 		_exit(1);
 	job_limit_cpu(JOB_SECONDS);
 	close_others(job->output, file);
-	if (!fstat(file, &st))
-		image_limit_memory(st.st_size);
+	image_limit_memory(0);
 	fd = job_open(job, file);
 	if (sframe_convert_fd(fd, &options, &out)) {
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);

@@ -84,7 +84,7 @@ static int list_places(struct image *image, struct places *places)
 	places->nr = 0;
 	places->place = calloc(nr + 1, sizeof(*places->place));
 	if (!places->place)
-		return image_error(image, ENOMEM, "needs more memory than there is");
+		return image_no_memory(image);
 	while (places->nr < nr && (scn = elf_nextscn(image->elf, scn))) {
 		struct place *place = &places->place[places->nr];
 

@@ -83,6 +83,24 @@ int fail(int status, const char *format, ...)
 }
 
 /**
+ * fail_option - print an error message after getopt_long() returned '?'
+ * @status:	exit status to return
+ * @known:	letters of all options
+ * @arg:	the argument that it parsed last
+ *
+ * Return: @status.
+ */
+int fail_option(int status, const char *known, const char *arg)
+{
+	if (!optopt)
+		return fail(status, "there is no option '%s'", arg);
+	/* Only a long option with a value can be known and wrong. */
+	if (strchr(known, optopt))
+		return fail(status, "'%s' has a value, but takes none", arg);
+	return fail(status, "there is no option '-%c'", optopt);
+}
+
+/**
  * help - print the usage
  */
 void help(void)
@@ -423,7 +441,7 @@ static int parse(int argc, char **argv, struct command *command)
 		case ':':
 			return fail(2, "'%s' lacks its value", argv[optind - 1]);
 		default:
-			return fail(2, "there is no option '%s'", argv[optind - 1]);
+			return fail_option(2, "ofapvh", argv[optind - 1]);
 		}
 	}
 	return 0;
@@ -453,8 +471,10 @@ static int run_verb(const struct verb *verb, int argc, char **argv, struct comma
 	command->section = nr > 1 ? argv[optind + 1] : NULL;
 	if (verb->run == do_install && command->addr)
 		return fail(2, "install finds an address itself");
-	if (!stat(command->file, &st))
-		image_limit_memory(st.st_size);
+	/* The other verbs read the file into memory, and install makes a new one there. */
+	if (verb->run == do_convert || stat(command->file, &st))
+		st.st_size = 0;
+	image_limit_memory(2 * (u64)st.st_size);
 	ret = verb->run(command);
 	if (fflush(stdout) || ferror(stdout))
 		return fail(1, "standard output cannot be written: %s", strerror(errno));

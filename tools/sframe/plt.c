@@ -196,12 +196,16 @@ int plt_add(struct image *image, struct table *table, struct sframe_stats *stats
 	struct plt plt;
 
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (!plt_open(image, names[i], &plt))
+		errno = 0;
+		if (!plt_open(image, names[i], &plt)) {
+			if (errno == ENOMEM)
+				return image_no_memory(image);
 			continue;
+		}
 		/* Sections of a hostile file may overlap. */
 		table_sort(table);
 		if (plt_holes(table, table->nr, &plt, stats))
-			return image_error(image, ENOMEM, "needs more memory than there is");
+			return image_no_memory(image);
 	}
 	table_sort(table);
 	return 0;

@@ -7,6 +7,7 @@
  * worse than none.
  */
 #include <dwarf.h>
+#include <errno.h>
 #include <limits.h>
 
 #include "internal.h"
@@ -215,18 +216,22 @@ static enum sframe_loss row_from_frame(Dwarf_Frame *frame, unsigned int version,
  * @version:	version of the format
  * @row:	set, except its start
  *
- * Return: SFRAME_LOSS_NONE, or why SFrame cannot express the row.
+ * Return: SFRAME_LOSS_NONE; why SFrame cannot express the row, an enum sframe_loss; or -ENOMEM.
  */
-enum sframe_loss row_from_cursor(const struct cfi_cursor *cursor, unsigned int version,
-				 struct row *row)
+int row_from_cursor(const struct cfi_cursor *cursor, unsigned int version, struct row *row)
 {
+	enum sframe_loss loss;
+
 	*row = (struct row) {};
 	if (!cursor->frame)
 		return SFRAME_LOSS_BAD;
 	/* An unwinder would take the address for a return address, after a call. */
 	if (cursor->signal && version < 3)
 		return SFRAME_LOSS_SIGNAL;
-	return row_from_frame(cursor->frame, version, row);
+	/* libdw allocates memory for expressions. */
+	errno = 0;
+	loss = row_from_frame(cursor->frame, version, row);
+	return loss != SFRAME_LOSS_NONE && errno == ENOMEM ? -ENOMEM : loss;
 }
 
 /**

@@ -375,15 +375,15 @@ static int run_started(struct sframe_session_options *options, char **argv,
 	struct sframe_server server;
 	int ret;
 
-	options->program = argv[0];
+	if (!options->nr_pids)
+		options->program = argv[0];
 	if (!options->running) {
 		options->pids = &command->pid;
 		options->nr_pids = 1;
 	}
 	ret = sframe_server_start(&server, options);
 	if (ret == -ENOENT)
-		return fail(STATUS_FAILED,
-			    "this kernel takes no sections: it has no /dev/unwind_sframe");
+		return fail(STATUS_FAILED, "no sections: " SFRAME_NO_DEVICE);
 	if (ret)
 		return fail(STATUS_FAILED, "there can be no process: %s", strerror(-ret));
 	ret = sframe_server_wait(&server, NULL, message);
@@ -470,8 +470,7 @@ static int run_parse(int argc, char **argv, struct sframe_session_options *optio
 		case ':':
 			return fail(STATUS_FAILED, "'%s' lacks its value", argv[optind - 1]);
 		default:
-			return optopt ? fail(STATUS_FAILED, "there is no option '-%c'", optopt) :
-				fail(STATUS_FAILED, "there is no option '%s'", argv[optind - 1]);
+			return fail_option(STATUS_FAILED, "apcvh", argv[optind - 1]);
 		}
 	}
 	return argv[optind] ? 0 : fail(STATUS_FAILED, "run needs a COMMAND");

@@ -186,7 +186,7 @@ static int open_sockets(int sockets[2])
  *
  * The server ends with the calling thread at the latest.
  *
- * Return: 0, or a negative errno: -ENOENT if this kernel takes no sections.
+ * Return: 0, or a negative errno: -ENOENT, which SFRAME_NO_DEVICE explains.
  */
 int sframe_server_start(struct sframe_server *server,
 			const struct sframe_session_options *options)

@@ -52,6 +52,10 @@ typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const 
 /* Reason for a file whose section lacks some of its code. */
 #define SFRAME_NO_WORDS	"of code for which SFrame has no words"
 
+/* The device is missing: no attempt tells which of the two it is. */
+#define SFRAME_NO_DEVICE	"there is no /dev/unwind_sframe: "	\
+				"the kernel takes none, or /dev of this container lacks it"
+
 typedef bool (*sframe_stop_fn)(void);
 
 int sframe_server_start(struct sframe_server *server,

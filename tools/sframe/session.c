@@ -555,6 +555,8 @@ static void session_watch(struct session *session)
 		session->mapped.budget = WAITS_MAX;
 	if (session->hung && session->hung < mapped_patience(&session->mapped))
 		session->lost = true;
+	if (watch_is_partial(session->watch))
+		session->lost = true;
 	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
 		session_rescan(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))

@@ -131,6 +131,7 @@ unsigned int watch_nr(const struct watch *watch);
 int watch_fd(const struct watch *watch, unsigned int nr);
 void watch_end(struct watch *watch, unsigned int nr);
 bool watch_has_ended(const struct watch *watch);
+bool watch_is_partial(const struct watch *watch);
 bool watch_read(struct watch *watch, watch_fn found, void *data);
 bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
 bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
@@ -532,7 +533,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @last:	process whose file was examined last, or 0
  * @unkept:	told the user that some sections cannot be cached
  * @waits:	some files wait for hung processes to end
- * @lost:	events were lost, so a rescan is needed
+ * @lost:	events were lost, or there are none, so a rescan is needed
  * @hung:	shortest time that a file to retry has hung, in ms; or 0
  * @rescan:	earliest time of the next rescan, in ms
  * @after:	process whose file ran out of time, or 0: a rescan starts after it

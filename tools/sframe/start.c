@@ -80,7 +80,7 @@ static int session_open(struct session *session, char *message)
 	session->device = device_open();
 	if (session->device < 0) {
 		snprintf(message, SFRAME_MESSAGE, errno == ENOENT ?
-			 "this kernel takes no sections: it has no /dev/unwind_sframe" :
+			 "no sections: " SFRAME_NO_DEVICE :
 			 "/dev/unwind_sframe cannot be opened: %s", strerror(errno));
 		return -1;
 	}
@@ -94,7 +94,8 @@ static int session_open(struct session *session, char *message)
 	session_limit_files(session);
 	session->cache = cache_open_perf(options->cache, !options->read_only);
 	if (session->cache < 0 && !options->read_only)
-		session_say(session, "there is no cache, so this is for once: %s",
+		session_say(session, "nothing is kept for the next time: %s", errno == EPERM ?
+			    "other users may write to the cache's directory" :
 			    strerror(errno));
 	session->watch = watch_new(options->pids, options->nr_pids,
 				   session->mapped.max_fd / 2);

@@ -187,7 +187,7 @@ static int read_rows(struct image *image, const struct section *section,
 
 	function = table_function(table, fde->start, fde->start + fde->size);
 	if (!function)
-		return image_error(image, ENOMEM, "needs more memory than there is");
+		return image_no_memory(image);
 	function->block = fde->block;
 	function->signal = fde->info & SFRAME_FDE_SIGNAL;
 	for (u32 i = 0; i < fde->nr; i++) {
@@ -195,7 +195,7 @@ static int read_rows(struct image *image, const struct section *section,
 		if (wrong)
 			return read_damaged(image, wrong);
 		if (table_row(table, function, &row))
-			return image_error(image, ENOMEM, "needs more memory than there is");
+			return image_no_memory(image);
 	}
 	return 0;
 }

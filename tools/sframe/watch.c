@@ -40,6 +40,7 @@ struct watch {
 	unsigned int	pages;
 	size_t		page_size;
 	char		*record;
+	bool		partial;
 };
 
 /* The part of the kernel's PERF_RECORD_MMAP2 that is read here. */
@@ -154,7 +155,7 @@ void watch_free(struct watch *watch)
 
 /*
  * Watch all threads of a process but @but, as far as descriptors below @max_fd suffice. Their
- * records go into the existing buffers.
+ * records go into the existing buffers. If some cannot be watched, @watch->partial is set.
  */
 static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 {
@@ -171,9 +172,14 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 			int fd = event_open(tid, watch->rings[i].cpu);
 
 			/* Keep it open: the event is needed until this process ends. */
-			if (fd >= max_fd ||
-			    (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, watch->rings[i].fd)))
+			if (fd >= 0 && fd < max_fd &&
+			    !ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, watch->rings[i].fd))
+				continue;
+			if (fd >= 0)
 				close(fd);
+			else if (errno == ESRCH)
+				break;
+			watch->partial = true;
 		}
 	}
 	if (tasks)
@@ -246,6 +252,12 @@ bool watch_has_ended(const struct watch *watch)
 			return true;
 	}
 	return false;
+}
+
+/* Are there threads that are not watched? Only a rescan finds what they map. */
+bool watch_is_partial(const struct watch *watch)
+{
+	return watch && watch->partial;
 }
 
 /* Copy a record out of the ring, which may wrap. */

@@ -110,8 +110,7 @@ struct record_sframe *record_sframe__start(struct evlist *evlist, const char *pr
 	if (!ret)
 		return sframe;
 	pr_warning("WARNING: no SFrame sections for files that have none: %s\n",
-		   ret == -ENOENT ? "this kernel takes none, it has no /dev/unwind_sframe" :
-		   strerror(-ret));
+		   ret == -ENOENT ? SFRAME_NO_DEVICE : strerror(-ret));
 	free(sframe);
 	return NULL;
 }

@@ -24,6 +24,7 @@ statuses() {
 		ends 127 "no-such-program: cannot be run" no-such-program &&
 		ends 126 "/: cannot be run" / &&
 		ends 125 "there is no option '-z'" -z true &&
+		ends 125 "'--all=5' has a value" --all=5 true &&
 		ends 125 "'-p' lacks its value" -p &&
 		ends 125 "and not 'x'" -p x true && ends 125 "and not '0'" -p 0 true &&
 		ends 125 "not together" -a -p 1 true && ends 125 "needs a COMMAND" -a &&

@@ -105,8 +105,8 @@ without() {
 	unshare -m sh -c 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"' \
 		sh "${record[@]}" without true > log 2> err < /dev/null || { cat err; return 1; }
 	cat err
-	[ "$(grep -ic sframe err)" = 1 ] && grep 'WARNING: .* has no /dev/unwind_sframe$' err ||
-		return 1
+	[ "$(grep -ic sframe err)" = 1 ] &&
+		grep 'WARNING: .* there is no /dev/unwind_sframe:' err || return 1
 	: > file
 	perf --buildid-dir "$PWD/file" "${record[@]:1}" without \
 		perl -e "sub f { $spin } f() for 1..20" 20000 > log 2> err ||

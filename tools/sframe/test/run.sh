@@ -16,7 +16,7 @@ without_device() {
 	# shellcheck disable=SC2016	# for the inner shell
 	unshare -m sh -c 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"' \
 		sh "$sframe" run touch ran 2> err
-	[ $? = 125 ] && [ ! -e ran ] && grep -q "has no /dev/unwind_sframe" err
+	[ $? = 125 ] && [ ! -e ran ] && grep -q "there is no /dev/unwind_sframe" err
 }
 
 # kernel.unwind_user_sframe is 0: the kernel uses no section.

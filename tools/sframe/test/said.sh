@@ -77,6 +77,25 @@ cache_takes_none() {
 	ends 0 "" -v true && ! grep 'the cache' err
 }
 
+# A cache that others could write to.
+cache_of_others() {
+	rm -rf .debug
+	mkdir .debug && chmod 777 .debug && ends 0 "" true && [ ! -e .debug/.sframe ] || return 1
+	rm -rf .debug
+	once "nothing is kept for the next time: other users may write to the cache"
+}
+
+# With a process, the files of the command are of no interest.
+command_alone() {
+	rm -rf .debug
+	library lib && echo 'int main(void) { return 0; }' > command.c &&
+		gcc -O2 -Wl,--build-id command.c -o alone && mapped lib || return 1
+	ends 0 "" -v -p "$holder" ./alone
+	kill "$holder"
+	grep '/lib: converted' err && ! grep '/alone' err && ends 0 "" -v ./alone &&
+		grep '/alone: converted' err
+}
+
 # A file that exists, but that this user may not read.
 unreadable() {
 	library unreadable && rm -rf .debug || return 1

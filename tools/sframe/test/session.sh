@@ -49,7 +49,7 @@ can_mount() {
 # No device, or one that cannot be opened.
 without_device() {
 	SFRAME_DEVICE=/ ends 125 "cannot be opened" true || return 1
-	(unset SFRAME_DEVICE; ends 125 "has no /dev/unwind_sframe" touch none) && [ ! -e none ]
+	(unset SFRAME_DEVICE; ends 125 "there is no /dev/unwind_sframe" touch none) && [ ! -e none ]
 }
 
 # mapped FILE...: start a process, $holder, that maps the files; the command "inside" starts it
@@ -529,6 +529,8 @@ check "said: code without words" lossy
 check "many sections in the cache" many_cached
 check "said: another user namespace" other_namespace
 check "said: a cache that takes nothing" cache_takes_none
+check "said: a cache that others may write" cache_of_others
+check "a process, and not the command" command_alone
 if [ -n "${IN_NAMESPACE-}" ]; then
 	check "said: a file that may not be read" unreadable
 else
@@ -561,6 +563,7 @@ check "many files" many_files
 check "many files that have no section" crowd
 check "many files that wait" few_open
 check "many files that wait, and many CPUs" few_open 0-25
+check "many threads" many_threads
 check "numbers of CPUs with gaps" sparse_cpus
 check "a file that is withheld" withheld
 check "conversions without descriptors" scarce_jobs

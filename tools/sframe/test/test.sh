@@ -75,6 +75,7 @@ bad_options() {
 		2|options come behind a verb|-o x
 		2|there is no option '-Z'|convert -Z p
 		2|there is no option '--nonsense'|check --nonsense p
+		2|'--partial=1' has a value|check --partial=1 p
 		2|lacks its value|convert p -o
 		2|takes 2 or 3|convert -f 1 p
 		2|takes 2 or 3|convert -f 4 p
@@ -182,7 +183,7 @@ many() {
 # One function of many rows: libdw starts anew for each row.
 too_many() {
 	many 200000 || return 1
-	refuse 1 "too many rows" convert -o out2 many.so
+	refuse 1 "takes too much work" convert -o out2 many.so
 }
 
 # A function with too many rows becomes two functions.
@@ -214,13 +215,33 @@ large_plt() {
 	grep -q 'small.so: has too many rows to be checked' err
 }
 
-# For a register of this number, libdw needs 2 GiB, which it does not get.
+# high NR INSTRUCTION...: build a library of NR functions, which after a row have these
+high() {
+	{
+		echo "f: .rept $1"
+		printf '%s\n' .cfi_startproc nop "${@:2}" nop ret .cfi_endproc
+		echo .endr
+	} > high.S
+	gcc -nostdlib -shared -o high.so high.S 2> ld.err
+}
+
+# libdw needs 2 GiB for the first register, which it does not get, and 16 MB for the other. For
+# that, it copies them for each row, or finds later that the instructions are bad.
 huge_register() {
-	printf '%s\n' 'f: .cfi_startproc' nop \
-		'.cfi_escape 5, 0xff, 0xff, 0xff, 0x3f, 1' nop ret .cfi_endproc > huge.S
-	gcc -nostdlib -shared -o huge.so huge.S && "$sframe" check huge.so > out || return 1
+	local most='.cfi_escape 5, 0xfe, 0xff, 0xff, 0x7f, 1'
+	local many='.cfi_escape 5, 0x80, 0x80, 0x80, 1, 1'
+	high 1 "$most" && refuse 1 'needs more memory than there is' convert high.so || return 1
+	high 1 "$many" && "$sframe" check high.so > out || return 1
 	cat out
-	grep -q 'cannot be said: damaged' out
+	grep -q 'cannot be said: damaged' out || return 1
+	high 400 "$many" && refuse 1 'takes too much work' convert high.so || return 1
+	high 400 "$many" '.cfi_escape 0x3e' && refuse 1 'takes too much work' convert high.so
+}
+
+# Each allocation fails in turn, and all from each one on: the section is whole, or there is none.
+no_memory() {
+	program so -shared -fPIC && gcc -nostdlib -shared -o rows.so "$here/rows.S" &&
+		"$bin/memory" so rows.so
 }
 
 # Rows of all kinds are converted as expected.
@@ -659,6 +680,7 @@ fi
 check "install: refused" no_install
 check "convert: into the program itself" not_itself
 check "fuzz" fuzz
-check "costs" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"
+check "memory: none" no_memory
+check "benchmark" bench "$libs/libc.so.6" "$(gcc -print-prog-name=cc1)"
 
 finish

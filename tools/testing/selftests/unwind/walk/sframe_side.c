@@ -9,11 +9,13 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "sframe_device.h"
 #include "harness.h"
@@ -351,6 +353,20 @@ TEST_F(side, storm)
 	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
 }
 
+/* A regular file that is the only copy of its contents. */
+TEST_F(side, refused_on_ramfs)
+{
+	char dir[] = "/tmp/sframe_side.XXXXXX", path[64];
+
+	ASSERT_NE(NULL, mkdtemp(dir));
+	ASSERT_EQ(0, mount("none", dir, "ramfs", 0, NULL));
+	snprintf(path, sizeof(path), "%s/section", dir);
+	EXPECT_EQ(EINVAL, add_path(self->fd, &self->a.image, ID_A, path));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	EXPECT_EQ(0, umount(dir));
+	rmdir(dir);
+}
+
 TEST_F(side, refused)
 {
 	int file = section_file(&self->a.image, NULL), other = device();
@@ -387,6 +403,7 @@ TEST_F(side, refused)
 	EXPECT_REFUSED(EBADF, fd, 9999);
 	EXPECT_REFUSED(EBADF, fd, open(path, O_WRONLY | O_CLOEXEC));
 	EXPECT_REFUSED(EBADF, fd, open(path, O_PATH | O_CLOEXEC));
+	EXPECT_REFUSED(EINVAL, fd, open(path, O_RDONLY | O_DIRECT | O_CLOEXEC));
 	EXPECT_REFUSED(EINVAL, fd, other);
 	EXPECT_REFUSED(EINVAL, fd, self->fd);
 	EXPECT_REFUSED(EINVAL, fd, open("/dev/zero", O_RDONLY | O_CLOEXEC));

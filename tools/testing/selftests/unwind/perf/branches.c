@@ -120,19 +120,20 @@ pid_t start_turns(struct turns *turns, unsigned int who)
 	_exit(!take_turns(turns, who));
 }
 
-void count_sample(const union record *record, pid_t tid, unsigned int who, struct count *count)
+void count_sample(const struct turns *turns, unsigned int who, const union record *record,
+		  struct count *count)
 {
 	const __u64 *word = record->words + 1, *entries = word + 3;
 	__u64 nr = word[2];
 	bool own = true;
 
-	if ((pid_t)(word[0] >> 32) != tid)
+	if ((pid_t)(word[0] >> 32) != turns->tid[who])
 		return;
 	for (__u64 i = 0; i < nr; i++)
-		own &= nr <= DEPTH && entries[3 * i] == from(who, DEPTH - 1 - i);
+		own &= nr <= turns->depth && entries[3 * i] == from(who, DEPTH - 1 - i);
 	if (!nr)
 		count->none++;
-	else if (own && nr == DEPTH)
+	else if (own && nr == turns->depth)
 		count->whole++;
 	else
 		count->other++;
@@ -153,7 +154,7 @@ void count_turns(struct turns *turns, struct ring *ring, union record *record,
 		usleep(10000);
 		while (ring_next_type(ring, record, PERF_RECORD_SAMPLE)) {
 			for (int who = 0; who < nr; who++)
-				count_sample(record, turns->tid[who], who, &count[who]);
+				count_sample(turns, who, record, &count[who]);
 		}
 		enough = true;
 		for (int who = 0; who < nr; who++)
@@ -185,6 +186,7 @@ struct turns *turns_init(int *percent, const char **why)
 	turns->branches = open(FILES "branches", O_WRONLY);
 	if (turns->branches < 0 || pipe(turns->pipes[0]) || pipe(turns->pipes[1]))
 		return NULL;
+	turns->depth = DEPTH;
 	/* Leave the CPU of the tasks to them. */
 	run_on(1);
 	return turns;

@@ -10,8 +10,9 @@
 
 #include "perf_ring.h"
 
-/* Calls of each task, as many as the smaller PMU keeps. */
-#define DEPTH		8U
+/* Calls of each task: perf_test keeps all of them, perf_test2 only the latest. */
+#define DEPTH		12U
+#define SMALL_DEPTH	8U
 /* Samples that each task must get. */
 #define ENOUGH		50U
 
@@ -23,6 +24,7 @@ struct turns {
 	int		cpu;
 	int		branches;	/* the file */
 	int		pipes[2][2];	/* each task reads its own */
+	unsigned int	depth;		/* calls in a whole sample */
 	volatile int	ready[2];
 	volatile int	stop;
 	volatile pid_t	tid[2];
@@ -30,7 +32,7 @@ struct turns {
 
 /* What the samples of one task hold. */
 struct count {
-	unsigned int	whole;	/* all of its calls and nothing else */
+	unsigned int	whole;	/* all calls that the PMU keeps, and nothing else */
 	unsigned int	none;
 	unsigned int	other;	/* some, or calls that are not its own */
 };
@@ -57,8 +59,9 @@ pid_t start_turns(struct turns *turns, unsigned int who);
 /* Wait until both tasks have recorded their calls, and drop the samples of before. */
 bool both_ready(struct turns *turns, struct ring *ring);
 
-/* Add a sample to @count if it is of task @tid. */
-void count_sample(const union record *record, pid_t tid, unsigned int who, struct count *count);
+/* Add a sample to @count if it is of task @who. */
+void count_sample(const struct turns *turns, unsigned int who, const union record *record,
+		  struct count *count);
 unsigned int all(const struct count *count);
 
 /* Take samples until the first @nr tasks have enough, or for too long. */

@@ -62,6 +62,7 @@ TEST_F(branches, of_two_pmus)
 	ring_drain(&ring);
 	count_turns(turns, &self->ring, self->record, count, 2);
 	EXPECT_ALL_WHOLE(count, 2);
+	turns->depth = SMALL_DEPTH;
 	count_turns(turns, &ring, self->record, count, 2);
 	EXPECT_ALL_WHOLE(count, 2);
 	ring_close(&ring);
@@ -130,6 +131,75 @@ TEST_F(branches, of_threads_in_6_15)
 	ASSERT_TRUE(set_file("scheme", "1"));
 	ASSERT_TRUE(count_threads(self->turns, &self->ring, self->record, count));
 	EXPECT_LT(0, count[0].none + count[1].none);
+}
+
+static bool is_ready(struct turns *turns, unsigned int who)
+{
+	for (int i = 0; i < 3000 && !turns->ready[who]; i++)
+		usleep(10000);
+	return turns->ready[who];
+}
+
+/* Wait until this process has no other thread; false if it takes too long. */
+static bool is_alone(void)
+{
+	char path[32], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", getpid());
+	for (int i = 0; i < 3000 && state != 'Z'; i++) {
+		FILE *file = fopen(path, "r");
+
+		if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			_exit(1);
+		fclose(file);
+		usleep(10000);
+	}
+	return state == 'Z';
+}
+
+/* Take turns in a thread after the first one of its process has ended, and the test says so. */
+static void *lone_thread(void *data)
+{
+	struct thread *thread = data;
+	struct turns *turns = thread->turns;
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	turns->ready[0] = is_alone();
+	if (read(turns->pipes[0][0], &byte, 1) != 1)
+		_exit(1);
+	turns_thread(thread);
+	_exit(!thread->done);
+}
+
+/* An event finds a thread that outlived the first one of its process. */
+TEST_F(branches, thread_after_its_process)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+	struct turns *turns = self->turns;
+	struct thread thread = { .turns = turns };
+	struct count count[2];
+	pthread_t id;
+	pid_t pid[2];
+
+	pid[0] = fork();
+	if (!pid[0]) {
+		if (!pthread_create(&id, NULL, lone_thread, &thread))
+			pthread_exit(NULL);
+		_exit(1);
+	}
+	ASSERT_TRUE(is_ready(turns, 0));
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, 0, 64));
+	EXPECT_EQ(0, get_file("lacking"));
+	turns->ready[0] = 0;
+	ASSERT_EQ(1, write(turns->pipes[0][1], "", 1));
+	pid[1] = start_turns(turns, 1);
+	ASSERT_TRUE(both_ready(turns, &self->ring));
+	count_turns(turns, &self->ring, self->record, count, 2);
+	turns->stop = 1;
+	EXPECT_ALL_WHOLE(count, 2);
+	for (int who = 0; who < 2; who++)
+		EXPECT_EXIT(pid[who], 0);
 }
 
 /* Record calls on a CPU with an event, run on one without, and come back. */
@@ -207,13 +277,6 @@ static pid_t start_work(struct turns *turns, unsigned int who, bool record)
 	while (!turns->stop)
 		getppid();
 	_exit(0);
-}
-
-static bool is_ready(struct turns *turns, unsigned int who)
-{
-	for (int i = 0; i < 3000 && !turns->ready[who]; i++)
-		usleep(10000);
-	return turns->ready[who];
 }
 
 /*
@@ -315,6 +378,7 @@ static bool count_after(bool task_goes, struct turns *turns, struct ring *ring,
 
 	if (ring_open(ring, &attr, -1, 0, 64))
 		return false;
+	turns->depth = SMALL_DEPTH;
 	for (int who = 0; who < 2; who++)
 		pid[who] = start_turns(turns, who);
 	done = both_ready(turns, ring) && !ring_open(&of_task, &attr, pid[0], -1, 64);
@@ -362,6 +426,7 @@ TEST_F(branches, cpu_that_goes)
 		SKIP(return, "needs a second CPU that can go");
 	run_on(0);
 	turns->cpu = 1;
+	turns->depth = SMALL_DEPTH;
 	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, 1, 64));
 	ASSERT_EQ(1, set_number(online, 0));
 	ASSERT_EQ(0, set_number(online, 1));
@@ -435,7 +500,7 @@ static void execute_file(struct __test_metadata *_metadata, FIXTURE_DATA(branche
 		struct count seen = {};
 
 		while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE))
-			count_sample(self->record, pid[1], 1, &seen);
+			count_sample(turns, 1, self->record, &seen);
 		turns->ready[1] = seen.whole > 0;
 		usleep(10000);
 	}

@@ -174,6 +174,60 @@ TEST_F(data, storm)
 		EXPECT_EXIT(forkers[i], 0);
 }
 
+/* The most processes of a bomb. */
+#define BOMB	100
+
+/* Each process forks until that fails, and ends then, except for the first one. */
+static void explode(const struct turns *turns)
+{
+	struct rlimit limit = { BOMB, BOMB };
+	pid_t first = getpid();
+
+	/* Nobody waits for the processes, whose parent becomes this one. */
+	signal(SIGCHLD, SIG_IGN);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) || setrlimit(RLIMIT_NPROC, &limit) ||
+	    setresuid(NOBODY, NOBODY, NOBODY))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on(0);
+	while (!turns->stop) {
+		if (fork() >= 0)
+			continue;
+		if (getpid() != first)
+			_exit(0);
+		usleep(1000);
+	}
+	while (getpid() == first && wait(NULL) >= 0)
+		;
+	_exit(0);
+}
+
+/* The same with a fork bomb. */
+TEST_F(data, fork_bomb)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	long lack = get_file("lacking2"), now = 0;
+	pid_t bomb;
+	int fd;
+
+	bomb = fork();
+	if (!bomb)
+		explode(self->turns);
+	for (int i = 0; i < 3000 && now < lack + BOMB / 2; i++) {
+		usleep(10000);
+		now = get_file("lacking2");
+	}
+	EXPECT_LE(lack + BOMB / 2, now);
+	for (int i = 0; i < 50; i++) {
+		fd = perf_open(&attr, -1, i % 2, -1, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(0, get_file("lacking2"));
+		close(fd);
+	}
+	self->turns->stop = 1;
+	EXPECT_EXIT(bomb, 0);
+}
+
 /* What opens an event, or has it inherited. 0, or a negative errno. */
 typedef int (*opener)(struct perf_event_attr *attr);
 
@@ -387,6 +441,7 @@ TEST_F(data, of_child_without_memory)
 
 	if (!set_knobs())
 		SKIP(return, INJECT_NEEDS);
+	turns->depth = SMALL_DEPTH;
 	ASSERT_EQ(0, pipe(go));
 	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, 0, 64));
 	if (!fail_in("perf_task_data_fork", "0")) {

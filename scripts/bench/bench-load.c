@@ -2,7 +2,7 @@
 /*
  * Fixed work for make bench: the difference in run time is the cost of the profiler.
  *
- *   bench-load read|bulk|cold|user|getppid|reload DEPTH COUNT [SPREAD [MAPPINGS]]
+ *   bench-load read|bulk|cold|user|getppid|switch|reload DEPTH COUNT [SPREAD [MAPPINGS]]
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
  * their nanoseconds, which are instructions if the machine's clock counts these; for
@@ -64,6 +64,36 @@ static __attribute__((noinline)) void compute_once(void)
 static __attribute__((noinline)) void getppid_once(void)
 {
 	syscall(SYS_getppid);
+}
+
+/* What the other process reads from, and this one. */
+static int turns[2][2];
+
+/* Let another process take a turn. */
+static __attribute__((noinline)) void switch_once(void)
+{
+	char byte = 0;
+
+	if (write(turns[0][1], &byte, 1) != 1 || read(turns[1][0], &byte, 1) != 1)
+		exit(1);
+}
+
+/* The other process ends when this one does. */
+static void take_turns(void)
+{
+	char byte;
+
+	if (pipe(turns[0]) || pipe(turns[1]))
+		exit(1);
+	switch (fork()) {
+	case -1:
+		exit(1);
+	case 0:
+		close(turns[0][1]);
+		while (read(turns[0][0], &byte, 1) == 1 && write(turns[1][1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
 }
 
 /* Invalidate what the kernel caches about files, and run long enough for samples. */
@@ -200,10 +230,14 @@ int main(int argc, char **argv)
 		once = compute_once;
 	else if (!strcmp(argv[1], "reload"))
 		once = reload_once;
+	else if (!strcmp(argv[1], "switch"))
+		once = switch_once;
 	else
 		once = getppid_once;
 	if (once == reload_once)
 		before = loaded();
+	if (once == switch_once)
+		take_turns();
 	ns = argc == 4 ? below(atoi(argv[2]), once, atol(argv[3])) :
 			 below_chain(atoi(argv[2]), atoi(argv[4]), argc == 6 ? atoi(argv[5]) : 1,
 				     once, atol(argv[3]));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print the table of make bench: bench-table.py DIRECTORY
 
-Reads "times", "chains", "start", "stock" and the recordings of guest-bench.sh, and
+Reads "times", "attach", "chains", "start", "stock" and the recordings of guest-bench.sh, and
 "complete" of bench.sh. The cost of a sample is the additional time of the work with the
 profiler, divided by the number of samples. The work is timed from its first round on; of
 the hundreds of samples, a few at most are of the program's start and end. Each figure is
@@ -39,8 +39,15 @@ STOCK_WAYS = WAYS[:3]
 CONVERT = 3
 CONVERTED = re.compile(r"(\S+): libdw alone ([\d.]+) ms for (\d+) rows; convert ([\d.]+) ms")
 # Three instructions: a load, a test and a branch that is not taken; and how far the ticks of
-# the measurement change the figure of a system call.
+# the measurement change the figure of a system call. A turn of two processes has four system calls
+# and two context switches.
 IDLE, TICKS = 3, 0.1
+TURNS = 100000
+TURN, TURN_TICKS = (4 + 2) * IDLE, 10
+# Ten times as many tasks may cost that much more per task to give them data.
+LINEAR = 1.1
+# The share of the memory for data of tasks that may be in use afterwards, for anything.
+KEPT = 0.1
 # The share of a limit by which a figure may exceed it because of its spread.
 MARGIN = 0.05
 
@@ -461,13 +468,50 @@ def converter(bench, limits):
 
 
 def idle(bench, limits):
-    """The cost of a system call without a profiler."""
-    base, series = ([ns / CALLS for ns in bench.times[("getppid", 5, way)]]
-                    for way in ("base", "none"))
-    for name, cost in (("unpatched base", base), ("this kernel", series)):
-        print(f"  {name:16}" + figure(cost, 2))
+    """The cost of a system call and of a turn without a profiler."""
+    print(f"{'':18}" + "".join(f"{work:>17}" for work in ("getppid()", "a turn")))
+    calls, turns = ([[ns / count for ns in bench.times[(work, 5, way)]] for way in ("base", "none")]
+                    for work, count in (("getppid", CALLS), ("switch", TURNS)))
+    for name, *costs in zip(("unpatched base", "this kernel"), calls, turns):
+        print(f"  {name:16}" + "".join(f"{figure(cost, 2):>17}" for cost in costs))
     limits.at_most("getppid() when nobody profiles, more than on the base",
-                   minus(series, base), IDLE, TICKS)
+                   minus(*reversed(calls)), IDLE, TICKS)
+    limits.at_most("a turn when nobody profiles, more than on the base",
+                   minus(*reversed(turns)), TURN, TURN_TICKS)
+
+
+def task_data(bench, limits):
+    """
+    The cost of data of all tasks: of the first and the second event of a CPU, of the last
+    close, and of a thread without and with such an event.
+    """
+    figures = {}
+    with open(os.path.join(bench.out, "attach"), encoding="ascii") as file:
+        for line in file:
+            tasks, _, *numbers = map(int, line.split())
+            figures.setdefault(tasks, []).append(numbers)
+    print(f"{'':12}" + "".join(f"{head:>18}" for head in (
+        "first open", "second open", "last close", "a thread before", "with the events",
+        "bytes of a task", "kB kept")))
+    for tasks, rounds in figures.items():
+        *costs, before, during, after, kb_before, kb_during, kb_after = zip(*rounds)
+        used, kept = minus(kb_during, kb_before), minus(kb_after, kb_before)
+        print(f"  {tasks:<10,}" + "".join(f"{cell:>18}" for cell in (
+            *map(figure, costs), figure([1024 * kb / tasks for kb in used]), figure(kept))))
+        limits.none(f"{tasks:,} tasks: those without data", max(during))
+        limits.none(f"{tasks:,} tasks: those with data before or after",
+                    sum(count < tasks for count in before + after))
+        limits.at_most(f"{tasks:,} tasks: memory kept afterwards, share",
+                       [kb / more for kb, more in zip(kept, used)], KEPT)
+    few, many = (min(figures), max(figures))
+    for label, column in (("first open", 0), ("last close", 2)):
+        limits.at_most(f"{label}: cost per task with {many:,}, times that with {few:,}",
+                       [b[column] / many / (a[column] / few)
+                        for a, b in zip(figures[few], figures[many])], LINEAR)
+    for label, column in (("second open", 1), ("a thread with an event", 4)):
+        limits.at_most(f"{label}: with {many:,} tasks, times that with {few:,}",
+                       [b[column] / a[column] for a, b in zip(figures[few], figures[many])],
+                       LINEAR)
 
 
 def main(out):
@@ -500,7 +544,10 @@ def main(out):
     print("the converter, millions of instructions:")
     converter(bench, limits)
     print()
-    print("getppid() when nobody profiles, instructions a round trip:")
+    print("data of all tasks, instructions, and memory:")
+    task_data(bench, limits)
+    print()
+    print("when nobody profiles, instructions of a round trip:")
     idle(bench, limits)
     print(f"\nA figure is the median of {bench.rounds} rounds, and half of the range "
           "between them.")

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# make bench: measure the cost of a sample in instructions and bytes for each way to get
-# user callchains, in one boot; the cost of a system call without a profiler, on the base
-# and with the series; the cost of frames that only SFrame can unwind, and of a section of
-# a C library's size. For programs of the distribution, which have neither frame pointers
-# nor sections: the cost of starting perf record with cached sections, and the cost and the
-# contents of recordings.
+# make bench: measure the cost of a sample in instructions and bytes for each way to get user
+# callchains, in one boot; the cost of a system call and of a context switch without a
+# profiler, on the base and with the series; that of data of all tasks; the cost of frames
+# that only SFrame can unwind, and of a section of a C library's size. For programs of the
+# distribution, which have neither frame pointers nor sections: the cost of starting perf
+# record with cached sections, and the cost and the contents of recordings.
 #
 #   bench.sh BASE-BUILD-DIR KERNEL-BUILD-DIR OUTPUT-DIR
 #
@@ -40,6 +40,8 @@ gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -stat
 	-o "$out/bench-load" "$here/bench-load.c" "$here/bench-chain.S"
 gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
 	-o "$out/bench-bpf" "$here/bench-bpf.c"
+gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
+	-o "$out/bench-attach" "$here/bench-attach.c"
 gcc -Wall -Wextra -O2 -fomit-frame-pointer -static -Wa,--gsframe \
 	-o "$out/bench-chain" "$here/bench-load.c" "$here/bench-chain.S" ||
 	{ echo "bench: SFrame needs an assembler that can write it (binutils 2.40)" >&2; exit 1; }
@@ -83,6 +85,8 @@ shoot base "$base"
 shoot series "$kernel"
 
 guest "$base" base
+# Room for 10000 threads.
+MEM=3G guest "$kernel" tasks
 guest "$kernel" all
 
 # Count the complete user stacks on the host, which is faster and gives the same result,

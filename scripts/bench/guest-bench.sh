@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: take the measurements of make bench, see bench.sh. Recordings and these
-# files go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the
-# SFrame sections read), "chains" (recording, samples, those that reach main, those that
-# reach _start), "bpf" (program, depth, round, nanoseconds, samples), and the kernel's own
-# counters, "stats" and, for the sections of reload, "objects". For programs of the distribution:
-# "start" (command, way, round, nanoseconds of perf record with it), "stock" (program,
-# way, round, nanoseconds), their recordings, and "listed" (program, way, round, nanoseconds
-# of perf script); "convert" is the output of the converter's own benchmark.
+# In the guest: take the measurements of make bench, see bench.sh. Recordings and these files
+# go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the SFrame
+# sections read), "attach" (tasks, round, the figures of bench-attach), "chains" (recording,
+# samples, those that reach main, those that reach _start), "bpf" (program, depth, round,
+# nanoseconds, samples), and the kernel's own counters, "stats" and, for the sections of
+# reload, "objects". For programs of the distribution: "start" (command, way, round,
+# nanoseconds of perf record with it), "stock" (program, way, round, nanoseconds), their
+# recordings, and "listed" (program, way, round, nanoseconds of perf script); "convert" is the
+# output of the converter's own benchmark.
 #
-#   guest-bench.sh base|all DIRECTORY ROUNDS
+#   guest-bench.sh base|tasks|all DIRECTORY ROUNDS
 set -u
 
 cd /tmp || exit 1
@@ -20,6 +21,7 @@ what=$1
 load=$2/bench-load
 chain=$2/bench-chain
 bpf=$2/bench-bpf
+attach=$2/bench-attach
 sframe=$2/sframe/bench
 rounds=$3
 period=200000
@@ -27,11 +29,24 @@ spread=
 
 die() { echo "bench: $*" >&2; exit 1; }
 
-# idle NAME ROUND: measure system calls without a profiler, as many as bench-table.py divides by
+# idle NAME ROUND: measure system calls and context switches without a profiler, as many as
+# bench-table.py divides by
 idle() {
-	local ns
-	ns=$("$load" getppid 5 1000000) || die "$load failed"
-	echo "getppid 5 $1 $2 $ns" >> /out/times
+	local work ns
+	for work in "getppid 5 1000000" "switch 5 100000"; do
+		# shellcheck disable=SC2086	# three words
+		ns=$("$load" $work) || die "$load failed"
+		echo "${work% *} $1 $2 $ns" >> /out/times
+	done
+}
+
+# task_data ROUND: measure what it costs to give all tasks data of a PMU
+task_data() {
+	local tasks figures
+	for tasks in 1000 10000; do
+		figures=$("$attach" $tasks) || die "$attach failed"
+		echo "$tasks $1 $figures" >> /out/attach
+	done
 }
 
 # call_graph WAY: sets how[], the options of perf record. --no-sframe: the programs of the
@@ -315,6 +330,12 @@ if [ "$what" = base ]; then
 		for way in none regs; do
 			measure perf_test/self/ bulk 5 12 $way "$round" base-$way
 		done
+	done
+	exit
+fi
+if [ "$what" = tasks ]; then
+	for round in $(seq "$rounds"); do
+		task_data "$round"
 	done
 	exit
 fi

@@ -36,8 +36,8 @@
 /* Update the time of a section's last use if it is older than this, in s. */
 #define USED_TOLD	86400
 
-/* How many names of sections to read. */
-#define KEPT_MAX	2048
+/* How many names of sections to sort out of too many. */
+#define NAMES_MAX	65536
 
 /* Number of FDEs for start code and PLTs. */
 #define START_FUNCTIONS	3
@@ -161,28 +161,34 @@ int cache_open(const char *dir, bool make)
 }
 
 /**
- * cache_open_perf - open the cache below perf's cache
- * @dir:	perf's cache; NULL for PERF_BUILDID_DIR, or ~/.debug
- * @make:	create it if it is missing
+ * cache_dir - find the directory of perf's cache
+ * @dir:	where the user says it is, or NULL
+ * @path:	room for its name, PATH_MAX bytes
  *
- * Return: as cache_open().
+ * Return: @dir, PERF_BUILDID_DIR, or ~/.debug; NULL if neither is set.
  */
-int cache_open_perf(const char *dir, bool make)
+const char *cache_dir(const char *dir, char *path)
 {
 	const char *home = getenv("HOME");
-	char path[PATH_MAX];
 
 	if (!dir)
 		dir = getenv("PERF_BUILDID_DIR");
-	if (!dir && !home) {
-		errno = ENOENT;
-		return -1;
-	}
-	if (!dir) {
-		snprintf(path, sizeof(path), "%s/.debug", home);
-		dir = path;
-	}
-	return cache_open(dir, make);
+	if (dir || !home)
+		return dir;
+	snprintf(path, PATH_MAX, "%s/.debug", home);
+	return path;
+}
+
+/**
+ * cache_why - describe an error of the cache
+ * @error:	an errno of cache_open() or cache_begin()
+ *
+ * Return: the description.
+ */
+const char *cache_why(int error)
+{
+	return error == EPERM ? "other users may write to it, or to a directory in it" :
+				strerror(error);
 }
 
 /* Open a section that no other user but root could have written. */
@@ -525,17 +531,23 @@ struct kept {
  * @cache:	the cache
  * @read_only:	leave it as it is
  * @remote:	the cache is on a server
+ * @all:	also look at sections that are of no use here
  * @kept:	sections found
  * @nr:		number of @kept
  * @room:	allocated entries of @kept
+ * @max:	most of them
+ * @names:	number of all sections
  */
 struct walk {
 	int		cache;
 	bool		read_only;
 	bool		remote;
+	bool		all;
 	struct kept	*kept;
 	size_t		nr;
 	size_t		room;
+	size_t		max;
+	size_t		names;
 };
 
 static bool walk_has_room(struct walk *walk)
@@ -543,9 +555,11 @@ static bool walk_has_room(struct walk *walk)
 	size_t more = walk->room ? 2 * walk->room : 1024;
 	struct kept *grown;
 
+	if (walk->nr == walk->max)
+		return false;
 	if (walk->nr < walk->room)
 		return true;
-	grown = walk->room < KEPT_MAX ? realloc(walk->kept, more * sizeof(*grown)) : NULL;
+	grown = realloc(walk->kept, more * sizeof(*grown));
 	if (!grown)
 		return false;
 	walk->kept = grown;
@@ -562,7 +576,10 @@ static void walk_file(struct walk *walk, int at, const char *dir, const char *fi
 			remove_stale(at, file);
 		return;
 	}
-	if (walk->remote || (kept.alone && device_is_for_all()) || !walk_has_room(walk))
+	if (walk->remote)
+		return;
+	walk->names++;
+	if ((kept.alone && device_is_for_all() && !walk->all) || !walk_has_room(walk))
 		return;
 	walk->kept[walk->nr++] = kept;
 }
@@ -583,8 +600,9 @@ static void walk_dir(struct walk *walk, const char *dir)
 	closedir(files);
 }
 
-static void walk_all(struct walk *walk, int at)
+static void walk_all(struct walk *walk)
 {
+	int at = openat(walk->cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dirs = at < 0 ? NULL : fdopendir(at);
 	struct dirent *dir;
 
@@ -624,27 +642,28 @@ static void walk_sort(const struct walk *walk)
  * cache_each - go through the sections of the cache
  * @cache:	the cache
  * @read_only:	leave it as it is; otherwise remove damaged sections and left-over files
- * @max:	with more sections than this, start with the last used, of the first KEPT_MAX names
+ * @max:	with more sections than this, start with the last used; with more than KEPT_MAX,
+ *		with those of them whose names come first in the directories
  * @found:	called for each section, which is then closed; stops unless it returns 0
  * @data:	for @found
  *
  * Skips sections on a server: they would all be fetched and copied into memory, and few are
  * needed. There, only the names are read to remove left-over files.
  *
- * Return: what @found returned last.
+ * Return: the number of sections; 0 if they are on a server.
  */
-int cache_each(int cache, bool read_only, unsigned int max,
-	       int (*found)(void *data, const struct build_id *id, int fd), void *data)
+unsigned int cache_each(int cache, bool read_only, unsigned int max,
+			int (*found)(void *data, const struct build_id *id, int fd), void *data)
 {
 	struct walk walk = {
 		.cache = cache, .read_only = read_only, .remote = device_needs_copy(cache),
+		.max = KEPT_MAX,
 	};
-	int at, ret = 0;
+	int ret = 0;
 
 	if (walk.remote && read_only)
 		return 0;
-	at = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	walk_all(&walk, at);
+	walk_all(&walk);
 	if (walk.nr > max)
 		walk_sort(&walk);
 	for (size_t i = 0; !ret && i < walk.nr; i++) {
@@ -657,7 +676,30 @@ int cache_each(int cache, bool read_only, unsigned int max,
 		close(fd);
 	}
 	free(walk.kept);
-	return ret;
+	return walk.names;
+}
+
+/**
+ * cache_prune - remove the sections whose last use is longest ago, if there are more than KEPT_MAX
+ * @cache:	the cache
+ *
+ * Makes room for new ones, or each session with one would have to do this. A session that has
+ * registered a section keeps it.
+ */
+void cache_prune(int cache)
+{
+	struct walk walk = { .cache = cache, .all = true, .max = NAMES_MAX };
+	char name[CACHE_NAME_SIZE];
+
+	walk_all(&walk);
+	if (walk.nr > KEPT_MAX) {
+		walk_sort(&walk);
+		for (size_t i = KEPT_MAX - KEPT_MAX / 8; i < walk.nr; i++) {
+			cache_name(&walk.kept[i].id, walk.kept[i].alone, name);
+			unlinkat(cache, name, 0);
+		}
+	}
+	free(walk.kept);
 }
 
 static bool is_build_id(const GElf_Nhdr *note, const char *name)

@@ -149,11 +149,14 @@ static int check_span(struct check *check, const struct cfi_cursor *cursor, u64 
 		return 0;
 	}
 	if (row) {
+		errno = 0;
 		wrong = check_row(check, cursor, addr, row, function);
 		if (!wrong) {
 			check->same += bytes;
 			return 0;
 		}
+		if (errno == ENOMEM)
+			return image_no_memory(check->image);
 		check->bad += bytes;
 		check_print(check, addr, bytes, wrong);
 		return 0;

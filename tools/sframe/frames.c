@@ -32,12 +32,18 @@
 #define PE_OMIT		0xff
 
 /*
- * libdw allocates as many registers for a row as the file wants. FRAME_MAX has room for four times
- * as many as x86-64 has. A function with more has no rows, and may have cost a lot of work, like
- * one that libdw rejects. Programs have no such functions, or few.
+ * libdw allocates as many registers for a row as the file wants. FRAME_MAX bytes have room for more
+ * than 200, while x86-64 has less than 150. A function with more has no rows, and may have cost
+ * a lot of work, like one that libdw rejects. Programs have no such functions, or few.
  */
-#define FRAME_MAX	(1 << 14)
-#define BAD_WORK	(1 << 26)
+#define FRAME_MAX	(1 << 11)
+#define BAD_WORK	(1 << 28)
+
+/* To remember all rules takes as long as so many other bytes of instructions. */
+#define REMEMBER_WORK	256
+
+/* What libdw says of an address without an FDE, at no cost. It has no name for this error. */
+#define NO_MATCH	"no matching address range"
 
 /* Attempts to get libdw ready if memory is short. */
 #define OPEN_TRIES	3
@@ -131,6 +137,16 @@ static u8 cfi_encoding(const struct image *image, u64 offset, struct cie *cie)
 	return cie->encoding;
 }
 
+/* Any byte may also be an operand, so this can be too much. */
+static u64 cfi_work(const Dwarf_FDE *fde)
+{
+	u64 work = 0;
+
+	for (const u8 *at = fde->start; at < fde->end; at++)
+		work += *at == DW_CFA_remember_state ? REMEMBER_WORK : 1;
+	return work;
+}
+
 /* Get the code of an FDE; false if this is no code of the file. */
 static bool cfi_range(const struct image *image, const Dwarf_FDE *fde, u8 encoding,
 		      struct cfi_function *function)
@@ -147,7 +163,7 @@ static bool cfi_range(const struct image *image, const Dwarf_FDE *fde, u8 encodi
 	if (encoding & PE_PCREL)
 		function->start += image->eh_addr + (fde->start - base);
 	length = pe_number(encoding & ~PE_SIGNED, fde->start + size);
-	function->insns = fde->end - fde->start;
+	function->work = cfi_work(fde);
 
 	text = image_text(image, function->start);
 	if (!text || !length)
@@ -305,15 +321,18 @@ static int cfi_frame(struct cfi_cursor *cursor, u64 addr)
 	errno = 0;
 	if (dwarf_cfi_addrframe(cursor->cfi, addr, &cursor->frame)) {
 		cursor->frame = NULL;
+		if (errno == ENOMEM)
+			return -ENOMEM;
+		if (!strcmp(dwarf_errmsg(-1), NO_MATCH))
+			return 0;
 	} else {
 		if (malloc_usable_size(cursor->frame) <= FRAME_MAX)
 			return 0;
 		free(cursor->frame);
 		cursor->frame = NULL;
-		errno = 0;
 	}
 	cursor->work += BAD_WORK;
-	return errno == ENOMEM ? -ENOMEM : 0;
+	return 0;
 }
 
 /**
@@ -336,7 +355,7 @@ int cfi_row(struct image *image, struct cfi_cursor *cursor, const struct cfi_fun
 
 	cursor->start = addr;
 	cursor->end = function->end;
-	cursor->work += function->insns;
+	cursor->work += function->work;
 	if (cursor->work > CFI_WORK_MAX)
 		return image_error(image, EFBIG, "has an .eh_frame that takes too much work");
 	if (cfi_frame(cursor, addr))

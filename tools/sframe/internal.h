@@ -88,13 +88,13 @@ int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size);
  * @start:	its first address
  * @end:	first address after it
  * @order:	index of the FDE in .eh_frame
- * @insns:	bytes of instructions
+ * @work:	what it costs libdw to read a row, as bytes of instructions
  */
 struct cfi_function {
 	u64		start;
 	u64		end;
 	u32		order;
-	u32		insns;
+	u64		work;
 };
 
 struct cfi_list {
@@ -106,7 +106,7 @@ int cfi_list(struct image *image, struct cfi_list *list);
 void cfi_list_free(struct cfi_list *list);
 
 /* Limit of work per file. The largest programs have a tenth of it. */
-#define CFI_WORK_MAX	(1ULL << 32)
+#define CFI_WORK_MAX	(1ULL << 34)
 
 /**
  * struct cfi_cursor - iterator over the rows of libdw
@@ -115,8 +115,8 @@ void cfi_list_free(struct cfi_list *list);
  * @start:	first address of the row
  * @end:	first address after the row, in the same function
  * @signal:	it is a signal frame
- * @work:	work so far, up to CFI_WORK_MAX: bytes of instructions that libdw processed, or
- *		BAD_WORK for a function that was rejected
+ * @work:	work so far, up to CFI_WORK_MAX: that of the functions of all rows, and BAD_WORK
+ *		for each row that was rejected
  */
 struct cfi_cursor {
 	Dwarf_CFI	*cfi;

@@ -91,6 +91,17 @@ static int job_open(const struct job *job, int file)
 	_exit(is_scarce(error) ? STATUS_SCARCE : 1);
 }
 
+/* If memory is short, other programs must not suffer from a hostile file. */
+static void job_be_first_to_die(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	dprintf(fd, "1000");
+	close(fd);
+}
+
 static void __attribute__((noreturn)) job_main(const struct job *job, int file, pid_t parent)
 {
 	struct sframe_options options = {};
@@ -103,6 +114,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	job_be_first_to_die();
 	job_limit_cpu(JOB_SECONDS);
 	close_others(job->output, file);
 	image_limit_memory(0);

@@ -148,6 +148,7 @@ server_main(const struct sframe_session_options *options, int socket, pid_t pare
 	session_convert(session, SOCKET);
 	if (options->verbose)
 		session_summary(session);
+	session_prune(session);
 	session_missed(session, server_missed, out);
 	/* Send END only after a complete list, so that the reader can tell. */
 	if (!ferror(out) && !fflush(out))

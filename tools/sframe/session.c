@@ -87,7 +87,7 @@ static void session_unkept(struct session *session, int error)
 {
 	if (!session->unkept)
 		session_say(session, "some sections are not put into the cache: %s",
-			    strerror(error));
+			    cache_why(error));
 	session->unkept = true;
 }
 
@@ -553,14 +553,20 @@ static void session_watch(struct session *session)
 		return;
 	if (session->runs)
 		session->mapped.budget = WAITS_MAX;
-	if (session->hung && session->hung < mapped_patience(&session->mapped))
-		session->lost = true;
-	if (watch_is_partial(session->watch))
+	if ((session->hung && session->hung < mapped_patience(&session->mapped)) ||
+	    watch_is_partial(session->watch))
 		session->lost = true;
 	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
 		session_rescan(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
 		session->lost = true;
+}
+
+/* Is there something to do that no descriptor tells of? */
+static bool session_polls(const struct session *session)
+{
+	return watch_has_ended(session->watch) || watch_is_partial(session->watch) ||
+	       session->lost || session->hung || stuck_nr() || session->jobs.held;
 }
 
 /* Wait for something to do, and do it. Returns true when @until is ready. */
@@ -580,8 +586,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		fds[nr++] = (struct pollfd) {
 			.fd = watch_fd(session->watch, i), .events = POLLIN
 		};
-	if (timeout < 0 && (watch_has_ended(session->watch) || session->lost || session->hung ||
-			    stuck_nr() || session->jobs.held || jobs_going(&session->jobs)))
+	if (timeout < 0 && (session_polls(session) || jobs_going(&session->jobs)))
 		timeout = TICK;
 	ready = poll(fds, nr, timeout);
 	if (ready < 0)
@@ -707,6 +712,17 @@ static void session_never_began(struct session *session)
 {
 	for (struct dso *dso = session->jobs.queue; dso; dso = dso->next)
 		dso_lose(session, dso, "cannot be converted: %s", strerror(session->jobs.held));
+}
+
+/**
+ * session_prune - remove old sections from the cache, if there are too many
+ * @session:	the session
+ */
+void session_prune(const struct session *session)
+{
+	if (!session->options.read_only && session->cache >= 0 &&
+	    session->kept + session->converted > KEPT_MAX)
+		cache_prune(session->cache);
 }
 
 /**

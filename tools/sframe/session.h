@@ -65,16 +65,23 @@ struct cache_entry {
 	char	temp[TEMP_SIZE];
 };
 
+/* How many sections the cache keeps. */
+#ifndef KEPT_MAX
+#define KEPT_MAX	2048
+#endif
+
 int cache_open(const char *dir, bool make);
-int cache_open_perf(const char *dir, bool make);
+const char *cache_dir(const char *dir, char *path);
+const char *cache_why(int error);
 int cache_find(int cache, const struct build_id *id, bool read_only);
 int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id, int from,
 		bool alone);
 void cache_set_lost(const struct cache_entry *entry, u64 bytes);
 u64 cache_lost(int section);
 int cache_end(struct cache_entry *entry, bool keep);
-int cache_each(int cache, bool read_only, unsigned int max,
-	       int (*found)(void *data, const struct build_id *id, int fd), void *data);
+unsigned int cache_each(int cache, bool read_only, unsigned int max,
+			int (*found)(void *data, const struct build_id *id, int fd), void *data);
+void cache_prune(int cache);
 void cache_remove(int cache, const struct build_id *id);
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 
@@ -544,6 +551,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @sections:	sections registered with the kernel
  * @converted:	sections converted by this session
  * @cached:	sections from the cache that are not known to be needed
+ * @kept:	sections in the cache at the start
  */
 struct session {
 	struct sframe_session_options	options;
@@ -572,6 +580,7 @@ struct session {
 	unsigned int			sections;
 	unsigned int			converted;
 	unsigned int			cached;
+	unsigned int			kept;
 };
 
 void session_found(void *data, const struct mapping *mapping);
@@ -580,6 +589,7 @@ bool session_may_remove(const struct session *session, int error);
 void session_convert(struct session *session, int fd);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);
+void session_prune(const struct session *session);
 void session_summary(const struct session *session);
 void __attribute__((format(printf, 2, 3)))
 session_say(const struct session *session, const char *format, ...);

@@ -73,6 +73,24 @@ static void session_limit_files(struct session *session)
 	session->mapped.max_fd = files.rlim_cur - (others < unused / 2 ? others : unused / 2);
 }
 
+static void session_open_cache(struct session *session)
+{
+	const struct sframe_session_options *options = &session->options;
+	char path[PATH_MAX];
+	const char *dir = cache_dir(options->cache, path);
+
+	if (dir)
+		session->cache = cache_open(dir, !options->read_only);
+	if (session->cache >= 0 || options->read_only)
+		return;
+	if (dir)
+		session_say(session, "nothing is kept for the next time: %s: %s", dir,
+			    cache_why(errno));
+	else
+		session_say(session,
+			    "nothing is kept for the next time: neither PERF_BUILDID_DIR nor HOME is set");
+}
+
 static int session_open(struct session *session, char *message)
 {
 	const struct sframe_session_options *options = &session->options;
@@ -92,11 +110,7 @@ static int session_open(struct session *session, char *message)
 	/* The limit for parsing headers. */
 	image_limit_memory(0);
 	session_limit_files(session);
-	session->cache = cache_open_perf(options->cache, !options->read_only);
-	if (session->cache < 0 && !options->read_only)
-		session_say(session, "nothing is kept for the next time: %s", errno == EPERM ?
-			    "other users may write to the cache's directory" :
-			    strerror(errno));
+	session_open_cache(session);
 	session->watch = watch_new(options->pids, options->nr_pids,
 				   session->mapped.max_fd / 2);
 	/* The events are open now: compute the files' share of the remaining descriptors. */
@@ -150,6 +164,7 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	    !watch_scan(options->pids, options->nr_pids, session_found, session))
 		session->lost = true;
 	if (session->cache >= 0)
-		cache_each(session->cache, options->read_only, CACHED_MAX, session_known, session);
+		session->kept = cache_each(session->cache, options->read_only, CACHED_MAX,
+					   session_known, session);
 	return session;
 }

@@ -155,13 +155,14 @@ hostile_cache() {
 		ln -s "$PWD/elsewhere" "cache/.sframe/2/${id:0:2}" &&
 		run -c cache true && grep -q ' 1 were made now' err || return 1
 	chmod 777 cache/.sframe
-	run -c cache true && grep -q 'there is no cache' err
+	run -c cache true && grep 'nothing is kept .* cache: other users may write to it' err
 }
 
 no_cache() {
 	env -u HOME -u PERF_BUILDID_DIR "$sframe" run -v true 2> err || return 1
-	grep -q 'there is no cache' err && grep -q ' sections, of which [1-9]' err || return 1
-	: > file && run -c file true && grep -q 'there is no cache' err
+	grep 'nothing is kept .* PERF_BUILDID_DIR nor HOME' err &&
+		grep -q ' sections, of which [1-9]' err || return 1
+	: > file && run -c file true && grep 'nothing is kept .* file: Not a directory' err
 }
 
 # Stop the server until events are lost: it finds the mappings that it missed by looking at

@@ -82,7 +82,10 @@ cache_of_others() {
 	rm -rf .debug
 	mkdir .debug && chmod 777 .debug && ends 0 "" true && [ ! -e .debug/.sframe ] || return 1
 	rm -rf .debug
-	once "nothing is kept for the next time: other users may write to the cache"
+	once "nothing is kept for the next time: .*: other users may write to it" || return 1
+	ends 0 "" true && find .debug/.sframe/2 -type f -delete && chmod 777 .debug/.sframe/2/* &&
+		ends 0 "" true || return 1
+	once "some sections are not put into the cache: other users may write to it"
 }
 
 # With a process, the files of the command are of no interest.
@@ -148,6 +151,20 @@ fill_cache() {
 		mkdir -p .debug/.sframe/2/f0 && cp "$from" ".debug/.sframe/2/f0/0$nr" || return 1
 	done
 	touch -d '1 month ago' .debug/.sframe/2/f0/01*
+}
+
+# A cache with more sections than it keeps loses those that were used longest ago.
+full_cache() {
+	local nr
+	rm -f device && fill_cache || return 1
+	for nr in {300..599}; do
+		cp .debug/.sframe/2/f0/0100 ".debug/.sframe/2/f0/0$nr" || return 1
+	done
+	touch -d '2 months ago' .debug/.sframe/2/f0/03*
+	ends 0 "" true && [ ! -e .debug/.sframe/2/f0/0300 ] || return 1
+	nr=$(find .debug/.sframe -type f | wc -l)
+	[ "$nr" = 350 ] || fail "$nr are kept" || return 1
+	[ -e .debug/.sframe/2/f0/0400 ] && [ -e .debug/.sframe/2/f0/0200 ]
 }
 
 # Of many cached sections, the session hands in those that were used last. A section that is used

@@ -527,6 +527,7 @@ check "the kernel and the disk" kept
 check "said: the kernel uses none" switched_off
 check "said: code without words" lossy
 check "many sections in the cache" many_cached
+check "too many sections in the cache" full_cache
 check "said: another user namespace" other_namespace
 check "said: a cache that takes nothing" cache_takes_none
 check "said: a cache that others may write" cache_of_others

@@ -238,6 +238,21 @@ huge_register() {
 	high 400 "$many" '.cfi_escape 0x3e' && refuse 1 'takes too much work' convert high.so
 }
 
+# libdw copies the rules of all registers each time, for each row anew.
+remembered() {
+	high 1 '.cfi_same_value 200' '.rept 30000' .cfi_remember_state .endr \
+		'.rept 6000' nop '.cfi_adjust_cfa_offset 8' .endr || return 1
+	(ulimit -t 90 && refuse 1 'takes too much work' convert high.so)
+}
+
+# Functions that libdw does not find cost nothing: the table of .eh_frame_hdr has only ten.
+short_table() {
+	high 300 && patch high.so $(($(section_at high.so .eh_frame_hdr) + 8)) '\12\0' &&
+		"$sframe" convert -o high.sf high.so && "$sframe" check high.so high.sf > out
+	cat out
+	grep -q '^high.so: .* 300 functions, 10 FDEs' out
+}
+
 # Each allocation fails in turn, and all from each one on: the section is whole, or there is none.
 no_memory() {
 	program so -shared -fPIC && gcc -nostdlib -shared -o rows.so "$here/rows.S" &&
@@ -599,6 +614,8 @@ check "limits: work" too_many
 check "limits: rows" many_rows
 check "limits: rows to check" large_plt
 check "limits: registers" huge_register
+check "limits: remembered rules" remembered
+check "bad .eh_frame_hdr" short_table
 check "rows of all kinds" all_rows
 check "wrong sections" wrong_sections
 check "address of the section" address

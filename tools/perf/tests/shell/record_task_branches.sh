@@ -174,12 +174,24 @@ test_marked() {
 	fi
 }
 
+# perf report tells which callers come from branch stacks.
+test_reported() {
+	callers=$(perf report --stdio --no-children --no-inline -i "${dir}/$1" --comms chain \
+			2> /dev/null | grep -m 1 -A 3 'user callchain from branch stack' |
+		awk '{ print $NF }' | xargs)
+	if [ "${callers}" != "stack] f2 f1 main" ]; then
+		echo "$1: perf report shows '${callers}' [Failed]"
+		err=1
+	fi
+}
+
 record task --call-graph lbr
 test_whole task
 record all --call-graph lbr -a
 test_whole all
 record deferred --call-graph deferred,lbr --no-sframe
 test_marked deferred
+test_reported deferred
 # Readers take the callchains that were written, not the branch stacks.
 perf inject -i "${dir}/deferred" -o "${dir}/injected"
 test_marked injected

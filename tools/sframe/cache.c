@@ -36,6 +36,9 @@
 /* Update the time of a section's last use if it is older than this, in s. */
 #define USED_TOLD	86400
 
+/* Keep a section for at least this time after its last use, in s. */
+#define UNUSED		(2 * USED_TOLD)
+
 /* How many names of sections to sort out of too many. */
 #define NAMES_MAX	65536
 
@@ -181,7 +184,7 @@ const char *cache_dir(const char *dir, char *path)
 
 /**
  * cache_why - describe an error of the cache
- * @error:	an errno of cache_open() or cache_begin()
+ * @error:	an errno of cache_open(), cache_begin() or cache_end()
  *
  * Return: the description.
  */
@@ -398,6 +401,12 @@ int copy_file(int to, int from)
 	return done < 0 ? -errno : 0;
 }
 
+/* EPERM stands for what others may write to, see open_dir(), and not for what is immutable. */
+static int not_eperm(int ret)
+{
+	return ret == -EPERM ? -EACCES : ret;
+}
+
 /* Copy a section into a new file, without waiting for the disk. */
 static int fill_entry(struct cache_entry *entry, int from, bool alone)
 {
@@ -448,7 +457,7 @@ int cache_begin(struct cache_entry *entry, int cache, const struct build_id *id,
 	ret = fill_entry(entry, from, alone);
 	if (ret)
 		close(entry->dir);
-	return ret;
+	return not_eperm(ret);
 }
 
 /**
@@ -501,7 +510,7 @@ int cache_end(struct cache_entry *entry, bool keep)
 		unlinkat(entry->dir, entry->temp, 0);
 	close(entry->section);
 	close(entry->dir);
-	return ret;
+	return not_eperm(ret);
 }
 
 /* Remove a file that a writer left because it was killed. */
@@ -642,8 +651,8 @@ static void walk_sort(const struct walk *walk)
  * cache_each - go through the sections of the cache
  * @cache:	the cache
  * @read_only:	leave it as it is; otherwise remove damaged sections and left-over files
- * @max:	with more sections than this, start with the last used; with more than KEPT_MAX,
- *		with those of them whose names come first in the directories
+ * @max:	with more sections than this, start with those that were used last, of the first
+ *		KEPT_MAX names that the directories have
  * @found:	called for each section, which is then closed; stops unless it returns 0
  * @data:	for @found
  *
@@ -680,21 +689,24 @@ unsigned int cache_each(int cache, bool read_only, unsigned int max,
 }
 
 /**
- * cache_prune - remove the sections whose last use is longest ago, if there are more than KEPT_MAX
+ * cache_prune - remove sections that were not used for days, if there are more than KEPT_MAX
  * @cache:	the cache
  *
- * Makes room for new ones, or each session with one would have to do this. A session that has
- * registered a section keeps it.
+ * Starts with those whose last use is longest ago, and makes room for new ones, or each session
+ * with one would have to do this. A session that has registered a section keeps it.
  */
 void cache_prune(int cache)
 {
 	struct walk walk = { .cache = cache, .all = true, .max = NAMES_MAX };
+	time_t recent = time(NULL) - UNUSED;
 	char name[CACHE_NAME_SIZE];
 
 	walk_all(&walk);
 	if (walk.nr > KEPT_MAX) {
 		walk_sort(&walk);
 		for (size_t i = KEPT_MAX - KEPT_MAX / 8; i < walk.nr; i++) {
+			if (walk.kept[i].used >= recent)
+				continue;
 			cache_name(&walk.kept[i].id, walk.kept[i].alone, name);
 			unlinkat(cache, name, 0);
 		}

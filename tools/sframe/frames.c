@@ -39,12 +39,6 @@
 #define FRAME_MAX	(1 << 11)
 #define BAD_WORK	(1 << 28)
 
-/* To remember all rules takes as long as so many other bytes of instructions. */
-#define REMEMBER_WORK	256
-
-/* What libdw says of an address without an FDE, at no cost. It has no name for this error. */
-#define NO_MATCH	"no matching address range"
-
 /* Attempts to get libdw ready if memory is short. */
 #define OPEN_TRIES	3
 
@@ -137,16 +131,6 @@ static u8 cfi_encoding(const struct image *image, u64 offset, struct cie *cie)
 	return cie->encoding;
 }
 
-/* Any byte may also be an operand, so this can be too much. */
-static u64 cfi_work(const Dwarf_FDE *fde)
-{
-	u64 work = 0;
-
-	for (const u8 *at = fde->start; at < fde->end; at++)
-		work += *at == DW_CFA_remember_state ? REMEMBER_WORK : 1;
-	return work;
-}
-
 /* Get the code of an FDE; false if this is no code of the file. */
 static bool cfi_range(const struct image *image, const Dwarf_FDE *fde, u8 encoding,
 		      struct cfi_function *function)
@@ -163,7 +147,7 @@ static bool cfi_range(const struct image *image, const Dwarf_FDE *fde, u8 encodi
 	if (encoding & PE_PCREL)
 		function->start += image->eh_addr + (fde->start - base);
 	length = pe_number(encoding & ~PE_SIGNED, fde->start + size);
-	function->work = cfi_work(fde);
+	function->insns = fde->end - fde->start;
 
 	text = image_text(image, function->start);
 	if (!text || !length)
@@ -271,13 +255,19 @@ void cfi_list_free(struct cfi_list *list)
 /*
  * For its first row, libdw looks up the ABI's rules for registers. Without memory, it goes on
  * without them, and that is no error. Returns false if this may have happened; malloc() may
- * also have set errno, and then found memory elsewhere.
+ * also have set errno, and then found memory elsewhere. Learns which error stands for an address
+ * without an FDE, because libdw has no name for it.
  */
 static bool cfi_begin(struct cfi_cursor *cursor, const struct cfi_list *list)
 {
 	errno = 0;
 	if (list->nr && !dwarf_cfi_addrframe(cursor->cfi, list->functions[0].start, &cursor->frame))
 		free(cursor->frame);
+	cursor->frame = NULL;
+	/* No code is there. */
+	if (!dwarf_cfi_addrframe(cursor->cfi, UINT64_MAX, &cursor->frame))
+		free(cursor->frame);
+	cursor->no_match = dwarf_errno();
 	cursor->frame = NULL;
 	return errno != ENOMEM;
 }
@@ -323,7 +313,7 @@ static int cfi_frame(struct cfi_cursor *cursor, u64 addr)
 		cursor->frame = NULL;
 		if (errno == ENOMEM)
 			return -ENOMEM;
-		if (!strcmp(dwarf_errmsg(-1), NO_MATCH))
+		if (dwarf_errno() == cursor->no_match)
 			return 0;
 	} else {
 		if (malloc_usable_size(cursor->frame) <= FRAME_MAX)
@@ -355,7 +345,7 @@ int cfi_row(struct image *image, struct cfi_cursor *cursor, const struct cfi_fun
 
 	cursor->start = addr;
 	cursor->end = function->end;
-	cursor->work += function->work;
+	cursor->work += function->insns;
 	if (cursor->work > CFI_WORK_MAX)
 		return image_error(image, EFBIG, "has an .eh_frame that takes too much work");
 	if (cfi_frame(cursor, addr))

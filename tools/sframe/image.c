@@ -7,8 +7,6 @@
  */
 #include <endian.h>
 #include <errno.h>
-#include <limits.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -303,8 +301,6 @@ void image_close(struct image *image)
  * libdw allocates memory for registers by numbers in the file, and libelf by sizes in it,
  * which may be sparse. With a limit, absurd numbers lead to an error. A conversion takes half
  * the size of a large program, and no file is larger than FILE_SIZE_MAX.
- *
- * Freed memory stays in the process, because libdw wants as much again for the next row.
  */
 void image_limit_memory(u64 held)
 {
@@ -320,7 +316,6 @@ void image_limit_memory(u64 held)
 	if (limit.rlim_cur > enough)
 		limit.rlim_cur = enough;
 	setrlimit(RLIMIT_DATA, &limit);
-	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
 /**

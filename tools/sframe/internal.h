@@ -88,13 +88,13 @@ int image_sframe(const struct image *image, u64 *addr, u64 *offset, u64 *size);
  * @start:	its first address
  * @end:	first address after it
  * @order:	index of the FDE in .eh_frame
- * @work:	what it costs libdw to read a row, as bytes of instructions
+ * @insns:	bytes of instructions
  */
 struct cfi_function {
 	u64		start;
 	u64		end;
 	u32		order;
-	u64		work;
+	u32		insns;
 };
 
 struct cfi_list {
@@ -115,8 +115,9 @@ void cfi_list_free(struct cfi_list *list);
  * @start:	first address of the row
  * @end:	first address after the row, in the same function
  * @signal:	it is a signal frame
- * @work:	work so far, up to CFI_WORK_MAX: that of the functions of all rows, and BAD_WORK
- *		for each row that was rejected
+ * @no_match:	libdw's error for an address that it finds in no function
+ * @work:	work so far, up to CFI_WORK_MAX: bytes of instructions that libdw processed, or
+ *		BAD_WORK for a row that was rejected
  */
 struct cfi_cursor {
 	Dwarf_CFI	*cfi;
@@ -124,6 +125,7 @@ struct cfi_cursor {
 	u64		start;
 	u64		end;
 	bool		signal;
+	int		no_match;
 	u64		work;
 };
 

@@ -27,9 +27,6 @@
 #include "internal.h"
 #include "session.h"
 
-/* CPU time of a conversion: some hundred times what the largest programs take. */
-#define JOB_SECONDS	100
-
 /* Attempts to open the file, one per tick, and the exit status if all have failed. */
 #define OPEN_TRIES	10
 #define STATUS_SCARCE	2
@@ -42,7 +39,8 @@
 
 /**
  * job_limit_cpu - limit the CPU time that this process uses from now on
- * @seconds:	the limit; SIGXCPU then kills the process, without a core dump
+ * @seconds:	the limit, unless the process has a lower one; SIGXCPU then kills it, without a core
+ *		dump
  */
 void job_limit_cpu(unsigned int seconds)
 {
@@ -54,9 +52,8 @@ void job_limit_cpu(unsigned int seconds)
 	if (getrlimit(RLIMIT_CPU, &limit) || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used))
 		return;
 	/* Round up the time used so far. */
-	limit.rlim_cur = used.tv_sec + 1 + seconds;
-	if (limit.rlim_cur > limit.rlim_max)
-		limit.rlim_cur = limit.rlim_max;
+	if (limit.rlim_cur > used.tv_sec + 1 + seconds)
+		limit.rlim_cur = used.tv_sec + 1 + seconds;
 	setrlimit(RLIMIT_CPU, &limit);
 }
 
@@ -114,9 +111,9 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	job_be_first_to_die();
 	job_limit_cpu(JOB_SECONDS);
 	close_others(job->output, file);
+	job_be_first_to_die();
 	image_limit_memory(0);
 	fd = job_open(job, file);
 	if (sframe_convert_fd(fd, &options, &out)) {
@@ -195,6 +192,9 @@ int job_end(struct job *job, char *message)
 
 	if (waitpid(job->pid, &status, 0) != job->pid) {
 		snprintf(message, SFRAME_MESSAGE, "was converted by nobody");
+	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		snprintf(message, SFRAME_MESSAGE,
+			 "was not converted, as the process was killed, perhaps for want of memory");
 	} else if (WIFSIGNALED(status)) {
 		snprintf(message, SFRAME_MESSAGE, "takes too long, or breaks libdw: %s",
 			 strsignal(WTERMSIG(status)));

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "session.h"
 
 static const char usage[] =
 "Usage: sframe convert [-o OUT] [--format 2|3] [--address ADDR] FILE\n"
@@ -458,6 +460,15 @@ static const struct verb {
 	{ "install",	do_install,	1 },
 };
 
+/* SIGXCPU: nothing but write() is safe here. */
+static void take_too_long(int sig)
+{
+	static const char text[] = "sframe: the file takes too much CPU time\n";
+	ssize_t done = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	_exit(done < 0 ? sig : 1);
+}
+
 static int run_verb(const struct verb *verb, int argc, char **argv, struct command *command)
 {
 	int nr = argc - optind, ret;
@@ -475,6 +486,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv, struct comma
 	if (verb->run == do_convert || stat(command->file, &st))
 		st.st_size = 0;
 	image_limit_memory(2 * (u64)st.st_size);
+	job_limit_cpu(JOB_SECONDS);
+	signal(SIGXCPU, take_too_long);
 	ret = verb->run(command);
 	if (fflush(stdout) || ferror(stdout))
 		return fail(1, "standard output cannot be written: %s", strerror(errno));

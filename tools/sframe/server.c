@@ -148,10 +148,11 @@ server_main(const struct sframe_session_options *options, int socket, pid_t pare
 	session_convert(session, SOCKET);
 	if (options->verbose)
 		session_summary(session);
-	session_prune(session);
 	session_missed(session, server_missed, out);
+	fflush(out);
+	session_prune(session);
 	/* Send END only after a complete list, so that the reader can tell. */
-	if (!ferror(out) && !fflush(out))
+	if (!ferror(out))
 		send(SOCKET, &end, 1, 0);
 	/* A conversion that cannot be killed has the socket open, too. */
 	shutdown(SOCKET, SHUT_RDWR);

@@ -501,6 +501,9 @@ struct jobs {
 	int		held;
 };
 
+/* CPU time of a conversion, in s: some fifty times what the largest files take. */
+#define JOB_SECONDS	100
+
 void job_limit_cpu(unsigned int seconds);
 int job_start(struct job *job, int file);
 int job_end(struct job *job, char *message);

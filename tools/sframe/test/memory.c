@@ -102,14 +102,14 @@ static unsigned long try_check(const char *name, const struct sframe_output *who
 	nr = nr_calls;
 	for (failing = 1; !ret && failing <= nr; failing++) {
 		ret = check(name, whole, message);
-		if (ret < 0 && strstr(message, "memory")) {
-			ret = 0;
-			matter++;
-		}
+		if (ret >= 0 || !strstr(message, "memory"))
+			continue;
+		ret = 0;
+		matter++;
 	}
-	if (!ret)
+	if (!ret && matter)
 		return matter;
-	fprintf(stderr, "%s: check, allocation %lu of %lu%s: %d '%s'\n", name, failing, nr,
+	fprintf(stderr, "%s: check, allocation %lu of %lu%s: %d '%s'\n", name, failing - 1, nr,
 		all ? " and all others" : "", ret, message);
 	return 0;
 }

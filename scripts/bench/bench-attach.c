@@ -138,6 +138,8 @@ static unsigned long tasks_without(void)
 /* Kilobytes of the kernel's objects that cannot be reclaimed. */
 static unsigned long memory(void)
 {
+	/* Objects are freed after a grace period, and counted each second. */
+	sleep(2);
 	return number("/proc/meminfo", "SUnreclaim:");
 }
 
@@ -168,8 +170,6 @@ int main(int argc, char **argv)
 	close(fd[0]);
 	last = now() - last;
 	without_data[2] = tasks_without();
-	/* Objects are freed after a grace period. */
-	sleep(2);
 	kb[2] = memory();
 	printf("%lu %lu %lu %lu %lu %lu %lu %lu %lu %lu %lu\n", first, second, last, without, with,
 	       without_data[0], without_data[1], without_data[2], kb[0], kb[1], kb[2]);

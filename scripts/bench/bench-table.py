@@ -499,8 +499,9 @@ def task_data(bench, limits):
         print(f"  {tasks:<10,}" + "".join(f"{cell:>18}" for cell in (
             *map(figure, costs), figure([1024 * kb / tasks for kb in used]), figure(kept))))
         limits.none(f"{tasks:,} tasks: those without data", max(during))
-        limits.none(f"{tasks:,} tasks: those with data before or after",
-                    sum(count < tasks for count in before + after))
+        limits.none(f"{tasks:,} tasks: those with data before",
+                    sum(count < tasks for count in before))
+        limits.none(f"{tasks:,} tasks: those with data afterwards", max(minus(before, after)))
         limits.at_most(f"{tasks:,} tasks: memory kept afterwards, share",
                        [kb / more for kb, more in zip(kept, used)], KEPT)
     few, many = (min(figures), max(figures))

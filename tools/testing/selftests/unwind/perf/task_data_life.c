@@ -190,7 +190,8 @@ static void explode(const struct turns *turns)
 		_exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	run_on(0);
-	while (!turns->stop) {
+	/* The others do not get the signal. */
+	while (!turns->stop && !kill(first, 0)) {
 		if (fork() >= 0)
 			continue;
 		if (getpid() != first)
@@ -531,6 +532,19 @@ static bool start_many(pid_t *pids, int nr)
 	return true;
 }
 
+/* Keep a CPU busy. */
+static pid_t start_loop(int cpu)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on(cpu);
+	for (;;)
+		;
+}
+
 /*
  * Tasks come and go while the first event of a CPU is amid @nr processes or amid the threads of
  * one, and waits for the CPU. It is, if some tasks lack data before and after that.
@@ -544,13 +558,7 @@ static void exit_amid(struct __test_metadata *_metadata, int nr)
 
 	run_on(0);
 	ASSERT_TRUE(start_many(pids, nr));
-	loop = fork();
-	if (!loop) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run_on(1);
-		for (;;)
-			;
-	}
+	loop = start_loop(1);
 	lack = get_file("lacking2");
 	ASSERT_LT(MANY, lack);
 	for (int i = 0; i < 100 && !amid; i++) {

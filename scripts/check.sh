@@ -107,7 +107,8 @@ build_stackprof() {
 # minutes there, and a quarter or a tenth of that on the plain kernel. Most check values.
 # make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
-slow+="depth uprobe task_data_life bpf_unwind bpf_unwind_life bpf_unwind_load bpf_unwind_storm "
+slow+="depth uprobe user_state task_data_life bpf_unwind bpf_unwind_life bpf_unwind_load "
+slow+="bpf_unwind_storm bpf_unwind_walk "
 slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads "
 
 # The tests of sframe on the host that the gate runs: a regular expression for their names.

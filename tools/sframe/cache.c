@@ -693,7 +693,8 @@ unsigned int cache_each(int cache, bool read_only, unsigned int max,
  * @cache:	the cache
  *
  * Starts with those whose last use is longest ago, and makes room for new ones, or each session
- * with one would have to do this. A session that has registered a section keeps it.
+ * with one would have to do this. A session that has registered a section keeps it. Sections on a
+ * server stay: to find the time of each last use would take a request.
  */
 void cache_prune(int cache)
 {
@@ -701,6 +702,8 @@ void cache_prune(int cache)
 	time_t recent = time(NULL) - UNUSED;
 	char name[CACHE_NAME_SIZE];
 
+	if (device_needs_copy(cache))
+		return;
 	walk_all(&walk);
 	if (walk.nr > KEPT_MAX) {
 		walk_sort(&walk);

@@ -182,8 +182,11 @@ static void say_stats(const struct command *command, const struct sframe_output 
 
 static int write_out(const char *name, const struct new_file *file)
 {
-	const char *why = write_file(name, file);
+	const char *why;
 
+	/* What is left takes little time, and an end here would leave a temporary file. */
+	signal(SIGXCPU, SIG_IGN);
+	why = write_file(name, file);
 	return why ? fail(1, "%s: cannot be written: %s", name, why) : 0;
 }
 

@@ -3,6 +3,7 @@
  * cache save DIR FILE: put the section of FILE into the cache DIR, and print its name there
  * cache find DIR FILE [read-only]: print the size of its section there, or "none"
  * cache each DIR [read-only]: print how many sections there are
+ * cache prune DIR: remove old sections, if there are too many
  * cache id FILE...: the build-id of each, whether it has a section, or why it is refused
  * cache needed PROGRAM: the files that it needs
  * cache remote FILE: is it on a file system with a server?
@@ -138,6 +139,10 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "each")) {
 		cache_each(cache, read_only, UINT32_MAX, count, &nr);
 		printf("%u\n", nr);
+		return 0;
+	}
+	if (!strcmp(argv[1], "prune")) {
+		cache_prune(cache);
 		return 0;
 	}
 	if (argc < 4)

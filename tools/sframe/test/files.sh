@@ -265,6 +265,34 @@ remote_cache() {
 	[ "$(LD_PRELOAD=$work/nfs.so "$bin/cache" each store)" = 0 ] &&
 		[ "$(LD_PRELOAD=$work/nfs.so "$bin/cache" find store p)" -gt 0 ] || return 1
 	[ -e "$dir/.tmp.new" ] && [ ! -e "$dir/.tmp.old" ] || { ls -la "$dir"; return 1; }
+	(cd "$dir" && touch -d '1 month ago' abcd{1000..3099}) || return 1
+	LD_PRELOAD=$work/nfs.so "$bin/cache" prune store
+	[ "$(find store -name 'abcd*' | wc -l)" = 2100 ] && "$bin/cache" prune store || return 1
+	[ "$(find store -name 'abcd*' | wc -l)" = 1791 ] || { ls "$dir"; return 1; }
+}
+
+# CPU time runs out while the new file is written: it is complete, and no temporary file stays.
+late_end() {
+	cat > late.c <<-'END'
+		#define _GNU_SOURCE
+		#include <signal.h>
+		#include <stdio.h>
+		#include <sys/syscall.h>
+		#include <unistd.h>
+
+		int renameat2(int from_dir, const char *from, int to_dir, const char *to,
+			      unsigned int flags)
+		{
+			raise(SIGXCPU);
+			return syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+		}
+	END
+	program p && gcc -O2 -shared -fPIC -o late.so late.c || return 1
+	rm -rf late && mkdir late &&
+		LD_PRELOAD=$work/late.so "$sframe" install -o late/new p &&
+		"$sframe" check late/new &&
+		LD_PRELOAD=$work/late.so "$sframe" convert -o late/new.sf p || return 1
+	[ "$(ls -A late)" = $'new\nnew.sf' ] || { ls -la late; return 1; }
 }
 
 # remote TYPE: does sframe take this file system for one with a server?

@@ -615,6 +615,7 @@ check "limits: rows" many_rows
 check "limits: rows to check" large_plt
 check "limits: registers" huge_register
 check "limits: CPU time" remembered
+check "limits: CPU time at the end" late_end
 check "bad .eh_frame_hdr" short_table
 check "rows of all kinds" all_rows
 check "wrong sections" wrong_sections

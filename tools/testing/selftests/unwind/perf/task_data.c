@@ -25,23 +25,31 @@ FIXTURE(branches) BRANCHES_FIXTURE;
 FIXTURE_SETUP(branches) BRANCHES_SETUP
 FIXTURE_TEARDOWN(branches) BRANCHES_TEARDOWN
 
+/* Two processes that take turns get whole samples, and end. */
+static void expect_both_whole(struct __test_metadata *_metadata,
+			      FIXTURE_DATA(branches) *self, const pid_t *pid)
+{
+	struct count count[2];
+
+	count_turns(self->turns, &self->ring, self->record, count, 2);
+	self->turns->stop = 1;
+	EXPECT_ALL_WHOLE(count, 2);
+	for (int who = 0; who < 2; who++)
+		EXPECT_EXIT(pid[who], 0);
+}
+
 /* Two tasks take turns on a CPU that an event counts on. */
 TEST_F(branches, of_two_tasks)
 {
 	struct perf_event_attr attr = branch_attr("perf_test");
 	struct turns *turns = self->turns;
-	struct count count[2];
 	pid_t pid[2];
 
 	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, 0, 64));
 	for (int who = 0; who < 2; who++)
 		pid[who] = start_turns(turns, who);
 	ASSERT_TRUE(both_ready(turns, &self->ring));
-	count_turns(turns, &self->ring, self->record, count, 2);
-	turns->stop = 1;
-	EXPECT_ALL_WHOLE(count, 2);
-	for (int who = 0; who < 2; who++)
-		EXPECT_EXIT(pid[who], 0);
+	expect_both_whole(_metadata, self, pid);
 }
 
 /* Events of two PMUs with objects of different sizes: each keeps its own. */
@@ -178,7 +186,6 @@ TEST_F(branches, thread_after_its_process)
 	struct perf_event_attr attr = branch_attr("perf_test");
 	struct turns *turns = self->turns;
 	struct thread thread = { .turns = turns };
-	struct count count[2];
 	pthread_t id;
 	pid_t pid[2];
 
@@ -195,11 +202,7 @@ TEST_F(branches, thread_after_its_process)
 	ASSERT_EQ(1, write(turns->pipes[0][1], "", 1));
 	pid[1] = start_turns(turns, 1);
 	ASSERT_TRUE(both_ready(turns, &self->ring));
-	count_turns(turns, &self->ring, self->record, count, 2);
-	turns->stop = 1;
-	EXPECT_ALL_WHOLE(count, 2);
-	for (int who = 0; who < 2; who++)
-		EXPECT_EXIT(pid[who], 0);
+	expect_both_whole(_metadata, self, pid);
 }
 
 /* Record calls on a CPU with an event, run on one without, and come back. */
@@ -419,7 +422,6 @@ TEST_F(branches, cpu_that_goes)
 	struct perf_event_attr attr = branch_attr("perf_test2");
 	const char *online = "/sys/devices/system/cpu/cpu1/online";
 	struct turns *turns = self->turns;
-	struct count count[2];
 	pid_t pid[2];
 
 	if (access(online, W_OK))
@@ -436,11 +438,7 @@ TEST_F(branches, cpu_that_goes)
 	for (int who = 0; who < 2; who++)
 		pid[who] = start_turns(turns, who);
 	ASSERT_TRUE(both_ready(turns, &self->ring));
-	count_turns(turns, &self->ring, self->record, count, 2);
-	turns->stop = 1;
-	EXPECT_ALL_WHOLE(count, 2);
-	for (int who = 0; who < 2; who++)
-		EXPECT_EXIT(pid[who], 0);
+	expect_both_whole(_metadata, self, pid);
 }
 
 /* The effective user of a process, -1 on failure. */

@@ -144,10 +144,10 @@ $(info check: first makes $(FIRST). From nothing, a check of both kernels takes 
 	on two CPUs, and 7.1 GB of disk.)
 endif
 endif
-check: tree perf
+check: tree
 	$(call CHECK,gate,$(CHECKED))
 
-check-all: tree perf
+check-all: tree
 	$(call CHECK,all,$(CHECKED))
 
 # Storms and fuzzers for MINUTES, and tests that are too slow for the other tiers.
@@ -159,7 +159,7 @@ endif
 endif
 check-long: CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug kcsan,$(KERNEL))
 check-long: export MINUTES := $(MINUTES)
-check-long: tree perf
+check-long: tree
 	@$(SCRIPTS)/deps.sh clang
 	$(call CHECK,long,$(CHECKED))
 
@@ -183,9 +183,11 @@ known: tree
 	@BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 		$(SCRIPTS)/check.sh known $(KERNEL) '$(T)'
 
-# $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script.
+# $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script. perf is built beside the
+# kernels, because each of these builds leaves CPUs idle.
 define CHECK
-@$(ALONE) sh -c 'for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; done; \
+@$(ALONE) sh -c '$(if $(filter test,$(1)),,$(MAKE) perf & perf=$$!; trap "kill $$perf 2> /dev/null" EXIT;) \
+	for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; done; wait $$perf || exit 1; \
 	$(MAKE) -s -j$(JOBS) -C $(LINUX) O=$(TOP)/build/kernel-$(firstword $(2)) ARCH=x86 headers'
 @exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(SCRIPTS)/check.sh $(1) $(2) $(3)

@@ -32,10 +32,11 @@ def import_base(path, version):
     if known:
         made = line("rev-parse", ref + "^{tree}")
     else:
-        say(f"tree: importing base {version} into git (about 25 s)")
+        say(f"tree: importing base {version} into git (about 40 s)")
         env = {"GIT_DIR": REPO, "GIT_WORK_TREE": path, "GIT_INDEX_FILE": INDEX + ".base"}
         # One pack is smaller and faster than a file for each object, and gc leaves it alone.
-        git("-c", "core.bigFileThreshold=1", "add", "-A", "-f", ".", cwd=path, **env)
+        git("-c", "core.bigFileThreshold=1", "-c", "pack.compression=1", "add", "-A", "-f", ".",
+            cwd=path, **env)
         for pack in glob.glob(REPO + "/objects/pack/*.pack"):
             write(pack[:-4] + "keep", b"")
         made = line("write-tree", cwd=path, **env)

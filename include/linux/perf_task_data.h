@@ -16,11 +16,11 @@
 #define _LINUX_PERF_TASK_DATA_H
 
 #include <linux/lockdep.h>
+#include <linux/perf_event.h>
 #include <linux/sched.h>
 #include <linux/types.h>
 
 struct kmem_cache;
-struct perf_event;
 
 /**
  * struct perf_ctx_data - the data of a task for the PMUs of one cache
@@ -149,5 +149,20 @@ void perf_task_data_init(struct task_struct *task);
 void perf_task_data_fork(struct task_struct *child);
 void perf_task_data_exec(void);
 void perf_task_data_free(struct task_struct *task);
+bool __perf_task_data_swap(struct perf_event_context *a, struct perf_event_context *b);
+
+/**
+ * perf_task_data_swap - let the events of two contexts swap what they hold
+ * @a:		a context, with its lock held
+ * @b:		the other one, likewise
+ *
+ * Context: context switch, with interrupts off.
+ * Return: false if the contexts do not hold the same data, and must not be swapped.
+ */
+static inline bool perf_task_data_swap(struct perf_event_context *a,
+				       struct perf_event_context *b)
+{
+	return likely(!a->nr_data_held && !b->nr_data_held) || __perf_task_data_swap(a, b);
+}
 
 #endif /* _LINUX_PERF_TASK_DATA_H */

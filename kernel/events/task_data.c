@@ -16,6 +16,9 @@
  * when no event needs it, and at exit; exit takes no sleeping lock, and nothing is attached to a
  * task after that.
  *
+ * An event of a task holds the data of the task in whose context it is: when two tasks swap their
+ * contexts, the events in them swap what they hold.
+ *
  * Memory is allocated without perf_ctx_data_lock, which context switches never wait for.
  */
 #include <linux/cleanup.h>
@@ -399,6 +402,8 @@ int perf_task_data_attach(struct perf_event *event)
 
 	if (task) {
 		ret = ctx_data_attach(task, cache);
+		if (!ret)
+			event->data_task = get_task_struct(task);
 	} else {
 		ret = perf_allow_cpu();
 		if (!ret)
@@ -411,21 +416,66 @@ int perf_task_data_attach(struct perf_event *event)
 
 /**
  * perf_task_data_detach - give back the data that an event needed
- * @event:	the event, which is about to be freed, with a reference on its task
+ * @event:	the event, which is in no context any more and about to be freed
  *
  * Context: process context. May sleep if it is an event of a CPU.
  */
 void perf_task_data_detach(struct perf_event *event)
 {
-	struct task_struct *task = event->hw.target;
+	struct task_struct *task = event->data_task;
 
 	if (!(event->attach_state & PERF_ATTACH_DATA_HELD))
 		return;
 	event->attach_state &= ~PERF_ATTACH_DATA_HELD;
-	if (task)
+	event->data_task = NULL;
+	if (task) {
 		ctx_data_drop(task, event->pmu->task_ctx_cache, false);
-	else
+		put_task_struct(task);
+	} else {
 		detach_global(event->pmu->task_ctx_cache);
+	}
+}
+
+/* Find the next event of a context that holds data, after @event or from the first one on. */
+static struct perf_event *next_holder(struct perf_event_context *ctx, struct perf_event *event)
+{
+	event = list_prepare_entry(event, &ctx->event_list, event_entry);
+	list_for_each_entry_continue(event, &ctx->event_list, event_entry) {
+		if (event->attach_state & PERF_ATTACH_DATA_HELD)
+			return event;
+	}
+	return NULL;
+}
+
+/**
+ * __perf_task_data_swap - slow path of perf_task_data_swap()
+ * @a:		a context, with its lock held
+ * @b:		the other one, likewise
+ *
+ * Contexts with the same events differ while one of these is being closed, in one task after the
+ * other.
+ *
+ * Context: context switch, with interrupts off.
+ * Return: false if the contexts do not hold the same data, and must not be swapped.
+ */
+bool __perf_task_data_swap(struct perf_event_context *a, struct perf_event_context *b)
+{
+	struct perf_event *in_a = NULL, *in_b = NULL;
+
+	lockdep_assert_held(&a->lock);
+	lockdep_assert_held(&b->lock);
+	if (a->nr_data_held != b->nr_data_held)
+		return false;
+	while ((in_a = next_holder(a, in_a)) && (in_b = next_holder(b, in_b))) {
+		if (in_a->pmu->task_ctx_cache != in_b->pmu->task_ctx_cache)
+			return false;
+	}
+
+	in_a = NULL;
+	in_b = NULL;
+	while ((in_a = next_holder(a, in_a)) && (in_b = next_holder(b, in_b)))
+		swap(in_a->data_task, in_b->data_task);
+	return true;
 }
 
 /**

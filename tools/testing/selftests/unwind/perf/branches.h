@@ -27,6 +27,7 @@ struct turns {
 	unsigned int	depth;		/* calls in a whole sample */
 	volatile int	ready[2];
 	volatile int	stop;
+	volatile int	leave;		/* task 1 leaves task 0 */
 	volatile pid_t	tid[2];
 };
 

@@ -205,6 +205,88 @@ TEST_F(branches, thread_after_its_process)
 	expect_both_whole(_metadata, self, pid);
 }
 
+/* Take turns until task 1 leaves, and task 0 goes on alone. */
+static bool turn_or_leave(struct turns *turns, unsigned int who)
+{
+	char byte = 0;
+
+	alarm(120);
+	turns->tid[who] = getpid();
+	if (!record_calls(turns->branches, who))
+		return false;
+	turns->ready[who] = 1;
+	while (!turns->leave) {
+		if (write(turns->pipes[!who][1], &byte, 1) != 1 ||
+		    read(turns->pipes[who][0], &byte, 1) != 1)
+			return false;
+	}
+	/* The other one may still be waiting. */
+	if (write(turns->pipes[!who][1], &byte, 1) != 1)
+		return false;
+	while (!who && !turns->stop) {
+		for (int i = 0; i < 1000; i++)
+			getppid();
+		usleep(100);
+	}
+	return true;
+}
+
+/* Wait for a byte, and let two children take turns; they get to the test when this exits. */
+static bool start_two(struct turns *turns, unsigned int first)
+{
+	char byte;
+
+	run_on(turns->cpu);
+	if (read(turns->pipes[0][0], &byte, 1) != 1)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		if (!fork())
+			_exit(!turn_or_leave(turns, i ? !first : first));
+	}
+	return is_ready(turns, 0) && is_ready(turns, 1);
+}
+
+/*
+ * Tasks that take turns swap their contexts. One that exits has the events of another one, which
+ * keeps its data. It depends on the order of the switches which task has whose events.
+ */
+TEST_F(branches, of_task_that_stays)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+	struct turns *turns = self->turns;
+	struct count count[2];
+	pid_t pid;
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1));
+	for (int round = 0; round < 4; round++) {
+		turns->leave = 0;
+		turns->stop = 0;
+		turns->ready[0] = 0;
+		turns->ready[1] = 0;
+		pid = fork();
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			_exit(!start_two(turns, round % 2));
+		}
+		ASSERT_EQ(0, ring_open(&self->ring, &attr, pid, turns->cpu, 64));
+		ASSERT_EQ(1, write(turns->pipes[0][1], "", 1));
+		EXPECT_EXIT(pid, 0);
+		/* Without the samples from before their calls. */
+		ring_drain(&self->ring);
+		count_turns(turns, &self->ring, self->record, count, 2);
+		EXPECT_ALL_WHOLE(count, 2);
+		turns->leave = 1;
+		EXPECT_EXIT(turns->tid[1], 0);
+		ring_drain(&self->ring);
+		count_turns(turns, &self->ring, self->record, count, 1);
+		turns->stop = 1;
+		EXPECT_ALL_WHOLE(count, 1);
+		EXPECT_EXIT(turns->tid[0], 0);
+		ring_close(&self->ring);
+	}
+}
+
 /* Record calls on a CPU with an event, run on one without, and come back. */
 static bool go_away_and_back(struct turns *turns)
 {

@@ -186,6 +186,7 @@ static bool task_has_data(const struct task_struct *task)
  * struct task_walk - a walk of all tasks, which lets others run from time to time
  * @nr:		number of the process where it goes on
  * @task:	the task of it, with a reference; NULL if that is the first one
+ * @anew:	the walk began that process once more
  * @global:	the cache
  * @spare:	for the next task without an entry
  * @visit:	called for each task under RCU; the walk stops there for a while if it returns false
@@ -193,10 +194,14 @@ static bool task_has_data(const struct task_struct *task)
  * A number finds where to go on, whatever exits or executes meanwhile: another thread that becomes
  * the leader takes over the number. A task that comes to the list meanwhile looks after its data
  * itself.
+ *
+ * The walk may have to begin a process once more. From then on it stops there only for want of
+ * memory, and each time it has attached data to one more of the threads that were there.
  */
 struct task_walk {
 	pid_t			nr;
 	struct task_struct	*task;
+	bool			anew;
 	struct global_data	*global;
 	struct perf_ctx_data	*spare;
 	bool			(*visit)(struct task_walk *walk, struct task_struct *task);
@@ -234,9 +239,11 @@ static struct task_struct *task_walk_begin(struct task_walk *walk, struct task_s
 	struct task_struct *task = walk->task;
 
 	/* RCU keeps a task that has a number on the list, though it may exit. */
-	if (!task || !pid_alive(task) || !same_thread_group(task, process))
+	if (!task || !pid_alive(task) || !same_thread_group(task, process)) {
+		walk->anew = task;
 		task = list_first_or_null_rcu(&process->signal->thread_head, struct task_struct,
 					      thread_node);
+	}
 	task_walk_forget(walk);
 	return task;
 }
@@ -250,7 +257,7 @@ static bool task_walk_some(struct task_walk *walk)
 	guard(rcu)();
 	for (; (process = process_from(&walk->nr, &left)); walk->nr++) {
 		for (task = task_walk_begin(walk, process); task; task = __next_thread(task)) {
-			if (--left < 0 || !walk->visit(walk, task)) {
+			if ((--left < 0 && !walk->anew) || !walk->visit(walk, task)) {
 				walk->task = get_task_struct(task);
 				return true;
 			}
@@ -303,6 +310,8 @@ static void detach_all(struct global_data *global)
 
 	while (task_walk_some(&walk))
 		cond_resched();
+	/* The task where the walk stopped last may be gone, and no process after it. */
+	task_walk_forget(&walk);
 }
 
 static struct global_data *global_data_find(struct kmem_cache *cache)

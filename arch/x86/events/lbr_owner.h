@@ -20,10 +20,12 @@
  * struct lbr_owner - whose calls the branch stack of a CPU holds
  * @users:	events with call stacks that count here
  * @task:	the task whose calls it holds, only to be compared while events count here
+ * @stale:	the calls may be another task's, and have to be wiped before an event counts
  * @left:	what ran when the last event went; zero if the calls are not those of that run
  */
 struct lbr_owner {
 	int			users;
+	bool			stale;
 	struct task_struct	*task;
 	struct perf_task_run	left;
 };
@@ -50,8 +52,9 @@ enum lbr_action {
  * @new:	the event has not counted before
  *
  * A new event begins with an empty stack. One that goes on keeps what its task has called, if
- * nothing else has run meanwhile. With another kind of branches it keeps what is there: the
- * registers are not wiped for it.
+ * nothing else has run meanwhile. Otherwise the stack is stale: if a task gets on the CPU,
+ * lbr_owner_switch() follows, which restores or wipes it, and else lbr_owner_enable(). With
+ * another kind of branches it keeps what is there: the registers are not wiped for it.
  *
  * Return: LBR_WIPE or LBR_LEAVE.
  */
@@ -62,9 +65,22 @@ static inline enum lbr_action lbr_owner_add(struct lbr_owner *owner, bool first,
 	if (!first)
 		return LBR_LEAVE;
 	owner->task = current;
-	if (callstack)
-		new |= !perf_task_run_goes_on(&owner->left);
+	owner->stale = callstack && !new && !perf_task_run_goes_on(&owner->left);
 	return new ? LBR_WIPE : LBR_LEAVE;
+}
+
+/**
+ * lbr_owner_enable - events are about to count
+ * @owner:	the owner
+ *
+ * Return: LBR_WIPE or LBR_LEAVE.
+ */
+static inline enum lbr_action lbr_owner_enable(struct lbr_owner *owner)
+{
+	if (likely(!owner->stale))
+		return LBR_LEAVE;
+	owner->stale = false;
+	return LBR_WIPE;
 }
 
 /**
@@ -80,7 +96,7 @@ static inline void lbr_owner_del(struct lbr_owner *owner, bool last, bool callst
 {
 	owner->users -= callstack;
 	WARN_ON_ONCE(owner->users < 0);
-	if (last && callstack && owner->task == current)
+	if (last && callstack && owner->task == current && !owner->stale)
 		owner->left = perf_task_run();
 	else if (last)
 		owner->left = (struct perf_task_run) {};
@@ -107,6 +123,7 @@ static inline enum lbr_action lbr_owner_switch(struct lbr_owner *owner, struct t
 	if (!sched_in)
 		return *data ? LBR_SAVE : LBR_LEAVE;
 	owner->task = task;
+	owner->stale = false;
 	return *data ? LBR_RESTORE : LBR_WIPE;
 }
 

@@ -125,6 +125,14 @@ static void new_task_test(struct kunit *test)
 	expect(test, true, LBR_WIPE, NULL);
 }
 
+/* An event begins to count, and no task gets on the CPU. */
+static enum lbr_action begin(struct lbr_owner *owner, bool first, bool callstack, bool new)
+{
+	enum lbr_action done = lbr_owner_add(owner, first, callstack, new);
+
+	return done == LBR_LEAVE ? lbr_owner_enable(owner) : done;
+}
+
 static void add_test(struct kunit *test)
 {
 	struct lbr_owner owner = {};
@@ -133,15 +141,15 @@ static void add_test(struct kunit *test)
 
 	/* No context switch meanwhile. */
 	scoped_guard(irqsave) {
-		first = lbr_owner_add(&owner, true, true, false);
-		second = lbr_owner_add(&owner, false, true, true);
+		first = begin(&owner, true, true, false);
+		second = begin(&owner, false, true, true);
 		two = owner.users;
 		lbr_owner_del(&owner, false, true);
 		lbr_owner_del(&owner, true, true);
 		none = owner.users;
-		again = lbr_owner_add(&owner, true, true, false);
+		again = begin(&owner, true, true, false);
 		lbr_owner_del(&owner, true, true);
-		new = lbr_owner_add(&owner, true, true, true);
+		new = begin(&owner, true, true, true);
 	}
 	/* Whatever is in there, nobody knows whose it is. */
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, first);
@@ -169,7 +177,7 @@ static void another_run_test(struct kunit *test)
 		owners[3].left.switches--;
 		owners[4].left.execs--;
 		for (int i = 0; i < ARRAY_SIZE(owners); i++)
-			done[i] = lbr_owner_add(&owners[i], true, true, false);
+			done[i] = begin(&owners[i], true, true, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, done[0]);
 	for (int i = 1; i < ARRAY_SIZE(owners); i++)
@@ -188,10 +196,10 @@ static void former_task_test(struct kunit *test)
 		lbr_owner_add(&owner, true, true, true);
 		lbr_owner_switch(&owner, f->task, cache_a, true, &found);
 		lbr_owner_del(&owner, true, true);
-		done = lbr_owner_add(&owner, true, true, false);
+		done = begin(&owner, true, true, false);
 		lbr_owner_switch(&owner, current, cache_a, true, &found);
 		lbr_owner_del(&owner, true, true);
-		own = lbr_owner_add(&owner, true, true, false);
+		own = begin(&owner, true, true, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, done);
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, own);
@@ -204,16 +212,37 @@ static void after_another_kind_test(struct kunit *test)
 	enum lbr_action new, old, callstack;
 
 	scoped_guard(irqsave) {
-		new = lbr_owner_add(&owner, true, false, true);
+		new = begin(&owner, true, false, true);
 		lbr_owner_del(&owner, true, false);
-		old = lbr_owner_add(&owner, true, false, false);
+		old = begin(&owner, true, false, false);
 		lbr_owner_del(&owner, true, false);
-		callstack = lbr_owner_add(&owner, true, true, false);
+		callstack = begin(&owner, true, true, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, new);
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, old);
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, callstack);
 	KUNIT_EXPECT_EQ(test, 1, owner.users);
+}
+
+/* A context switch has something to restore: then nothing is wiped before. */
+static void switched_in_test(struct kunit *test)
+{
+	struct lbr_owner owner = {}, gone = {};
+	enum lbr_action added, enabled, after;
+	void *found;
+
+	scoped_guard(irqsave) {
+		added = lbr_owner_add(&owner, true, true, false);
+		lbr_owner_switch(&owner, current, cache_a, true, &found);
+		enabled = lbr_owner_enable(&owner);
+		/* An event that goes before it counts leaves a stale stack. */
+		lbr_owner_add(&gone, true, true, false);
+		lbr_owner_del(&gone, true, true);
+		after = begin(&gone, true, true, false);
+	}
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, added);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, enabled);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, after);
 }
 
 static struct kunit_case lbr_owner_cases[] = {
@@ -224,6 +253,7 @@ static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(another_pmu_test),
 	KUNIT_CASE(new_task_test),
 	KUNIT_CASE(add_test),
+	KUNIT_CASE(switched_in_test),
 	KUNIT_CASE(another_run_test),
 	KUNIT_CASE(former_task_test),
 	KUNIT_CASE(after_another_kind_test),

@@ -271,8 +271,10 @@ void test_branches_add(struct perf_event *event)
 		return;
 	test_branches_count_there(event, 1);
 	perf_sched_cb_inc(event->pmu);
+	/* To wipe twice costs nothing here. */
 	if (lbr_owner_add(&tb->owner, !tb->owner.users, true,
-			  !event->total_time_running) == LBR_WIPE)
+			  !event->total_time_running) == LBR_WIPE ||
+	    lbr_owner_enable(&tb->owner) == LBR_WIPE)
 		test_branches_wipe(tb);
 }
 

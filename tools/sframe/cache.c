@@ -36,8 +36,12 @@
 /* Update the time of a section's last use if it is older than this, in s. */
 #define USED_TOLD	86400
 
-/* Keep a section for at least this time after its last use, in s. */
-#define UNUSED		(2 * USED_TOLD)
+/*
+ * Keep a section for two days after its last use, which the time of its file tells to within a day,
+ * in s; but not if there are too many even of these.
+ */
+#define UNUSED		(3 * USED_TOLD)
+#define RECENT_MAX	(8 * KEPT_MAX)
 
 /* How many names of sections to sort out of too many. */
 #define NAMES_MAX	65536
@@ -708,7 +712,7 @@ void cache_prune(int cache)
 	if (walk.nr > KEPT_MAX) {
 		walk_sort(&walk);
 		for (size_t i = KEPT_MAX - KEPT_MAX / 8; i < walk.nr; i++) {
-			if (walk.kept[i].used >= recent)
+			if (i < RECENT_MAX && walk.kept[i].used >= recent)
 				continue;
 			cache_name(&walk.kept[i].id, walk.kept[i].alone, name);
 			unlinkat(cache, name, 0);

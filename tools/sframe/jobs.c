@@ -39,21 +39,30 @@
 
 /**
  * job_limit_cpu - limit the CPU time that this process uses from now on
- * @seconds:	the limit, unless the process has a lower one; SIGXCPU then kills it, without a core
- *		dump
+ * @seconds:	the limit, unless the process began with a lower one; SIGXCPU then kills it, without
+ *		a core dump
+ *
+ * A process that does one thing after the other sets the limit anew for each.
  */
 void job_limit_cpu(unsigned int seconds)
 {
+	static struct rlimit former;
+	static bool known;
 	struct rlimit limit = {};
 	struct timespec used;
 
 	signal(SIGXCPU, SIG_DFL);
 	setrlimit(RLIMIT_CORE, &limit);
-	if (getrlimit(RLIMIT_CPU, &limit) || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used))
+	known = known || !getrlimit(RLIMIT_CPU, &former);
+	if (!known || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used))
 		return;
+	limit = former;
 	/* Round up the time used so far. */
 	if (limit.rlim_cur > used.tv_sec + 1 + seconds)
 		limit.rlim_cur = used.tv_sec + 1 + seconds;
+	/* At the hard limit the kernel sends SIGKILL, which does not say why. */
+	if (limit.rlim_cur == limit.rlim_max && limit.rlim_max > 1)
+		limit.rlim_cur--;
 	setrlimit(RLIMIT_CPU, &limit);
 }
 

@@ -149,8 +149,11 @@ static int read_open(const char *name, int *fd, u8 **bytes, size_t *size, struct
 	if (!ret)
 		return 0;
 	close(*fd);
-	return ret == -EINVAL ? fail(1, "%s: is not a regular file", name) :
-				fail(1, "%s: cannot be read: %s", name, strerror(-ret));
+	if (ret == -EINVAL)
+		return fail(1, "%s: is not a regular file", name);
+	if (ret == -EFBIG)
+		return fail(1, "%s: is larger than %llu GiB", name, FILE_SIZE_MAX >> 30);
+	return fail(1, "%s: cannot be read: %s", name, strerror(-ret));
 }
 
 static int read_file(const char *name, u8 **bytes, size_t *size)

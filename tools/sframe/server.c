@@ -149,11 +149,11 @@ server_main(const struct sframe_session_options *options, int socket, pid_t pare
 	if (options->verbose)
 		session_summary(session);
 	session_missed(session, server_missed, out);
-	fflush(out);
-	session_prune(session);
 	/* Send END only after a complete list, so that the reader can tell. */
-	if (!ferror(out))
+	if (!fflush(out) && !ferror(out))
 		send(SOCKET, &end, 1, 0);
+	/* The reader waits for this, but has all it needs if the cache hangs. */
+	session_prune(session);
 	/* A conversion that cannot be killed has the socket open, too. */
 	shutdown(SOCKET, SHUT_RDWR);
 	session_free(session);

@@ -164,7 +164,41 @@ full_cache() {
 	ends 0 "" true && [ ! -e .debug/.sframe/2/f0/0300 ] || return 1
 	nr=$(find .debug/.sframe -type f | wc -l)
 	[ "$nr" = 350 ] || fail "$nr are kept" || return 1
-	[ -e .debug/.sframe/2/f0/0400 ] && [ -e .debug/.sframe/2/f0/0200 ]
+	[ -e .debug/.sframe/2/f0/0400 ] && [ -e .debug/.sframe/2/f0/0200 ] || return 1
+	fill_recent || return 1
+	ends 0 "" true && nr=$(find .debug/.sframe/2/f1 -type f | wc -l)
+	[ "$nr" = 450 ] || fail "$nr are kept of those used lately" || return 1
+	touch -d '73 hours ago' .debug/.sframe/2/f1/20*
+	ends 0 "" true && [ ! -e .debug/.sframe/2/f1/2000 ] && [ -e .debug/.sframe/2/f1/2449 ]
+}
+
+# fill_recent: more sections than the cache keeps. They are 50 hours old, and so may have been used
+# 26 hours ago.
+fill_recent() {
+	local nr
+	mkdir -p .debug/.sframe/2/f1
+	for nr in {2000..2449}; do
+		cp .debug/.sframe/2/f0/0200 ".debug/.sframe/2/f1/$nr" || return 1
+	done
+	touch -d '50 hours ago' .debug/.sframe/2/f1/*
+}
+
+# What the session has to say does not wait for the cache.
+hanging_cache() {
+	cat > unlink.c <<-'END_UNLINK'
+	#include <unistd.h>
+
+	int unlinkat(int dir, const char *name, int flags)
+	{
+		(void)dir, (void)name, (void)flags;
+		for (;;)
+			pause();
+	}
+	END_UNLINK
+	gcc -O2 -shared -fPIC -o unlink.so unlink.c && rm -f device && fill_cache || return 1
+	fill_recent && touch -d '1 month ago' .debug/.sframe/2/f1/* || return 1
+	rm -rf .debug/.sframe/2/f0
+	LD_PRELOAD=$PWD/unlink.so ends 0 "" true && ! grep 'ended too early' err
 }
 
 # Of many cached sections, the session hands in those that were used last. A section that is used

@@ -74,23 +74,28 @@ library() {
 	gcc -O2 -g -shared -fPIC -Wl,--build-id -o "$1" library.c
 }
 
-# build_spin: a library whose fstat() of a file "spin" never returns
+# build_spin: a library whose fstat() of a file "spin" never returns, and of a file "busy..." takes
+# 40 ms of CPU time
 build_spin() {
 	cat > spin.c <<-'END_SPIN'
 	#include <stdio.h>
 	#include <string.h>
 	#include <sys/stat.h>
+	#include <time.h>
 	#include <unistd.h>
 
 	int fstat(int fd, struct stat *st)
 	{
 		char link[32], name[4096] = "";
+		clock_t begin = clock();
 
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 		if (readlink(link, name, sizeof(name) - 1) > 5 &&
 		    !strcmp(name + strlen(name) - 5, "/spin"))
 			for (;;)
 				;
+		while (strstr(name, "/busy") && clock() - begin < CLOCKS_PER_SEC / 25)
+			;
 		return fstatat(fd, "", st, AT_EMPTY_PATH);
 	}
 	END_SPIN
@@ -105,6 +110,19 @@ spins() {
 	kill "$holder"
 	[ -e ran ] && grep 'through .*/spin: it takes too long to be opened' err &&
 		grep '/libc[^ ]*: converted' err
+}
+
+# The CPU time to open a file is limited for each file, and not for all of them together.
+many_busy() {
+	local nr names=()
+	for nr in {1..12}; do
+		library "busy$nr" && names+=("busy$nr") || return 1
+	done
+	rm -rf .debug ran
+	build_spin && mapped "${names[@]}" || return 1
+	LD_PRELOAD=$PWD/spin.so ends 0 "" -v -p "$holder" touch ran
+	kill "$holder"
+	[ "$(grep -c '/busy[0-9]*: converted' err)" = 12 ]
 }
 
 # A killed server is reported, though the command runs on.
@@ -528,6 +546,7 @@ check "said: the kernel uses none" switched_off
 check "said: code without words" lossy
 check "many sections in the cache" many_cached
 check "too many sections in the cache" full_cache
+check "too many sections in a cache that hangs" hanging_cache
 check "said: another user namespace" other_namespace
 check "said: a cache that takes nothing" cache_takes_none
 check "said: a cache that others may write" cache_of_others
@@ -574,6 +593,7 @@ check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id
 check "a file that takes too long" spins
+check "files that take long together" many_busy
 check "a command that maps what others may write" owners_command
 check "a command that has mapped what others may write" owners_command_gone
 check "a file that a process of several users has mapped" owners_unclaimed

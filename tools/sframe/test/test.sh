@@ -242,7 +242,17 @@ huge_register() {
 remembered() {
 	high 1 '.cfi_same_value 8000000' '.rept 40000' .cfi_remember_state .cfi_restore_state \
 		.endr || return 1
-	(ulimit -S -t 2 && refuse 1 'the file takes too much CPU time' convert high.so)
+	(ulimit -S -t 2 && refuse 1 'the file takes too much CPU time' convert high.so) &&
+		(ulimit -t 2 && refuse 1 'the file takes too much CPU time' convert high.so)
+}
+
+# These read a file into memory.
+large_file() {
+	local verb
+	rm -f large && truncate -s 5G large || return 1
+	for verb in dump check install; do
+		refuse 1 'large: is larger than 4 GiB' "$verb" large || return 1
+	done
 }
 
 # Functions that libdw does not find cost nothing: the table of .eh_frame_hdr has only ten.
@@ -614,6 +624,7 @@ check "limits: work" too_many
 check "limits: rows" many_rows
 check "limits: rows to check" large_plt
 check "limits: registers" huge_register
+check "limits: size" large_file
 check "limits: CPU time" remembered
 check "limits: CPU time at the end" late_end
 check "bad .eh_frame_hdr" short_table

@@ -30,6 +30,9 @@ struct unwind_file {
 /* Addresses in a user_unwind_stack event: they fit in a page of ftrace's buffer. */
 #define UNWIND_EVENT_ENTRIES	128U
 
+/* Frames of a walk between two checks for pending signals. */
+#define UNWIND_USER_BATCH	64U
+
 /**
  * struct unwind_stacktrace - one user stack trace
  * @nr:		number of valid entries
@@ -56,7 +59,7 @@ struct unwind_stacktrace {
  * Base plus offset is the value, or with UNWIND_BASE_LOAD the address where it is saved.
  */
 #define UNWIND_BASE_CFA		0x20
-#define UNWIND_BASE_DRAP	0x21	/* unwind_user_state::drap */
+#define UNWIND_BASE_ARCH	0x21	/* unwind_user_state::arch */
 #define UNWIND_BASE_SAME	0x40	/* the value of the frame before */
 #define UNWIND_BASE_LOAD	0x80
 
@@ -149,8 +152,7 @@ struct unwind_text_range {
  * @low:	stack pointer of the latest frame with an exact ip: that frame, and all that
  *		follow on the same stack, use no memory below it; 0 after a switch of stacks
  * @fp:		frame pointer register as of the current frame
- * @drap:	register that holds the CFA of functions that align their stack;
- *		only where @ip is exact
+ * @arch:	a register that only rules of the architecture use; 0 unless @ip is exact
  * @cs_base:	base of the code segment, 0 for 64-bit code
  * @ss_base:	base of the stack segment, likewise
  * @syscall:	number of the system call that the current frame is in, if it may be
@@ -178,7 +180,7 @@ struct unwind_user_state {
 	unsigned long		sp;
 	unsigned long		low;
 	unsigned long		fp;
-	unsigned long		drap;
+	unsigned long		arch;
 	u32			cs_base;
 	u32			ss_base;
 	int			syscall;

@@ -467,7 +467,7 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
 	/* After a signal frame the ip is exact again, but the registers are lost. */
 	state->regs = NULL;
 	state->signal_regs = 0;
-	state->drap = 0;
+	state->arch = 0;
 	if (frame.signal)
 		state->low = state->sp;
 	/* A caller in a mapping without a table may be a restorer. */

@@ -55,9 +55,6 @@ static_assert((UNWIND_PENDING | UNWIND_USED | UNWIND_EXEC | UNWIND_RESET |
 /* Switches to a lower stack, other than by a signal, that a walk follows. */
 #define UNWIND_USER_SWITCHES	8
 
-/* Frames between two checks for pending signals. */
-#define UNWIND_USER_BATCH	64U
-
 /**
  * struct unwind_cache - a task's latest trace, in a page
  * @max:	room in @entries

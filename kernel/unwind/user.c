@@ -20,9 +20,7 @@
  * interrupted code, on any stack; a return address outside of code ends the walk
  * and is not reported.
  */
-#include <linux/bitops.h>
 #include <linux/cache.h>
-#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
@@ -78,132 +76,31 @@ bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr,
 	return true;
 }
 
-/* What arch_unwind_user_load() returns for a word that cannot be read. */
-#define UNWIND_USER_FAULT	((unsigned long)-EFAULT)
-
 /*
- * Read a word of the stack inside a user access window. No user address equals
- * UNWIND_USER_FAULT, so callers that check the word for being a user address need not
- * check for the fault before.
+ * Follow one saved frame pointer. A stack that goes on far away, or is misaligned, may be that
+ * of a signal handler.
  */
-static __always_inline unsigned long
-unwind_user_load(unsigned long addr, u32 base, const unsigned int ws)
+static unsigned int unwind_user_fp_one(struct unwind_user_state *state, unsigned long *entries)
 {
-	unsigned long word = arch_unwind_user_load(addr, ws);
-
-	/* A 4-byte word never equals UNWIND_USER_FAULT, because it is zero-extended. */
-	static_assert(sizeof(word) == sizeof(u64));
-	if (ws == sizeof(u32) && likely(word != UNWIND_USER_FAULT))
-		word = (u32)(word + base);
-	return word;
-}
-
-/*
- * Open a user access window for frames from @fp on: for a batch if the architecture
- * can mask user pointers, else for one frame. One mask serves the whole batch: each step
- * is shorter than a signal frame, and all of them, speculation included, must end in the
- * gap after user memory. Lowers @max to the frames that the window serves; returns false
- * if there is no window.
- */
-static __always_inline bool
-unwind_user_window(unsigned long *fp, s32 low, s32 high, unsigned int *max)
-{
-	static_assert(UNWIND_USER_BATCH * (2 * ARCH_SIGNAL_FRAME_MIN(sizeof(u64))) <=
-		      ARCH_USER_GAP);
-
-	if (can_do_masked_user_access()) {
-		*fp = (unsigned long)masked_user_access_begin((void __user *)(*fp + low)) - low;
-		return true;
-	}
-	*max = 1;
-	return user_read_access_begin((void __user *)(*fp + low), high - low);
-}
-
-/*
- * Follow saved frame pointers for up to @max frames, as long as each caller is in
- * the same mapping as the one before: only the last address may be outside of code.
- * @ws is a constant in each caller, which makes the frame layout constant too.
- */
-static __always_inline unsigned int
-unwind_user_fp_batch(struct unwind_user_state *state, unsigned long *entries,
-		     unsigned int max, const unsigned int ws)
-{
-	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(ws) };
-	const s32 ra_at = frame.cfa_off + frame.ra_off, fp_at = frame.cfa_off + frame.fp_off;
-	const struct unwind_text_range *range = &state->code->range;
-	const unsigned long start = range->start, size = range->size;
-	const unsigned long near = ARCH_SIGNAL_FRAME_MIN(ws) / ws;
-	unsigned long fp = state->fp, sp = state->sp;
-	unsigned long ra, next, text, words, *end;
-	long nr;
+	const struct unwind_user_frame frame = { ARCH_INIT_USER_FP_FRAME(state->ws) };
+	unsigned long sp = state->fp + frame.cfa_off, ra, fp;
 
 	state->step = UNWIND_STEP_DONE;
-	if (!unwind_user_window(&fp, min(ra_at, fp_at), max(ra_at, fp_at) + ws, &max)) {
+	if (!unwind_user_word(state, sp + frame.ra_off, state->cs_base, &ra) ||
+	    !unwind_user_word(state, sp + frame.fp_off, state->ss_base, &fp)) {
 		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 		return 0;
 	}
 
-	/*
-	 * Count up to 0 to save a compare. OPTIMIZER_HIDE_VAR() keeps the compiler from
-	 * holding ra, next and fp live, at three copies per iteration: they are computed
-	 * again after the loop.
-	 */
-	nr = -(long)max;
-	end = entries + max;
-	do {
-		ra = unwind_user_load(fp + ra_at, state->cs_base, ws);
-		next = unwind_user_load(fp + fp_at, state->ss_base, ws);
-
-		sp = fp + frame.cfa_off;
-		OPTIMIZER_HIDE_VAR(sp);
-		end[nr] = ra;
-		text = ra - start;
-		OPTIMIZER_HIDE_VAR(text);
-		/* A misaligned frame pointer becomes large. */
-		words = ror64(next - sp, ilog2(ws));
-		OPTIMIZER_HIDE_VAR(words);
-		if (unlikely(text >= size) || unlikely(words >= near))
-			break;
-
-		/* Keep speculation within the same bound. */
-		OPTIMIZER_HIDE_VAR(words);
-		words &= roundup_pow_of_two(near) - 1;
-		fp = sp + words * ws;
-	} while (++nr);
-	user_read_access_end();
-
-	/* The frame that ended the loop is not counted yet; without one, @entries is full. */
-	nr += max;
-	ra = text + start;
-	next = sp + rol64(words, ilog2(ws));
-	if (likely(ra != UNWIND_USER_FAULT) &&
-	    (likely(next != UNWIND_USER_FAULT) ||
-	     unwind_user_word(state, sp - frame.cfa_off + fp_at, state->ss_base, &next))) {
-		nr += nr < max;
-		state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
-		state->sp = sp;
-		state->fp = next;
-		state->outermost = !next;
-	} else {
-		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
-	}
-
-	if (nr)
-		state->ip = entries[nr - 1];
-	return nr;
-}
-
-/* Not inlined: the loop needs all registers. */
-static noinline unsigned int
-unwind_user_fp_32(struct unwind_user_state *state, unsigned long *entries, unsigned int max)
-{
-	return unwind_user_fp_batch(state, entries, max, sizeof(u32));
-}
-
-static noinline unsigned int
-unwind_user_fp_64(struct unwind_user_state *state, unsigned long *entries, unsigned int max)
-{
-	return unwind_user_fp_batch(state, entries, max, sizeof(u64));
+	entries[0] = ra;
+	state->ip = ra;
+	state->sp = sp;
+	state->fp = fp;
+	state->outermost = !fp;
+	state->step = IS_ALIGNED(fp - sp, state->ws) &&
+		      fp - sp < ARCH_SIGNAL_FRAME_MIN(state->ws) ?
+		      UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
+	return 1;
 }
 
 /*
@@ -273,8 +170,8 @@ static bool unwind_user_value(const struct unwind_user_state *state, bool exact,
 		addr = state->sp;
 	else if (reg == ARCH_DWARF_FP)
 		addr = state->fp;
-	else if (reg == UNWIND_BASE_DRAP)
-		addr = state->drap;
+	else if (reg == UNWIND_BASE_ARCH)
+		addr = state->arch;
 	/* Only tables name other registers, of which few are known unless the ip is exact. */
 	else if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) ||
 		 (exact ? !arch_unwind_user_reg(state, reg, &addr) :
@@ -389,7 +286,7 @@ static void unwind_user_enter(struct unwind_user_state *state, unsigned long ip)
 {
 	if (unwind_sframe_has_table(state))
 		unwind_sframe_enter(state, ip, state->sp);
-	state->drap = 0;
+	state->arch = 0;
 }
 
 /*
@@ -462,7 +359,16 @@ static bool unwind_user_probed(struct unwind_user_state *state, unsigned long *l
 	return true;
 }
 
-/* Follow up to @max frame pointers, which one mask has to serve: UNWIND_USER_BATCH at most. */
+#ifndef arch_unwind_user_fp_batch
+static unsigned int arch_unwind_user_fp_batch(struct unwind_user_state *state,
+					      const struct unwind_text_range *text,
+					      unsigned long *entries, unsigned int max)
+{
+	return unwind_user_fp_one(state, entries);
+}
+#endif
+
+/* Follow up to @max frame pointers: UNWIND_USER_BATCH at most. */
 static unsigned int unwind_user_fp(struct unwind_user_state *state,
 				   unsigned long *entries, unsigned int max)
 {
@@ -473,12 +379,12 @@ static unsigned int unwind_user_fp(struct unwind_user_state *state,
 	if (unlikely(!unwind_user_base_ok(fp, sp, state->ws)))
 		return unwind_user_switch(state, entries);
 
+retry:
 	/* One frame at a time: a table that says nothing here may cover the next frame. */
 	if (unwind_sframe_has_table(state))
-		max = 1;
-retry:
-	nr = state->ws == sizeof(u32) ? unwind_user_fp_32(state, entries, max) :
-					unwind_user_fp_64(state, entries, max);
+		nr = unwind_user_fp_one(state, entries);
+	else
+		nr = arch_unwind_user_fp_batch(state, &state->code->range, entries, max);
 	if (!nr)
 		return 0;
 
@@ -497,7 +403,7 @@ retry:
 			}
 			unwind_sframe_enter(state, ip, sp);
 		}
-		state->drap = 0;
+		state->arch = 0;
 		return nr;
 	}
 
@@ -507,8 +413,17 @@ retry:
 	return nr - 1;
 }
 
-/* How far above the stack pointer the DRAP may point, in functions that align their stack. */
-#define UNWIND_USER_DRAP_MAX	4096UL
+/* Does a word that may be the return address of code without a frame lead to a caller? */
+static bool unwind_user_has_caller(struct unwind_user_state *state)
+{
+	unsigned long slot;
+
+	for (unsigned int nr = 0; arch_unwind_user_slot(state, nr, &slot); nr++) {
+		if (unwind_user_caller(state, slot))
+			return true;
+	}
+	return false;
+}
 
 /*
  * Ask the code at the ip where the return address is. Follow the code only if one of
@@ -518,11 +433,7 @@ static unsigned int unwind_user_look(struct unwind_user_state *state)
 {
 	unsigned int says = unwind_text_look(state, false);
 
-	if (says == UNWIND_SAYS_NOTHING &&
-	    (unwind_user_caller(state, state->sp) ||
-	     unwind_user_caller(state, state->sp + state->ws) ||
-	     (state->drap - state->sp - 1 < UNWIND_USER_DRAP_MAX &&
-	      unwind_user_caller(state, state->drap - state->ws)))) {
+	if (says == UNWIND_SAYS_NOTHING && unwind_user_has_caller(state)) {
 		/* The walk went to none of these callers: the ip is as exact as before. */
 		state->step = UNWIND_STEP_CODE;
 		says = unwind_text_look(state, true);

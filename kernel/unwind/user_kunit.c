@@ -550,7 +550,7 @@ static void start_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state.sp, 0x1234567890);
 	KUNIT_EXPECT_EQ(test, state.fp, 0x1234567898);
 	KUNIT_EXPECT_EQ(test, state.step, UNWIND_STEP_CODE);
-	KUNIT_EXPECT_EQ(test, state.drap, 0);
+	KUNIT_EXPECT_EQ(test, state.arch, 0);
 	KUNIT_EXPECT_EQ(test, state.cs_base, 0);
 	KUNIT_EXPECT_EQ(test, state.ss_base, 0);
 	KUNIT_EXPECT_EQ(test, state.syscall, -1);

@@ -423,7 +423,7 @@ bool arch_unwind_user_rule(const struct unwind_user_state *state, unsigned int s
 		fp = ARCH_DWARF_SP | UNWIND_BASE_LOAD;
 		break;
 	case X86_SAYS_DRAP:
-		cfa = UNWIND_BASE_DRAP;
+		cfa = UNWIND_BASE_ARCH;
 		cfa_off = 0;
 		break;
 	default:

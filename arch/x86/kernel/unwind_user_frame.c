@@ -35,7 +35,7 @@ void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_re
 	state->ip = (u32)(state->cs_base + regs->ip);
 	state->sp = (u32)(state->ss_base + regs->sp);
 	state->fp = (u32)(state->ss_base + regs->bp);
-	state->drap = (u32)(state->ss_base + regs->cx);
+	state->arch = (u32)(state->ss_base + regs->cx);
 }
 
 /**

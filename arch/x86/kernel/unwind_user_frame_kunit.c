@@ -163,7 +163,7 @@ static void code_test(struct kunit *test)
 	state.ip = base + CODE;
 	state.sp = base + STACK;
 	state.fp = base + STACK + 16 * ws;
-	state.drap = base + STACK + 8 * ws;
+	state.arch = base + STACK + 8 * ws;
 	state.ws = ws;
 	state.syscall = -1;
 	state.code = &unwind_text_none;
@@ -204,7 +204,7 @@ static void code_test(struct kunit *test)
 			put_code(test, base + CODE - sizeof(lea_32), lea_32, sizeof(lea_32));
 		fallthrough;
 	case KIND_DRAP:
-		put_word(test, state.drap - ws, ws, base + CALLER(1));
+		put_word(test, state.arch - ws, ws, base + CALLER(1));
 		break;
 	}
 

@@ -55,8 +55,7 @@ bool arch_unwind_user_reg(const struct unwind_user_state *state, unsigned int re
 							  user_regs[reg].signal));
 }
 
-/* Maximum alignment of a stack by a function, and number of registers that it saves first. */
-#define REALIGN_MAX	4096UL
+/* Number of registers that a function saves before it aligns its stack. */
 #define REALIGN_SAVED	6
 
 /*
@@ -70,7 +69,7 @@ static bool is_realigned(const struct unwind_user_state *state, unsigned long cf
 	const unsigned long __user *real = (unsigned long __user *)cfa;
 	unsigned long a, b;
 
-	return cfa - state->sp - 1 < min(state->sp & -state->sp, REALIGN_MAX) &&
+	return cfa - state->sp - 1 < min(state->sp & -state->sp, X86_REALIGN_MAX) &&
 	       IS_ALIGNED(cfa, sizeof(cfa)) &&
 	       !get_user(a, copy - 1) && !get_user(b, real - 1) && a == b;
 }
@@ -95,8 +94,8 @@ unsigned long arch_unwind_user_cfa(const struct unwind_user_state *state, unsign
 	const unsigned long __user *frame = (unsigned long __user *)state->sp - 2;
 	unsigned long cfa;
 
-	if (is_realigned(state, state->drap) && arch_unwind_user_uses_drap(ip))
-		return state->drap;
+	if (is_realigned(state, state->arch) && arch_unwind_user_uses_drap(ip))
+		return state->arch;
 	for (int i = 1; i <= REALIGN_SAVED; i++) {
 		if ((unsigned long)(frame - i) < sp || get_user(cfa, frame - i))
 			break;

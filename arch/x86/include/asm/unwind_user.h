@@ -145,7 +145,7 @@ void arch_unwind_user_set_32(struct unwind_user_state *state, const struct pt_re
 #ifndef arch_unwind_user_set
 /**
  * arch_unwind_user_set - set the position of a walk from registers
- * @state:	gets ip, sp, low, fp, drap, segments, system call and word size; the last
+ * @state:	gets ip, sp, low, fp, arch, segments, system call and word size; the last
  *		is 0 in VM86 mode, which has no walkable stack, and with segments
  *		that userspace may not use
  * @regs:	user registers
@@ -159,7 +159,8 @@ arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs
 	state->sp = regs->sp;
 	state->low = regs->sp;
 	state->fp = regs->bp;
-	state->drap = regs->r10;
+	/* The DRAP (dynamic realign argument pointer) */
+	state->arch = regs->r10;
 	state->cs_base = 0;
 	state->ss_base = 0;
 	state->syscall = arch_maybe_sigreturn(regs->orig_ax) ? regs->orig_ax : -1;
@@ -169,6 +170,37 @@ arch_unwind_user_set(struct unwind_user_state *state, const struct pt_regs *regs
 }
 #endif
 
+/* How far above the stack pointer the CFA may be in functions that align their stack. */
+#define X86_REALIGN_MAX			4096UL
+
+/**
+ * arch_unwind_user_slot - where may the return address be before or after a function's body?
+ * @state:	a walk whose ip is exact
+ * @nr:		number of the place, from 0 on
+ * @slot:	set to the place
+ *
+ * It is on top of the stack, or above one word, which is the frame pointer of the caller; or
+ * below the CFA, which is in a register in functions that align their stack.
+ *
+ * Context: any. No user memory is read.
+ * Return: false if there are not so many places.
+ */
+static __always_inline bool arch_unwind_user_slot(const struct unwind_user_state *state,
+						  unsigned int nr, unsigned long *slot)
+{
+	if (nr < 2) {
+		*slot = state->sp + nr * state->ws;
+		return true;
+	}
+	*slot = state->arch - state->ws;
+	return nr == 2 && state->arch - state->sp - 1 < X86_REALIGN_MAX;
+}
+
+/* Many frame pointers at a time; user.c can follow one. */
+#define arch_unwind_user_fp_batch arch_unwind_user_fp_batch
+unsigned int arch_unwind_user_fp_batch(struct unwind_user_state *state,
+				       const struct unwind_text_range *text,
+				       unsigned long *entries, unsigned int max);
 unsigned int arch_unwind_user_look(const struct unwind_user_state *state, bool follow);
 bool arch_unwind_user_rule(const struct unwind_user_state *state, unsigned int says,
 			   struct unwind_user_frame *frame);

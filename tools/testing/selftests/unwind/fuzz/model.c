@@ -254,8 +254,8 @@ static struct expected by_frame_pointer(const struct unwind_user_state *state)
 		return e;
 	}
 	/* The CFA is also in a register if the code is about to use it. */
-	if (is_copy(e.sp, state->drap))
-		e.sp_other = state->drap;
+	if (is_copy(e.sp, state->arch))
+		e.sp_other = state->arch;
 	e.sp = realigned(state, e.sp);
 	return e;
 }

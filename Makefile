@@ -186,8 +186,9 @@ known: tree
 # $(call CHECK,TIER,KERNELS,WHAT); make passes signals on to the script. perf is built beside the
 # kernels, because each of these builds leaves CPUs idle.
 define CHECK
-@$(ALONE) sh -c '$(if $(filter test,$(1)),,$(MAKE) perf & perf=$$!; trap "kill $$perf 2> /dev/null" EXIT;) \
-	for k in $(2); do $(MAKE) KERNEL=$$k kernel || exit 1; done; wait $$perf || exit 1; \
+@$(ALONE) sh -c '$(if $(filter test,$(1)),,$(MAKE) perf & perf=$$!;) \
+	for k in $(2); do $(MAKE) KERNEL=$$k kernel || { pkill -P $$$$; exit 1; }; done; \
+	wait $$perf || { echo "check: perf did not build, see above" >&2; exit 1; }; \
 	$(MAKE) -s -j$(JOBS) -C $(LINUX) O=$(TOP)/build/kernel-$(firstword $(2)) ARCH=x86 headers'
 @exec setpriv --pdeathsig TERM env BUILD=$(TOP)/build LINUX=$(LINUX) PERF_BIN=$(GUEST_PATH) \
 	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(SCRIPTS)/check.sh $(1) $(2) $(3)

@@ -150,7 +150,7 @@ server_main(const struct sframe_session_options *options, int socket, pid_t pare
 		session_summary(session);
 	session_missed(session, server_missed, out);
 	/* Send END only after a complete list, so that the reader can tell. */
-	if (!fflush(out) && !ferror(out))
+	if (!ferror(out) && !fflush(out))
 		send(SOCKET, &end, 1, 0);
 	/* The reader waits for this, but has all it needs if the cache hangs. */
 	session_prune(session);

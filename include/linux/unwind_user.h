@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The user stack walker: public interface, and the part that an architecture provides.
+ * The user stack walker.
  */
 #ifndef _LINUX_UNWIND_USER_H
 #define _LINUX_UNWIND_USER_H
 
 #include <linux/unwind_user_types.h>
-#include <asm/unwind_user.h>
 
-struct pt_regs;
 struct super_block;
 struct vm_area_struct;
 
@@ -20,10 +18,6 @@ struct vm_area_struct;
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
 int unwind_user_see_vma(unsigned long addr, bool wait,
 			void (*see)(struct vm_area_struct *vma, void *data), void *data);
-
-/* For the architecture's part. */
-bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr, u32 base,
-		      unsigned long *val);
 
 /**
  * unwind_must_not_wait - is current not allowed to wait for user memory?

@@ -14,7 +14,6 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
-#include <linux/unwind_user_types.h>
 
 #include "elf.h"
 #include "sframe.h"

@@ -10,7 +10,7 @@
 #include <linux/overflow.h>
 #include <linux/stddef.h>
 #include <linux/types.h>
-#include <linux/unwind_user_types.h>
+#include <linux/unwind_user_arch.h>
 
 /* The start of a section; all fields are little-endian, as on x86, and unaligned. */
 struct sframe_header {

@@ -6,7 +6,7 @@
 #define _KERNEL_UNWIND_SFRAME_KUNIT_H
 
 #include <linux/types.h>
-#include <linux/unwind_user_types.h>
+#include <linux/unwind_user_arch.h>
 
 #include <asm/unwind_user.h>
 

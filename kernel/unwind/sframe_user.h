@@ -8,7 +8,7 @@
 #include <linux/bitops.h>
 #include <linux/compiler.h>
 #include <linux/jiffies.h>
-#include <linux/unwind_user_types.h>
+#include <linux/unwind_user_arch.h>
 
 #include "text.h"
 

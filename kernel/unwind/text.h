@@ -12,7 +12,7 @@
 #include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
-#include <linux/unwind_user_types.h>
+#include <linux/unwind_user_arch.h>
 #include <linux/uprobes.h>
 #include <asm/unwind_user.h>
 

@@ -10,6 +10,7 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
+#include <linux/unwind_user_arch.h>
 #include <linux/unwind_user_types.h>
 
 #include "text.h"

@@ -16,7 +16,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#include <linux/unwind_user.h>
+#include <linux/unwind_user_arch.h>
 #include <linux/uprobes.h>
 
 #include <asm/insn.h>

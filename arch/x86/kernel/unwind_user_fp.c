@@ -16,7 +16,7 @@
 #include <linux/minmax.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_stats.h>
-#include <linux/unwind_user.h>
+#include <linux/unwind_user_arch.h>
 
 #include <asm/unwind_user.h>
 

@@ -13,7 +13,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
-#include <linux/unwind_user.h>
+#include <linux/unwind_user_arch.h>
 
 #include <asm/sigframe.h>
 #include <asm/unistd.h>

@@ -11,7 +11,7 @@
 #include <linux/ptrace.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#include <linux/unwind_user.h>
+#include <linux/unwind_user_arch.h>
 
 #include <asm/sigframe.h>
 #include <asm/unwind_user.h>

@@ -9,7 +9,7 @@
 #include <linux/cleanup.h>
 #include <linux/irqflags.h>
 #include <linux/types.h>
-#include <linux/unwind_user_types.h>
+#include <linux/unwind_user_arch.h>
 #include <asm/asm.h>
 #include <asm/ptrace.h>
 #include <asm/segment.h>

@@ -7,6 +7,7 @@
 # The headers that are used as they are in the kernel: NAME FILE...
 real=(
 	linux/unwind_user.h		include/linux/unwind_user.h
+	linux/unwind_user_arch.h	include/linux/unwind_user_arch.h
 	linux/unwind_user_types.h	include/linux/unwind_user_types.h
 	linux/unwind_stats.h		include/linux/unwind_stats.h
 	linux/cleanup.h			include/linux/cleanup.h

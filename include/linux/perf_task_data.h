@@ -16,6 +16,7 @@
 #define _LINUX_PERF_TASK_DATA_H
 
 #include <linux/lockdep.h>
+#include <linux/minmax.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
 #include <linux/types.h>
@@ -149,20 +150,29 @@ void perf_task_data_init(struct task_struct *task);
 void perf_task_data_fork(struct task_struct *child);
 void perf_task_data_exec(void);
 void perf_task_data_free(struct task_struct *task);
-bool __perf_task_data_swap(struct perf_event_context *a, struct perf_event_context *b);
+void perf_task_data_enter(struct perf_event *event, struct perf_event_context *ctx);
+void perf_task_data_leave(struct perf_event *event, struct perf_event_context *ctx);
 
 /**
- * perf_task_data_swap - let the events of two contexts swap what they hold
+ * perf_task_data_swap - let two contexts swap the tasks whose data their events hold
  * @a:		a context, with its lock held
  * @b:		the other one, likewise
  *
+ * Contexts with the same events differ while one of these is being closed, in one task after the
+ * other. Contexts with events of several caches are not swapped, whether they differ or not.
+ *
  * Context: context switch, with interrupts off.
- * Return: false if the contexts do not hold the same data, and must not be swapped.
+ * Return: false if the contexts must not be swapped.
  */
 static inline bool perf_task_data_swap(struct perf_event_context *a,
 				       struct perf_event_context *b)
 {
-	return likely(!a->nr_data_held && !b->nr_data_held) || __perf_task_data_swap(a, b);
+	if (likely(!a->nr_data_held && !b->nr_data_held))
+		return true;
+	if (a->nr_data_held != b->nr_data_held || a->data_cache != b->data_cache || !a->data_cache)
+		return false;
+	swap(a->data_task, b->data_task);
+	return true;
 }
 
 #endif /* _LINUX_PERF_TASK_DATA_H */

@@ -17,7 +17,8 @@
  * task after that.
  *
  * An event of a task holds the data of the task in whose context it is: when two tasks swap their
- * contexts, the events in them swap what they hold.
+ * contexts, they swap the events that hold their data. Before it is in a context, an event holds
+ * the data of its target, and afterwards that of the task that had the context then.
  *
  * Memory is allocated without perf_ctx_data_lock, which context switches never wait for.
  */
@@ -411,8 +412,6 @@ int perf_task_data_attach(struct perf_event *event)
 
 	if (task) {
 		ret = ctx_data_attach(task, cache);
-		if (!ret)
-			event->data_task = get_task_struct(task);
 	} else {
 		ret = perf_allow_cpu();
 		if (!ret)
@@ -431,60 +430,60 @@ int perf_task_data_attach(struct perf_event *event)
  */
 void perf_task_data_detach(struct perf_event *event)
 {
-	struct task_struct *task = event->data_task;
+	struct task_struct *task = event->data_task ?: event->hw.target;
 
 	if (!(event->attach_state & PERF_ATTACH_DATA_HELD))
 		return;
 	event->attach_state &= ~PERF_ATTACH_DATA_HELD;
-	event->data_task = NULL;
-	if (task) {
+	if (task)
 		ctx_data_drop(task, event->pmu->task_ctx_cache, false);
-		put_task_struct(task);
-	} else {
+	else
 		detach_global(event->pmu->task_ctx_cache);
-	}
-}
-
-/* Find the next event of a context that holds data, after @event or from the first one on. */
-static struct perf_event *next_holder(struct perf_event_context *ctx, struct perf_event *event)
-{
-	event = list_prepare_entry(event, &ctx->event_list, event_entry);
-	list_for_each_entry_continue(event, &ctx->event_list, event_entry) {
-		if (event->attach_state & PERF_ATTACH_DATA_HELD)
-			return event;
-	}
-	return NULL;
+	if (event->data_task)
+		put_task_struct(event->data_task);
+	event->data_task = NULL;
 }
 
 /**
- * __perf_task_data_swap - slow path of perf_task_data_swap()
- * @a:		a context, with its lock held
- * @b:		the other one, likewise
+ * perf_task_data_enter - an event comes to a context
+ * @event:	the event, which may hold data
+ * @ctx:	the context of the event's task, with its lock held
  *
- * Contexts with the same events differ while one of these is being closed, in one task after the
- * other.
- *
- * Context: context switch, with interrupts off.
- * Return: false if the contexts do not hold the same data, and must not be swapped.
+ * What the event holds follows the context from here on, see perf_task_data_swap().
  */
-bool __perf_task_data_swap(struct perf_event_context *a, struct perf_event_context *b)
+void perf_task_data_enter(struct perf_event *event, struct perf_event_context *ctx)
 {
-	struct perf_event *in_a = NULL, *in_b = NULL;
+	struct kmem_cache *cache = event->pmu->task_ctx_cache;
 
-	lockdep_assert_held(&a->lock);
-	lockdep_assert_held(&b->lock);
-	if (a->nr_data_held != b->nr_data_held)
-		return false;
-	while ((in_a = next_holder(a, in_a)) && (in_b = next_holder(b, in_b))) {
-		if (in_a->pmu->task_ctx_cache != in_b->pmu->task_ctx_cache)
-			return false;
-	}
+	lockdep_assert_held(&ctx->lock);
+	if (!(event->attach_state & PERF_ATTACH_DATA_HELD) || !event->hw.target)
+		return;
+	/* It went from a context that is this one, or is another one of the same task. */
+	if (event->data_task)
+		put_task_struct(event->data_task);
+	event->data_task = NULL;
+	ctx->data_task = ctx->task;
+	if (!ctx->nr_data_held++)
+		ctx->data_cache = cache;
+	else if (ctx->data_cache != cache)
+		ctx->data_cache = NULL;
+}
 
-	in_a = NULL;
-	in_b = NULL;
-	while ((in_a = next_holder(a, in_a)) && (in_b = next_holder(b, in_b)))
-		swap(in_a->data_task, in_b->data_task);
-	return true;
+/**
+ * perf_task_data_leave - an event goes from a context
+ * @event:	the event, which may hold data
+ * @ctx:	the context, with its lock held; its task is there, though it may exit
+ *
+ * The event holds the data of the task that has the context now.
+ */
+void perf_task_data_leave(struct perf_event *event, struct perf_event_context *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+	if (!(event->attach_state & PERF_ATTACH_DATA_HELD) || !event->hw.target)
+		return;
+	ctx->nr_data_held--;
+	if (ctx->data_task != event->hw.target && !WARN_ON_ONCE(event->data_task))
+		event->data_task = get_task_struct(ctx->data_task);
 }
 
 /**

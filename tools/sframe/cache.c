@@ -41,7 +41,9 @@
  * in s; but not if there are too many even of these.
  */
 #define UNUSED		(3 * USED_TOLD)
+#ifndef RECENT_MAX
 #define RECENT_MAX	(8 * KEPT_MAX)
+#endif
 
 /* How many names of sections to sort out of too many. */
 #define NAMES_MAX	65536
@@ -695,6 +697,8 @@ unsigned int cache_each(int cache, bool read_only, unsigned int max,
 /**
  * cache_prune - remove sections that were not used for days, if there are more than KEPT_MAX
  * @cache:	the cache
+ *
+ * Of those that were used lately, it keeps RECENT_MAX.
  *
  * Starts with those whose last use is longest ago, and makes room for new ones, or each session
  * with one would have to do this. A session that has registered a section keeps it. Sections on a

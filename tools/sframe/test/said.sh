@@ -165,9 +165,15 @@ full_cache() {
 	nr=$(find .debug/.sframe -type f | wc -l)
 	[ "$nr" = 350 ] || fail "$nr are kept" || return 1
 	[ -e .debug/.sframe/2/f0/0400 ] && [ -e .debug/.sframe/2/f0/0200 ] || return 1
-	fill_recent || return 1
+	fill_recent && mkdir .debug/.sframe/2/f2 || return 1
 	ends 0 "" true && nr=$(find .debug/.sframe/2/f1 -type f | wc -l)
 	[ "$nr" = 450 ] || fail "$nr are kept of those used lately" || return 1
+	for nr in {2000..2199}; do
+		cp -l ".debug/.sframe/2/f1/$nr" ".debug/.sframe/2/f2/$nr" || return 1
+	done
+	ends 0 "" true && nr=$(find .debug/.sframe -type f | wc -l)
+	[ "$nr" = 900 ] || fail "$nr are kept of too many" || return 1
+	rm -rf .debug/.sframe/2/f2
 	touch -d '73 hours ago' .debug/.sframe/2/f1/20*
 	ends 0 "" true && [ ! -e .debug/.sframe/2/f1/2000 ] && [ -e .debug/.sframe/2/f1/2449 ]
 }

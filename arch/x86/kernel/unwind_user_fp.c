@@ -5,9 +5,9 @@
  * Contexts: as the walk: task context of the task that owns the stack, page faults allowed or
  * disabled. No locks, no allocation, and no call inside of a window of user access.
  *
- * Frame pointers and return addresses are untrusted user memory. Invariant: each address that is
- * read is at most two steps after one that was masked or checked, and each step is shorter than a
- * signal frame, also under speculation. So all reads of a batch end in the gap after user memory.
+ * Frame pointers and return addresses are untrusted user memory. Invariant: one mask serves a
+ * batch, which reads at most UNWIND_USER_BATCH steps above the masked address. Each step is shorter
+ * than two signal frames, also under speculation. So all reads end in the gap after user memory.
  */
 #include <linux/bitops.h>
 #include <linux/build_bug.h>
@@ -154,7 +154,7 @@ follow_64(struct unwind_user_state *state, const struct unwind_text_range *text,
  * @max:	room in @entries, from 1 to UNWIND_USER_BATCH
  *
  * The same as that many calls of unwind_user_fp_one(), as long as return addresses are in @text;
- * the last one may be anywhere.
+ * the last one may be anywhere. Only a return address of -EFAULT counts as unreadable here.
  *
  * Context: as the walk; page faults are allowed or disabled.
  * Return: number of entries stored.

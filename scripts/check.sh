@@ -104,12 +104,12 @@ build_stackprof() {
 }
 
 # The gate skips these programs on the debug kernel, because each takes half a minute to eight
-# minutes there, and a quarter or a tenth of that on the plain kernel. Most check values.
-# make check-all runs them on both.
+# minutes there, and a quarter or a tenth of that on the plain kernel. Most check values; fail_nth
+# has nothing to fail on the plain kernel. make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
-slow+="depth uprobe user_state task_data_life bpf_unwind bpf_unwind_life bpf_unwind_load "
-slow+="bpf_unwind_storm bpf_unwind_walk "
-slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads "
+slow+="fail_nth depth uprobe user_state task_data_life bpf_unwind bpf_unwind_life bpf_unwind_load "
+slow+="bpf_unwind_nmi bpf_unwind_storm bpf_unwind_walk "
+slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads sframe_side_users "
 
 # The tests of sframe on the host that the gate runs: a regular expression for their names.
 quick="^(bad|damaged|hostile|install: [^l]|PLT|real|same as libdw.*(libc|perl|python)|wrong)"

@@ -110,18 +110,14 @@ static struct perf_ctx_data __rcu **ctx_data_find(struct task_struct *task,
 	return link;
 }
 
-/*
- * Let one more event, or with @global the events of CPUs, hold a task's entry. If there is none,
- * *@spare becomes the entry, and is set to NULL. Returns -ESRCH if the task is exiting or no
- * event of a CPU needs it any more, and -ENOMEM if it needs a spare.
- */
-static int ctx_data_hold(struct task_struct *task, struct kmem_cache *cache,
-			 const struct global_data *global, struct perf_ctx_data **spare)
+/* Hold an entry, see ctx_data_hold(). */
+static int ctx_data_hold_locked(struct task_struct *task, struct kmem_cache *cache,
+				const struct global_data *global, struct perf_ctx_data **spare)
 {
 	struct perf_ctx_data __rcu **link;
 	struct perf_ctx_data *data;
 
-	guard(raw_spinlock_irqsave)(&task->perf_ctx_data_lock);
+	lockdep_assert_held(&task->perf_ctx_data_lock);
 	if (task_flags(task) & PF_EXITING)
 		return -ESRCH;
 	/* Pairs with global_data_remove(): its walk is still to take this lock, or it is 0. */
@@ -144,25 +140,44 @@ static int ctx_data_hold(struct task_struct *task, struct kmem_cache *cache,
 	return 0;
 }
 
+/*
+ * Let one more event, or with @global the events of CPUs, hold a task's entry. If there is none,
+ * *@spare becomes the entry, and is set to NULL. Returns -ESRCH if the task is exiting or no
+ * event of a CPU needs it any more, and -ENOMEM if it needs a spare.
+ */
+static int ctx_data_hold(struct task_struct *task, struct kmem_cache *cache,
+			 const struct global_data *global, struct perf_ctx_data **spare)
+{
+	int ret;
+
+	scoped_guard(raw_spinlock_irqsave, &task->perf_ctx_data_lock)
+		ret = ctx_data_hold_locked(task, cache, global, spare);
+	return ret;
+}
+
+/* One event less needs an entry, or with @global those of CPUs. Returns whether none does now. */
+static bool ctx_data_unused(struct perf_ctx_data *data, bool global)
+{
+	if (global)
+		data->global = false;
+	else
+		data->events--;
+	return !data->events && !data->global;
+}
+
 /* Undo ctx_data_hold(). The task may have lost the entry in exit. */
 static void ctx_data_drop(struct task_struct *task, struct kmem_cache *cache, bool global)
 {
 	struct perf_ctx_data __rcu **link;
 	struct perf_ctx_data *data;
 
-	guard(raw_spinlock_irqsave)(&task->perf_ctx_data_lock);
-	link = ctx_data_find(task, cache);
-	data = rcu_dereference_protected(*link, true);
-	if (!data)
-		return;
-
-	if (global)
-		data->global = false;
-	else
-		data->events--;
-	if (!data->events && !data->global) {
-		rcu_assign_pointer(*link, rcu_dereference_protected(data->next, true));
-		call_rcu(&data->rcu_head, ctx_data_free_rcu);
+	scoped_guard(raw_spinlock_irqsave, &task->perf_ctx_data_lock) {
+		link = ctx_data_find(task, cache);
+		data = rcu_dereference_protected(*link, true);
+		if (data && ctx_data_unused(data, global)) {
+			rcu_assign_pointer(*link, rcu_dereference_protected(data->next, true));
+			call_rcu(&data->rcu_head, ctx_data_free_rcu);
+		}
 	}
 }
 

@@ -76,7 +76,12 @@ struct test_branches_data {
 
 enum { FIRST, SECOND, TEST_PMUS };
 
-static DEFINE_PER_CPU(struct test_branches [TEST_PMUS], test_branches);
+static DEFINE_PER_CPU(struct test_branches, test_branches_of_first);
+static DEFINE_PER_CPU(struct test_branches, test_branches_of_second);
+static struct test_branches __percpu *const test_branches[TEST_PMUS] = {
+	&test_branches_of_first, &test_branches_of_second
+};
+
 static const unsigned int test_branches_max[TEST_PMUS] = { TEST_BRANCHES, TEST_BRANCHES / 4 };
 
 static struct pmu *test_branches_first;
@@ -97,7 +102,7 @@ static unsigned int test_branches_index(const struct pmu *pmu)
 
 static struct test_branches *test_branches_of(const struct pmu *pmu)
 {
-	return &(*this_cpu_ptr(&test_branches))[test_branches_index(pmu)];
+	return this_cpu_ptr(test_branches[test_branches_index(pmu)]);
 }
 
 static void test_branches_wipe(struct test_branches *tb)
@@ -331,7 +336,7 @@ static ssize_t test_branches_write(struct file *file, const char __user *buf, si
 
 	guard(irqsave)();
 	for (int i = 0; i < TEST_PMUS; i++) {
-		struct test_branches *tb = &(*this_cpu_ptr(&test_branches))[i];
+		struct test_branches *tb = this_cpu_ptr(test_branches[i]);
 
 		if (!tb->owner.users)
 			continue;
@@ -460,7 +465,7 @@ static int test_branches_users_get(void *unused, u64 *value)
 	for_each_possible_cpu(cpu) {
 		for (int i = 0; i < TEST_PMUS; i++) {
 			/* A test reads it while no event comes or goes. */
-			*value += data_race(per_cpu(test_branches, cpu)[i].owner.users);
+			*value += data_race(per_cpu_ptr(test_branches[i], cpu)->owner.users);
 		}
 	}
 	return 0;

@@ -12,11 +12,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "branches.h"
 
 #define PERIOD_NS	100000
+/* One turn of so many lasts for longer than a period. */
+#define LONG_TURNS	8
 #define PERCENT		"kernel/perf_cpu_time_max_percent"
 #define FILES		"/sys/kernel/debug/perf_test/"
 
@@ -92,15 +95,36 @@ bool record_calls(int branches, unsigned int who)
 	return true;
 }
 
+static __s64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+/* Work until the timer that takes samples has expired in this task. */
+static void work(void)
+{
+	__s64 end = now_ns() + 2 * PERIOD_NS;
+
+	while (now_ns() < end)
+		;
+}
+
 bool take_turns(struct turns *turns, unsigned int who)
 {
+	unsigned int turn = 0;
 	char byte = 0;
 
 	turns->tid[who] = gettid();
 	if (!record_calls(turns->branches, who))
 		return false;
 	turns->ready[who] = 1;
-	while (!turns->stop) {
+	while (!turns->stop && !turns->leave) {
+		/* Else turns and samples may fall into step, and one task gets all samples. */
+		if (turn++ % LONG_TURNS == 0)
+			work();
 		if (write(turns->pipes[!who][1], &byte, 1) != 1 ||
 		    read(turns->pipes[who][0], &byte, 1) != 1)
 			return false;

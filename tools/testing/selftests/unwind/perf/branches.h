@@ -53,7 +53,7 @@ void run_on(int cpu);
 /* Record @DEPTH calls of a task; false on failure. */
 bool record_calls(int branches, unsigned int who);
 
-/* Record calls, and then take turns until told to stop; in a new process. */
+/* Record calls, and then take turns until told to stop or to leave; in a new process. */
 bool take_turns(struct turns *turns, unsigned int who);
 pid_t start_turns(struct turns *turns, unsigned int who);
 

@@ -208,20 +208,8 @@ TEST_F(branches, thread_after_its_process)
 /* Take turns until task 1 leaves, and task 0 goes on alone. */
 static bool turn_or_leave(struct turns *turns, unsigned int who)
 {
-	char byte = 0;
-
 	alarm(120);
-	turns->tid[who] = getpid();
-	if (!record_calls(turns->branches, who))
-		return false;
-	turns->ready[who] = 1;
-	while (!turns->leave) {
-		if (write(turns->pipes[!who][1], &byte, 1) != 1 ||
-		    read(turns->pipes[who][0], &byte, 1) != 1)
-			return false;
-	}
-	/* The other one may still be waiting. */
-	if (write(turns->pipes[!who][1], &byte, 1) != 1)
+	if (!take_turns(turns, who))
 		return false;
 	while (!who && !turns->stop) {
 		for (int i = 0; i < 1000; i++)

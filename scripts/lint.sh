@@ -150,7 +150,7 @@ kmake() {
 rebuild() {
 	local list status
 	list=$(objects)
-	[ -n "$list" ] || return 0
+	[ -n "$list" ] || { echo "$kernel has no object of the series: run make kernel"; return 1; }
 	(cd "$kernel" && echo "$list" | xargs rm -f)
 	# -k: otherwise one finding hides the next.
 	# shellcheck disable=SC2086

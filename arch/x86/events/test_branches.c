@@ -381,7 +381,7 @@ static int test_branches_second_remove(void)
 	return 0;
 }
 
-/* 0 removes the PMU, 1 registers it, and 2 without a cache. */
+/* 0 removes the PMU, 1 registers it, 2 without a cache, and 3 as one of hardware. */
 static int test_branches_second_set(void *unused, u64 value)
 {
 	struct kmem_cache *cache = NULL;
@@ -398,7 +398,7 @@ static int test_branches_second_set(void *unused, u64 value)
 	if (value != 2 && !cache)
 		return -ENOMEM;
 	test_branches_second = (struct pmu) {
-		.task_ctx_nr	= test_branches_first->task_ctx_nr,
+		.task_ctx_nr	= value == 3 ? perf_hw_context : test_branches_first->task_ctx_nr,
 		.attr_groups	= test_branches_first->attr_groups,
 		.event_init	= test_branches_first->event_init,
 		.add		= test_branches_first->add,

@@ -186,12 +186,19 @@ void count_turns(struct turns *turns, struct ring *ring, union record *record,
 	}
 }
 
+bool is_ready(struct turns *turns, unsigned int who)
+{
+	for (int i = 0; i < 3000 && !turns->ready[who]; i++)
+		usleep(10000);
+	return turns->ready[who];
+}
+
 bool both_ready(struct turns *turns, struct ring *ring)
 {
-	for (int i = 0; i < 3000 && !(turns->ready[0] && turns->ready[1]); i++)
-		usleep(10000);
+	bool ready = is_ready(turns, 0) && is_ready(turns, 1);
+
 	ring_drain(ring);
-	return turns->ready[0] && turns->ready[1];
+	return ready;
 }
 
 struct turns *turns_init(int *percent, const char **why)

@@ -57,6 +57,9 @@ bool record_calls(int branches, unsigned int who);
 bool take_turns(struct turns *turns, unsigned int who);
 pid_t start_turns(struct turns *turns, unsigned int who);
 
+/* Wait until a task is ready. */
+bool is_ready(struct turns *turns, unsigned int who);
+
 /* Wait until both tasks have recorded their calls, and drop the samples of before. */
 bool both_ready(struct turns *turns, struct ring *ring);
 

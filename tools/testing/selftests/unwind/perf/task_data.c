@@ -141,13 +141,6 @@ TEST_F(branches, of_threads_in_6_15)
 	EXPECT_LT(0, count[0].none + count[1].none);
 }
 
-static bool is_ready(struct turns *turns, unsigned int who)
-{
-	for (int i = 0; i < 3000 && !turns->ready[who]; i++)
-		usleep(10000);
-	return turns->ready[who];
-}
-
 /* Wait until this process has no other thread; false if it takes too long. */
 static bool is_alone(void)
 {

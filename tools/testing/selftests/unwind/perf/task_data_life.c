@@ -617,6 +617,95 @@ TEST_F(data, of_task_that_exits)
 	close(fd);
 }
 
+/* Let a child inherit the events of this process, and run first; then take turns with it. */
+static bool turn_with_child(struct turns *turns)
+{
+	int status = -1;
+	char byte = 0;
+
+	run_on(turns->cpu);
+	if (read(turns->pipes[0][0], &byte, 1) != 1)
+		return false;
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (read(turns->pipes[1][0], &byte, 1) != 1)
+			_exit(1);
+		turns->tid[1] = getpid();
+		turns->ready[1] = 1;
+		_exit(read(turns->pipes[1][0], &byte, 1) != 1 || !take_turns(turns, 1));
+	}
+	/* From here the child goes on, directly after this task. */
+	if (write(turns->pipes[1][1], &byte, 1) != 1 || read(turns->pipes[0][0], &byte, 1) != 1)
+		return false;
+	return take_turns(turns, 0) && wait(&status) > 0 && !status;
+}
+
+/*
+ * Start a task with an event, and its child, which has the context of that event; join an event of
+ * @pmu to it, by which it goes to that PMU's context. Returns the descriptor of that event; or a
+ * negative error, if another task ran in between and the child has its own context.
+ */
+static int move_event(struct turns *turns, struct ring *ring, const char *pmu)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+	struct perf_event_attr other = {
+		.type		= pmu_type(pmu),
+		.size		= sizeof(other),
+		.config		= 1,
+		.sample_period	= attr.sample_period,
+		.inherit	= 1,
+	};
+	pid_t pid = fork();
+	int fd = -1;
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(!turn_with_child(turns));
+	}
+	turns->tid[0] = pid;
+	turns->ready[1] = 0;
+	attr.inherit = 1;
+	if (ring_open(ring, &attr, pid, turns->cpu, 64))
+		return -1;
+	if (write(turns->pipes[0][1], "", 1) == 1 && is_ready(turns, 1))
+		fd = perf_open(&other, turns->tid[1], turns->cpu, ring->fd, 0);
+	if (fd < 0) {
+		ring_close(ring);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return fd;
+}
+
+/* An event is removed and installed anew while another task than its own has the context. */
+TEST_F(data, of_event_that_moves)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+	struct turns *turns = self->turns;
+	struct ring of_task;
+	struct count count;
+	int fd = -1;
+
+	ASSERT_TRUE(set_file("second", "0"));
+	ASSERT_TRUE(set_file("second", "3"));
+	for (int i = 0; i < 20 && fd < 0; i++)
+		fd = move_event(turns, &self->ring, "perf_test2");
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ring_open(&of_task, &attr, turns->tid[0], -1, 64));
+	close(fd);
+	ring_close(&self->ring);
+	self->ring = of_task;
+
+	/* Both have given back what they held, and not what the task's event holds. */
+	ASSERT_EQ(1, write(turns->pipes[1][1], "", 1));
+	ASSERT_TRUE(is_ready(turns, 0));
+	ring_drain(&self->ring);
+	count_turns(turns, &self->ring, self->record, &count, 1);
+	turns->stop = 1;
+	EXPECT_ALL_WHOLE(&count, 1);
+	EXPECT_EXIT(turns->tid[0], 0);
+}
+
 /* kthreadd has no calls to record; an event of it does no harm. */
 TEST_F(data, of_kernel_thread)
 {

@@ -174,6 +174,20 @@ test_marked() {
 	fi
 }
 
+# A program that records no calls has the callchains by frame pointers.
+test_without() {
+	read -r samples share <<< "$(perf script --no-inline -i "${dir}/without" --comms perf \
+			-F ip,sym 2> /dev/null | awk '
+		$2 == "noploop" { here = NR; all++ }
+		NF && NR == here + 1 { callers += $2 ~ /^[a-z_]+$/ }
+		END { printf "%d %d\n", all, all ? 1000 * callers / all : 0 }')"
+	echo "without: ${samples} samples, of 1000 chains ${share} have a caller"
+	if [ "${samples}" -lt 100 ] || [ "${share}" -lt 990 ]; then
+		echo "without: chains without branches are lost [Failed]"
+		err=1
+	fi
+}
+
 # perf report tells which callers come from branch stacks.
 test_reported() {
 	callers=$(perf report --stdio --no-children --no-inline -i "${dir}/$1" --comms chain \
@@ -189,6 +203,9 @@ record task --call-graph lbr
 test_whole task
 record all --call-graph lbr -a
 test_whole all
+perf record -q -o "${dir}/without" -e perf_test/self/ -c 250000 --user-callchains --call-graph lbr \
+	-- perf test -w noploop 1
+test_without
 record deferred --call-graph deferred,lbr --no-sframe
 test_marked deferred
 test_reported deferred

@@ -482,8 +482,8 @@ def idle(bench, limits):
 
 def task_data(bench, limits):
     """
-    The cost of data of all tasks: of the first and the second event of a CPU, of the last
-    close, and of a thread without and with such an event.
+    The cost of data of all tasks: of the first and the second event of a CPU, of one that comes
+    and goes, and of a thread without and with such an event.
     """
     figures = {}
     with open(os.path.join(bench.out, "attach"), encoding="ascii") as file:
@@ -491,7 +491,7 @@ def task_data(bench, limits):
             tasks, _, *numbers = map(int, line.split())
             figures.setdefault(tasks, []).append(numbers)
     print(f"{'':12}" + "".join(f"{head:>18}" for head in (
-        "first open", "second open", "last close", "a thread before", "with the events",
+        "first open", "second open", "open and close", "a thread before", "with the events",
         "bytes of a task", "kB kept")))
     for tasks, rounds in figures.items():
         *costs, before, during, after, kb_before, kb_during, kb_after = zip(*rounds)
@@ -505,7 +505,7 @@ def task_data(bench, limits):
         limits.at_most(f"{tasks:,} tasks: memory kept afterwards, share",
                        [kb / more for kb, more in zip(kept, used)], KEPT)
     few, many = (min(figures), max(figures))
-    for label, column in (("first open", 0), ("last close", 2)):
+    for label, column in (("first open", 0), ("open and close", 2)):
         limits.at_most(f"{label}: cost per task with {many:,}, times that with {few:,}",
                        [b[column] / many / (a[column] / few)
                         for a, b in zip(figures[few], figures[many])], LINEAR)

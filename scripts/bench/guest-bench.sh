@@ -324,9 +324,16 @@ others_all() {
 	echo "$random" > /proc/sys/kernel/randomize_va_space
 }
 
+# First of all: what recordings leave behind is still being freed for a while.
+case $what in
+base | all)
+	for round in $(seq "$rounds"); do
+		idle "${what/all/none}" "$round"
+	done
+	;;
+esac
 if [ "$what" = base ]; then
 	for round in $(seq "$rounds"); do
-		idle base "$round"
 		for way in none regs; do
 			measure perf_test/self/ bulk 5 12 $way "$round" base-$way
 		done
@@ -346,7 +353,6 @@ echo 1024 > /proc/sys/kernel/perf_event_max_stack
 
 for round in $(seq "$rounds"); do
 	echo "bench: round $round of $rounds"
-	idle none "$round"
 	measure perf_test/self/ bulk 5 12 regs "$round"
 	for way in none fp deferred dwarf,8192 dwarf,8192,defer; do
 		for depth in 5 100; do

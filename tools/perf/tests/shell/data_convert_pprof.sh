@@ -263,7 +263,52 @@ test_pipe() {
 	decode "${dir}/pipe" | grep -q noploop || fail "The sampled function from a pipe"
 }
 
+# A server for continuous profiling takes the file by HTTP, as its manual says: in a form, whose part
+# "profile" it is; what it is of is in the query. This one keeps the form and the query.
+test_push() {
+	echo "Push"
+	for tool in python3 curl; do
+		command -v "${tool}" > /dev/null || { echo "No ${tool}"; return 0; }
+	done
+	cat > "${dir}/server.py" <<- 'END'
+		import http.server
+		import sys
+
+		class Server(http.server.BaseHTTPRequestHandler):
+		    def do_POST(self):
+		        form = self.rfile.read(int(self.headers["Content-Length"]))
+		        end = b"--" + self.headers.get_boundary().encode() + b"--"
+		        assert form.rstrip().endswith(end)
+		        head, part = form.split(b"\r\n\r\n", 1)
+		        assert b'name="profile"' in head
+		        with open(sys.argv[1] + "/pushed", "wb") as file:
+		            file.write(part[:part.rindex(b"\r\n" + end)])
+		        with open(sys.argv[1] + "/query", "w") as file:
+		            file.write(self.path)
+		        self.send_response(200)
+		        self.end_headers()
+
+		server = http.server.HTTPServer(("127.0.0.1", 0), Server)
+		with open(sys.argv[1] + "/port", "w") as file:
+		    file.write(str(server.server_port))
+		server.timeout = 60
+		server.handle_request()
+	END
+	python3 "${dir}/server.py" "${dir}" > "${dir}/log" 2>&1 &
+	for _ in $(seq 300); do
+		[ ! -s "${dir}/port" ] || break
+		sleep 0.1
+	done
+	query="/ingest?name=host&from=1&until=2&format=pprof"
+	curl -fsS -F "profile=@${out}" "http://127.0.0.1:$(cat "${dir}/port")${query}" ||
+		fail "The server refuses it: $(tail -n 1 "${dir}/log")"
+	wait
+	cmp "${dir}/pushed" "${out}" || fail "What the server has"
+	[ "$(cat "${dir}/query")" = "${query}" ] || fail "What the server is told"
+}
+
 test_samples
+test_push
 test_whole
 test_names
 test_lines

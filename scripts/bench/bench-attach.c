@@ -6,9 +6,9 @@
  *
  * Starts threads until there are TASKS more, and opens two events of a CPU with a branch stack.
  * Prints the nanoseconds, which are instructions if the machine's clock counts these, of the first
- * open, the second open, and the first open and last close of an event, time and again; of the start
- * and end of a thread before the events come and while they are there; how many tasks have no data
- * before, with and after the events, and how many kilobytes of objects the kernel has.
+ * open, the second open, and an event that comes and goes, time and again; of the start and end of
+ * a thread before the events come and while they are there; how many tasks have no data before,
+ * with and after the events, and how many kilobytes of objects the kernel has.
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>

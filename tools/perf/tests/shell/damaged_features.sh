@@ -24,14 +24,15 @@ damage() {
 	local rc=0
 	cp "${data}" "${bad}"
 	printf '%b' "$2" | dd of="${bad}" bs=1 seek="$1" conv=notrunc status=none
-	perf report --header-only -i "${bad}" > /dev/null 2>&1 || rc=$?
+	perf report --stdio -I -i "${bad}" > /dev/null 2>&1 || rc=$?
 	if [ "${rc}" -ge 128 ] && [ "${rc}" -lt 160 ]; then
 		echo "A crash, $2 at $1 [Failed]"
 		err=1
 	fi
 }
 
-perf record -q -e cpu-clock:u -c 100000000 -o "${data}" -- perf test -w noploop 1 2> /dev/null
+perf record -q -e '{cpu-clock:u,task-clock:u}' -c 100000000 -o "${data}" -- perf test -w noploop 1 \
+	2> /dev/null
 
 # number OFFSET: print the number of eight bytes there
 number() {
@@ -42,15 +43,19 @@ number() {
 # which says how large it is, and how large the build-id is; what is left of it is a name.
 features=$(($(number 40) + $(number 48)))
 record=$(number "${features}")
-end=$(stat -c %s "${data}")
 head -c 100000 /dev/zero >> "${data}"
 damage $((record + 6)) '\xff\xff'
 damage $((record + 6)) '\x00\x00'
 damage $((record + 32)) '\xff'
 
-# Numbers and lengths in the features, and where they are.
-for offset in $(seq "${features}" 40 "${end}"); do
-	damage "${offset}" '\xff\xff\xff\xff\xff\xff\xff\xff'
+# Others begin with a number of things, or with the length of the first one; and they may not be
+# where the list says.
+for at in $(seq "${features}" 16 $((record - 16))); do
+	section=$(number "${at}")
+	damage "${section}" '\xff\xff\xff\xff'
+	damage "${section}" '\xe8\x03\x00\x00'
+	damage $((section + 4)) '\xff\xff\xff\xff'
+	damage $((at + 8)) '\xff\xff\xff\xff\xff\x00\x00\x00'
 done
 
 cleanup

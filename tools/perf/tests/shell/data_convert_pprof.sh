@@ -263,8 +263,8 @@ test_pipe() {
 	decode "${dir}/pipe" | grep -q noploop || fail "The sampled function from a pipe"
 }
 
-# A server for continuous profiling takes the file by HTTP, as its manual says: in a form, whose part
-# "profile" it is; what it is of is in the query. This one keeps the form and the query.
+# A server for continuous profiling takes the file by HTTP, as its manual says: in a form, whose
+# part "profile" it is; what it is of is in the query. This one keeps the form and the query.
 test_push() {
 	echo "Push"
 	for tool in python3 curl; do

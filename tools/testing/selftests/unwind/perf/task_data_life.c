@@ -642,8 +642,8 @@ static bool turn_with_child(struct turns *turns)
 
 /*
  * Start a task with an event, and its child, which has the context of that event; join an event of
- * @pmu to it, by which it goes to that PMU's context. Returns the descriptor of that event; or a
- * negative error, if another task ran in between and the child has its own context.
+ * @pmu to it, by which it goes to that PMU's context. Returns the descriptor of that event, or
+ * -EINVAL if another task ran in between and the child has its own context.
  */
 static int move_event(struct turns *turns, struct ring *ring, const char *pmu)
 {
@@ -656,8 +656,10 @@ static int move_event(struct turns *turns, struct ring *ring, const char *pmu)
 		.inherit	= 1,
 	};
 	pid_t pid = fork();
-	int fd = -1;
+	int fd = -ETIMEDOUT;
 
+	if (pid < 0)
+		return -errno;
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(!turn_with_child(turns));
@@ -665,15 +667,16 @@ static int move_event(struct turns *turns, struct ring *ring, const char *pmu)
 	turns->tid[0] = pid;
 	turns->ready[1] = 0;
 	attr.inherit = 1;
-	if (ring_open(ring, &attr, pid, turns->cpu, 64))
-		return -1;
-	if (write(turns->pipes[0][1], "", 1) == 1 && is_ready(turns, 1))
-		fd = perf_open(&other, turns->tid[1], turns->cpu, ring->fd, 0);
-	if (fd < 0) {
+	if (!ring_open(ring, &attr, pid, turns->cpu, 64)) {
+		if (write(turns->pipes[0][1], "", 1) == 1 && is_ready(turns, 1))
+			fd = perf_open(&other, turns->tid[1], turns->cpu, ring->fd, 0);
+		if (fd >= 0)
+			return fd;
 		ring_close(ring);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+		ring->fd = -1;
 	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 	return fd;
 }
 
@@ -682,17 +685,18 @@ TEST_F(data, of_event_that_moves)
 {
 	struct perf_event_attr attr = branch_attr("perf_test");
 	struct turns *turns = self->turns;
+	int fd = -EINVAL, opened;
 	struct ring of_task;
 	struct count count;
-	int fd = -1;
 
 	ASSERT_TRUE(set_file("second", "0"));
 	ASSERT_TRUE(set_file("second", "3"));
-	for (int i = 0; i < 20 && fd < 0; i++)
+	for (int i = 0; i < 20 && fd == -EINVAL; i++)
 		fd = move_event(turns, &self->ring, "perf_test2");
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ring_open(&of_task, &attr, turns->tid[0], -1, 64));
+	opened = ring_open(&of_task, &attr, turns->tid[0], -1, 64);
 	close(fd);
+	ASSERT_EQ(0, opened);
 	ring_close(&self->ring);
 	self->ring = of_task;
 

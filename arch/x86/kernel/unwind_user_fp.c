@@ -40,6 +40,18 @@ load_word(unsigned long addr, u32 base, const unsigned int ws)
 }
 
 /*
+ * Does a word of the stack that load_word() took for unreadable equal FAULT? Not inlined: the
+ * address of a variable would keep it in memory in the loop below.
+ */
+static noinline bool is_fault_word(const struct unwind_user_state *state, unsigned long addr,
+				   u32 base)
+{
+	unsigned long word;
+
+	return unwind_user_word(state, addr, base, &word);
+}
+
+/*
  * Open a window of user access for frames from @fp on: for a batch if user pointers can be
  * masked, else for one frame. Lowers @max to the frames that the window serves; returns false if
  * there is no window.
@@ -116,7 +128,7 @@ follow_all(struct unwind_user_state *state, const struct unwind_text_range *text
 	next = sp + rol64(words, ilog2(ws));
 	if (likely(ra != FAULT) &&
 	    (likely(next != FAULT) ||
-	     unwind_user_word(state, sp - frame.cfa_off + fp_at, state->ss_base, &next))) {
+	     is_fault_word(state, sp - frame.cfa_off + fp_at, state->ss_base))) {
 		nr += nr < max;
 		state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
 		state->sp = sp;

@@ -13,7 +13,8 @@
  * device file, only a task that reads the file holds a reference for long.
  *
  * A section controls where a walk reads the stack of a task. So sections of users without
- * CAP_PERFMON are only used for tasks that these users could ptrace, and so read, anyway.
+ * CAP_PERFMON are only used for tasks that these users could ptrace, and so read, anyway; rows
+ * that a task remembers, until the next tick of the objects.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>

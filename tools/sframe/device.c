@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
 #include <poll.h>
@@ -59,19 +60,34 @@ int device_open(void)
 	return open(DEVICE, O_RDWR | O_CLOEXEC);
 }
 
+/* Read a setting of the kernel; @value if that fails. */
+static unsigned int kernel_setting(const char *path, unsigned int value)
+{
+	FILE *file = fopen(path, "re");
+	unsigned int read;
+
+	if (!file)
+		return value;
+	if (fscanf(file, "%u", &read) == 1)
+		value = read;
+	fclose(file);
+	return value;
+}
+
 /**
  * device_is_off - is the use of sections turned off in the kernel?
  */
 bool device_is_off(void)
 {
-	FILE *file = fopen("/proc/sys/kernel/unwind_user_sframe", "re");
-	int value = 1;
+	return !kernel_setting("/proc/sys/kernel/unwind_user_sframe", 1);
+}
 
-	if (file && fscanf(file, "%d", &value) != 1)
-		value = 1;
-	if (file)
-		fclose(file);
-	return !value;
+/**
+ * device_max - how many sections may a user without privileges have?
+ */
+unsigned int device_max(void)
+{
+	return kernel_setting("/proc/sys/kernel/unwind_user_sframe_max", UINT_MAX);
 }
 
 /**
@@ -241,8 +257,10 @@ int device_open_as(const struct user *user)
 }
 
 /**
- * device_needs_copy - does reading a file involve a server?
+ * device_needs_copy - does reading a file involve a server, or can the kernel not read it?
  * @fd:		the file, or a directory of such files
+ *
+ * The kernel takes no section in a file of ramfs, as that has no limit.
  *
  * Return: true if so.
  */
@@ -267,6 +285,7 @@ bool device_needs_copy(int fd)
 	case OCFS2_SUPER_MAGIC:
 	case ORANGEFS_MAGIC:
 	case PANFS_MAGIC:
+	case RAMFS_MAGIC:
 	case SMB2_SUPER_MAGIC:
 	case SMB_SUPER_MAGIC:
 	case V9FS_MAGIC:

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -239,11 +240,17 @@ static void read_file(struct needed *needed, const char *path)
 /* Write the names of the needed files, NUL-terminated. */
 static void __attribute__((noreturn)) needed_main(const char *program, int out, pid_t parent)
 {
+	const int ours = STDERR_FILENO + 1;
 	struct needed needed = {};
-	FILE *names = fdopen(out, "w");
+	FILE *names;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || !names)
+	if (getppid() != parent || dup2(out, ours) < 0)
+		_exit(1);
+	/* If it hangs, it must not keep the device open. */
+	syscall(SYS_close_range, ours + 1, ~0U, 0);
+	names = fdopen(ours, "w");
+	if (!names)
 		_exit(1);
 	job_limit_cpu(OPEN_SECONDS);
 	if (strchr(program, '/'))

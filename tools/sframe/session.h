@@ -104,6 +104,7 @@ int device_look(void);
 int device_open(void);
 int device_open_as(const struct user *user);
 bool device_is_off(void);
+unsigned int device_max(void);
 bool device_is_for_all(void);
 bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section);
@@ -554,6 +555,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @sections:	sections registered with the kernel
  * @converted:	sections converted by this session
  * @cached:	sections from the cache that are not known to be needed
+ * @cached_max:	how many of them to register at most
  * @kept:	sections in the cache at the start
  */
 struct session {
@@ -583,6 +585,7 @@ struct session {
 	unsigned int			sections;
 	unsigned int			converted;
 	unsigned int			cached;
+	unsigned int			cached_max;
 	unsigned int			kept;
 };
 

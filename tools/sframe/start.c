@@ -25,6 +25,9 @@
 #define CACHED_MAX	512
 #endif
 
+/* Their share of what a user without privileges may have, in all sessions. */
+#define CACHED_SHARE	16
+
 /* Upper bound of descriptors that are used neither by conversions nor by queued files. */
 #define OTHER_FILES	(16 + USERS_MAX)
 
@@ -46,7 +49,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 		session->sections++;
 		session->cached++;
 	}
-	return ret == -EDQUOT || session->cached == CACHED_MAX;
+	return ret == -EDQUOT || session->cached >= session->cached_max;
 }
 
 /*
@@ -106,6 +109,9 @@ static int session_open(struct session *session, char *message)
 		session_say(session,
 			    "kernel.unwind_user_sframe is 0: until it is 1, the kernel uses no section");
 	session->for_all = device_is_for_all();
+	session->cached_max = CACHED_MAX;
+	if (!session->for_all && device_max() / CACHED_SHARE < CACHED_MAX)
+		session->cached_max = device_max() / CACHED_SHARE;
 	session->apart = session->for_all && is_first_namespace();
 	/* The limit for parsing headers. */
 	image_limit_memory(0);
@@ -130,7 +136,7 @@ static int session_open(struct session *session, char *message)
  * @options:	what it covers
  * @message:	set to a message after an error, SFRAME_MESSAGE bytes
  *
- * Registers the last used sections of the cache, CACHED_MAX at most, and queues other needed
+ * Registers the last used sections of the cache, some hundred at most, and queues other needed
  * files for conversion: see session_convert().
  *
  * Return: a session to pass to session_free(); NULL after an error.
@@ -164,7 +170,7 @@ struct session *session_new(const struct sframe_session_options *options, char *
 	    !watch_scan(options->pids, options->nr_pids, session_found, session))
 		session->lost = true;
 	if (session->cache >= 0)
-		session->kept = cache_each(session->cache, options->read_only, CACHED_MAX,
+		session->kept = cache_each(session->cache, options->read_only, session->cached_max,
 					   session_known, session);
 	return session;
 }

@@ -52,6 +52,13 @@ bool device_is_off(void)
 	return getenv("SFRAME_OFF");
 }
 
+unsigned int device_max(void)
+{
+	const char *max = getenv("SFRAME_MAX");
+
+	return max ? strtoul(max, NULL, 10) : 4096;
+}
+
 bool device_is_for_all(void)
 {
 	return getenv("SFRAME_FOR_ALL");

@@ -473,11 +473,10 @@ int mapped_end(struct mapped *mapped)
 static const char *mapped_why(const struct mapped *mapped, int status)
 {
 	if (mapped->slow)
-		return "is on a file system that is too slow";
+		return SFRAME_SLOW;
 	if (mapped->hangs)
 		return mapped->max < OPEN_BLOCKED_MAX ?
-		       "is on a file system that does not answer soon" :
-		       "is on a file system that does not answer";
+		       SFRAME_HANGS " soon" : SFRAME_HANGS;
 	if (status < 0)
 		return "was opened by a process that does not end";
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU ?

@@ -443,8 +443,7 @@ static void session_kill_blocked(struct session *session)
 	bool hangs;
 
 	while ((dso = jobs_kill_blocked(&session->jobs, &hangs))) {
-		dso_lose(session, dso, "is on a file system that %s",
-			 hangs ? "does not answer" : "is too slow");
+		dso_lose(session, dso, hangs ? SFRAME_HANGS : SFRAME_SLOW);
 		dso_refuse(session, dso);
 	}
 }
@@ -675,8 +674,7 @@ static bool session_drops(void *data, struct dso *dso, bool hangs)
 
 	if (session_keeps(session, dso))
 		return false;
-	dso_lose(session, dso, hangs ? "is on a file system that does not answer" :
-		 "was not converted in time");
+	dso_lose(session, dso, hangs ? SFRAME_HANGS : "was not converted in time");
 	return true;
 }
 

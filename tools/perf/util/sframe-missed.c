@@ -166,6 +166,16 @@ static bool is_start(struct sframe_missed *file, struct map *map, u64 ip)
 		       !strcmp(sym->name, "__clone") || !strcmp(sym->name, "__clone3"));
 }
 
+/* Is this a file that perf would wait for, perhaps for ever? */
+static bool is_slow(struct sframe_missed_list *list, struct sframe_missed *file)
+{
+	for (; file; file = find_next(list, file)) {
+		if (!strncmp(file->why, SFRAME_FILE_SYSTEM, strlen(SFRAME_FILE_SYSTEM)))
+			return true;
+	}
+	return false;
+}
+
 static void count_file(struct sframe_missed *file, u64 sample, bool cut)
 {
 	if (file->last != sample) {
@@ -185,7 +195,7 @@ static void count_frame(struct sframe_missed_list *list, struct thread *thread, 
 	addr_location__init(&al);
 	if (thread__find_map(thread, PERF_RECORD_MISC_USER, ip, &al))
 		file = find(list, al.map);
-	cut = file && is_last && !is_start(file, al.map, ip);
+	cut = file && is_last && (is_slow(list, file) || !is_start(file, al.map, ip));
 	for (; file; file = find_next(list, file))
 		count_file(file, list->samples, cut);
 	addr_location__exit(&al);

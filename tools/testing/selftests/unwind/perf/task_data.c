@@ -212,6 +212,18 @@ static bool turn_or_leave(struct turns *turns, unsigned int who)
 	return true;
 }
 
+/* Drop what earlier tasks have left in the pipes, which would start the next ones too early. */
+static bool renew_pipes(struct turns *turns)
+{
+	for (int i = 0; i < 2; i++) {
+		for (int end = 0; end < 2; end++)
+			close(turns->pipes[i][end]);
+		if (pipe(turns->pipes[i]))
+			return false;
+	}
+	return true;
+}
+
 /* Wait for a byte, and let two children take turns; they get to the test when this exits. */
 static bool start_two(struct turns *turns, unsigned int first)
 {
@@ -241,6 +253,7 @@ TEST_F(branches, of_task_that_stays)
 	attr.inherit = 1;
 	ASSERT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1));
 	for (int round = 0; round < 4; round++) {
+		ASSERT_TRUE(renew_pipes(turns));
 		turns->leave = 0;
 		turns->stop = 0;
 		turns->ready[0] = 0;

@@ -37,9 +37,6 @@ struct unwind_text_code;
  * @last:	the address is the last one of its function in the table
  * @unknown:	no table covers the address; ignore the other fields
  * @restorer:	a signal handler returns to this address; ignore the other fields
- * @guess:	the rule is that of code without a table: there is a caller only if a call
- *		ends at the return address, or a signal handler or return probe goes there;
- *		@ra is %UNWIND_BASE_CFA | %UNWIND_BASE_LOAD
  */
 struct unwind_user_frame {
 	s32	cfa_off;
@@ -53,7 +50,6 @@ struct unwind_user_frame {
 	u8	last:1;
 	u8	unknown:1;
 	u8	restorer:1;
-	u8	guess:1;
 };
 
 /**
@@ -129,7 +125,6 @@ struct unwind_text_range {
  * @regs:	the registers that the walk started with, while @ip is theirs
  * @signal_regs: where a signal frame holds the registers of @ip, or 0
  * @no_load:	read no more files for this walk: it has already waited for one
- * @read_code:	the current step read code: it takes as long as many frames
  * @outermost:	the current frame has no caller: a table says so, or its callee has no table
  *		and saved 0 as its frame pointer
  * @uretprobe:	the task's return probes, or NULL
@@ -156,7 +151,6 @@ struct unwind_user_state {
 	const struct pt_regs	*regs;
 	unsigned long		signal_regs;
 	bool			no_load;
-	bool			read_code;
 	bool			outermost;
 };
 

@@ -47,11 +47,11 @@ static bool unwind_regs_differ(struct unwind_task_info *info)
 static bool unwind_fill_cache(struct unwind_user_state *state,
 			      struct unwind_cache *cache, unsigned int limit)
 {
-	unsigned int max = min(cache->max, limit);
+	unsigned int max = min(cache->max, limit), nr = cache->nr;
 
-	cache->nr += unwind_user_walk(state, cache->entries + cache->nr,
-				      max - cache->nr);
-	return cache->nr == max && state->step != UNWIND_STEP_DONE;
+	nr += unwind_user_walk(state, cache->entries + nr, max - nr);
+	cache->nr = nr;
+	return nr == max && state->step != UNWIND_STEP_DONE;
 }
 
 static void *unwind_alloc(size_t size)
@@ -133,8 +133,10 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
 		unwind_note_regs(info, true);
 
 	unwind_user_start(&state, regs, &cache->text, NULL);
-	if (state.ws)
-		cache->entries[cache->nr++] = state.ip;
+	if (state.ws) {
+		cache->entries[0] = state.ip;
+		cache->nr = 1;
+	}
 
 	while (unwind_fill_cache(&state, cache, limit) && cache->max < limit &&
 	       unwind_grow_cache(cache, min(limit, cache->max * 4)))

@@ -64,7 +64,6 @@ unsigned int unwind_text_look_at(struct unwind_user_state *state, u64 *look, boo
 {
 	unsigned int says = UNWIND_SAYS_NO_CODE;
 
-	state->read_code = true;
 	/* Do not decode bytes outside executable mappings. */
 	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip)) {
 		says = arch_unwind_user_look(state, follow);

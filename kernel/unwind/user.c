@@ -27,6 +27,8 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 
+#include <asm/unwind_user_rule.h>
+
 #include "sframe_user.h"
 #include "text.h"
 #include "unwind.h"
@@ -115,7 +117,6 @@ static __always_inline bool unwind_user_after_call(struct unwind_user_state *sta
 
 	if (likely(called))
 		return true;
-	state->read_code = true;
 	called = arch_unwind_user_after_call(ra) > 0;
 	if (called && unwind_text_may_remember(state, ra))
 		text->caller = ra;
@@ -158,8 +159,9 @@ static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
 }
 
 /* Compute a value by a rule; false if it needs a lost or unreadable value. */
-static bool unwind_user_value(const struct unwind_user_state *state, bool exact,
-			      u8 base, s32 off, unsigned long cfa, unsigned long *value)
+static __always_inline bool
+unwind_user_value(const struct unwind_user_state *state, bool exact, u8 base, s32 off,
+		  unsigned long cfa, unsigned long *value)
 {
 	unsigned int reg = base & ~UNWIND_BASE_LOAD;
 	unsigned long addr;
@@ -191,28 +193,29 @@ static bool unwind_user_value(const struct unwind_user_state *state, bool exact,
 /*
  * Get the caller's frame pointer, or 0 if it is not known: steps that use it will fail.
  */
-static unsigned long unwind_user_caller_fp(const struct unwind_user_state *state, bool exact,
-					   const struct unwind_user_frame *frame,
-					   unsigned long cfa)
+static __always_inline unsigned long
+unwind_user_caller_fp(const struct unwind_user_state *state, bool exact, const bool guess,
+		      const struct unwind_user_frame *frame, unsigned long cfa)
 {
 	unsigned long fp;
 
 	if (frame->fp == UNWIND_BASE_SAME)
 		return state->fp;
-	if (frame->fp == (ARCH_DWARF_FP | UNWIND_BASE_LOAD) && exact && !frame->guess &&
+	if (frame->fp == (ARCH_DWARF_FP | UNWIND_BASE_LOAD) && exact && !guess &&
 	    arch_unwind_user_fp_restored(state))
 		return state->fp;
 	return unwind_user_value(state, exact, frame->fp, frame->fp_off, cfa, &fp) ? fp : 0;
 }
 
 /* Is the CFA valid? The stack that a signal interrupted may be at any address. */
-static bool unwind_user_cfa_ok(const struct unwind_user_state *state, bool exact,
-			       const struct unwind_user_frame *frame, unsigned long cfa)
+static __always_inline bool
+unwind_user_cfa_ok(const struct unwind_user_state *state, bool exact, const bool guess,
+		   const struct unwind_user_frame *frame, unsigned long cfa)
 {
 	if (!IS_ALIGNED(cfa, state->ws))
 		return false;
 	if (cfa == state->sp)
-		return exact && !frame->signal && !frame->guess;
+		return exact && !frame->signal && !guess;
 	return cfa > state->sp || frame->signal;
 }
 
@@ -227,41 +230,34 @@ static bool unwind_user_table_caller(struct unwind_user_state *state, unsigned l
 	return false;
 }
 
-/**
- * unwind_user_apply - go to the caller by a rule
- * @state:	the walk; gets ip, sp and fp of the caller, and if the rule is a guess, the step;
- *		also the mapping of the return address, whether it is a caller or not
- * @exact:	the ip is the next instruction to run, not a return address
- * @frame:	the rule, which has a caller
- * @entry:	set to the return address
- *
- * A table that leads to no caller ends the walk, and a counter says why. A guess that does
- * so was wrong.
- *
- * Context: as the walk.
- * Return: false if there is no caller; ip, sp and fp are unchanged then.
+/*
+ * Go to the caller by a rule: set ip, sp and fp, and the mapping of the return address, whether it
+ * is a caller or not. False if there is no caller; ip, sp and fp are unchanged then. @guess is a
+ * constant in each caller: the rule is that of code without a table. It names no place for the
+ * return address but the CFA, and there is a caller only if a call ends at that address, or a
+ * signal handler or return probe goes there; then the step is set, too.
  */
-bool unwind_user_apply(struct unwind_user_state *state, bool exact,
-		       const struct unwind_user_frame *frame, unsigned long *entry)
+static __always_inline bool
+unwind_user_go(struct unwind_user_state *state, bool exact, const bool guess,
+	       const struct unwind_user_frame *frame, unsigned long *entry)
 {
 	unsigned long cfa, slot, ra, fp;
 
 	if (!unwind_user_value(state, exact, frame->cfa, frame->cfa_off, 0, &cfa) ||
-	    !unwind_user_cfa_ok(state, exact, frame, cfa)) {
-		if (!frame->guess)
+	    !unwind_user_cfa_ok(state, exact, guess, frame, cfa)) {
+		if (!guess)
 			unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
 		return false;
 	}
-	if (!frame->guess &&
-	    !unwind_user_value(state, exact, frame->ra, frame->ra_off, cfa, &ra)) {
+	if (!guess && !unwind_user_value(state, exact, frame->ra, frame->ra_off, cfa, &ra)) {
 		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
 		return false;
 	}
 	/* Now, because state->code is about to be the mapping of the caller. */
-	fp = unwind_user_caller_fp(state, exact, frame, cfa);
+	fp = unwind_user_caller_fp(state, exact, guess, frame, cfa);
 
 	slot = cfa + frame->ra_off;
-	if (frame->guess) {
+	if (guess) {
 		ra = unwind_user_real_caller(state, slot);
 		if (!ra)
 			return false;
@@ -274,8 +270,27 @@ bool unwind_user_apply(struct unwind_user_state *state, bool exact,
 	state->sp = cfa;
 	state->fp = fp;
 	/* A table says itself which frame is the outermost. */
-	state->outermost = frame->guess && !fp && (frame->fp & UNWIND_BASE_LOAD);
+	state->outermost = guess && !fp && (frame->fp & UNWIND_BASE_LOAD);
 	return true;
+}
+
+/**
+ * unwind_user_apply - go to the caller by the rule of a table
+ * @state:	the walk; gets ip, sp and fp of the caller, and the mapping of the return address,
+ *		whether it is a caller or not
+ * @exact:	the ip is the next instruction to run, not a return address
+ * @frame:	the rule, which has a caller
+ * @entry:	set to the return address
+ *
+ * A table that leads to no caller ends the walk, and a counter says why.
+ *
+ * Context: as the walk.
+ * Return: false if there is no caller; ip, sp and fp are unchanged then.
+ */
+bool unwind_user_apply(struct unwind_user_state *state, bool exact,
+		       const struct unwind_user_frame *frame, unsigned long *entry)
+{
+	return unwind_user_go(state, exact, false, frame, entry);
 }
 
 /*
@@ -301,9 +316,9 @@ static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 	unsigned long ra;
 	int called;
 
-	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
+	if (!unwind_user_word(state, addr, state->cs_base, &ra))
 		return 0;
-	if (text && ra == text->no_caller)
+	if ((text && ra == text->no_caller) || !unwind_text_may_be(ra))
 		return 0;
 	if (!unwind_uretprobe_address(state, &ra, addr) && !unwind_text(state, ra))
 		return 0;
@@ -328,7 +343,7 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 	/* Most walks end at frame pointer 0: reading there would cost the task a page fault. */
 	if (!unwind_text_may_be(state->fp))
 		goto bad_frame;
-	if (state->fp >= state->sp || cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
+	if (cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
 		goto bad_frame;
 	ra = unwind_user_switch_caller(state, cfa + frame.ra_off);
 	if (!ra || !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
@@ -458,7 +473,7 @@ static unsigned int unwind_user_code(struct unwind_user_state *state,
 
 	if ((says == UNWIND_SAYS_NO_CODE && unwind_text(state, ip)) ||
 	    !arch_unwind_user_rule(state, says, &frame) ||
-	    !unwind_user_apply(state, true, &frame, entries)) {
+	    !unwind_user_go(state, true, true, &frame, entries)) {
 		state->step = UNWIND_STEP_FP;
 		return 0;
 	}
@@ -504,18 +519,17 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 static unsigned int unwind_user_step(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
-	unsigned int batch = UNWIND_USER_BATCH, nr = 0;
+	/* What the code says may take as long as many frames, if it is not in the cache. */
+	unsigned int batch = state->step == UNWIND_STEP_FP ? UNWIND_USER_BATCH :
+							     UNWIND_USER_BATCH / 2;
+	unsigned int nr = 0;
 
-	state->read_code = false;
 	switch (state->step) {
 	case UNWIND_STEP_SIGNAL:
 		nr = unwind_user_signal(state, entries);
-		batch = UNWIND_USER_BATCH / 2;
 		break;
 	case UNWIND_STEP_CODE:
 		nr = unwind_user_code(state, entries, max);
-		/* If the cache had the answers, it took about as many reads as two frames. */
-		batch = state->read_code ? UNWIND_USER_BATCH / 2 : UNWIND_USER_BATCH - 2;
 		break;
 	case UNWIND_STEP_SFRAME:
 		return unwind_sframe_walk(state, entries, max);

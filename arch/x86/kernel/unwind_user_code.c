@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Decode x86 code where the frame pointer does not lead to the caller, before a
- * function has set up its frame and after it has left it, and make rules of frames of it.
+ * function has set up its frame and after it has left it.
  *
  * Contexts: task context of the task that owns the code, page faults allowed or
  * disabled. No locks, no allocation.
  *
- * All text and the stack are untrusted user memory, and may change while they are read. The
- * results are guesses about where a return address is: the caller has to check the address.
- * If code cannot be read, the answer is UNWIND_SAYS_NO_CODE; without the words of the stack
- * that the code speaks of, there is no rule.
+ * All text is untrusted user memory, and may change while it is read. The results are guesses
+ * about where a return address is: the caller has to check the address. If code cannot be
+ * read, the answer is UNWIND_SAYS_NO_CODE.
  */
 #include <linux/compiler.h>
 #include <linux/ptrace.h>
@@ -353,92 +352,6 @@ unsigned int arch_unwind_user_look(const struct unwind_user_state *state, bool f
 	if (!follow)
 		return UNWIND_SAYS_NOTHING;
 	return scan_code(state, code, len);
-}
-
-/* Is this word of the stack the caller's frame pointer, or is the frame all that is left? */
-static bool is_fp_pushed(const struct unwind_user_state *state)
-{
-	unsigned long word;
-
-	return unwind_user_word(state, state->sp, state->ss_base, &word) &&
-	       (word == state->fp || state->fp == state->sp);
-}
-
-/* Is the word below the stack pointer the frame pointer? */
-static bool is_fp_below(const struct unwind_user_state *state)
-{
-	unsigned long word;
-
-	return unwind_user_word(state, state->sp - state->ws, state->ss_base, &word) &&
-	       word == state->fp;
-}
-
-/*
- * Does a frame begin right below the stack pointer? Go builds it before it calls code
- * without a prologue, so its words are in the usual places.
- */
-static bool is_frame_below(const struct unwind_user_state *state)
-{
-	return state->fp == state->sp - state->ws;
-}
-
-/**
- * arch_unwind_user_rule - get the rule of a frame from what the code at the user ip says
- * @state:	a walk whose ip is exact
- * @says:	the answer of arch_unwind_user_look()
- * @frame:	set to the rule, which is a guess
- *
- * Context: as the walk; page faults are allowed or disabled.
- * Return: false, with @frame unset, if there is none, or if the stack is not as the code says.
- */
-bool arch_unwind_user_rule(const struct unwind_user_state *state, unsigned int says,
-			   struct unwind_user_frame *frame)
-{
-	u8 cfa = ARCH_DWARF_SP, fp = UNWIND_BASE_SAME;
-	s32 cfa_off = state->ws;
-	unsigned long word;
-
-	switch (says) {
-	case UNWIND_SAYS_FP:
-		if (!is_frame_below(state) ||
-		    !unwind_user_word(state, state->fp, state->ss_base, &word))
-			return false;
-		fp = ARCH_DWARF_FP | UNWIND_BASE_LOAD;
-		break;
-	case X86_SAYS_TOP:
-		if (is_frame_below(state))
-			fp = ARCH_DWARF_FP | UNWIND_BASE_LOAD;
-		break;
-	case UNWIND_SAYS_NO_CODE:
-		break;
-	case X86_SAYS_JUMP:
-		if (!is_fp_below(state))
-			return false;
-		break;
-	case X86_SAYS_PUSHED:
-	case X86_SAYS_PUSHED_3:
-		if (!is_fp_pushed(state))
-			return false;
-		cfa_off *= says == X86_SAYS_PUSHED ? 2 : 4;
-		fp = ARCH_DWARF_SP | UNWIND_BASE_LOAD;
-		break;
-	case X86_SAYS_DRAP:
-		cfa = UNWIND_BASE_ARCH;
-		cfa_off = 0;
-		break;
-	default:
-		return false;
-	}
-
-	*frame = (struct unwind_user_frame) {
-		.cfa	= cfa,
-		.cfa_off = cfa_off,
-		.ra	= UNWIND_BASE_CFA | UNWIND_BASE_LOAD,
-		.ra_off	= -(s32)state->ws,
-		.fp	= fp,
-		.guess	= true,
-	};
-	return true;
 }
 
 /**

@@ -143,19 +143,12 @@ follow_all(struct unwind_user_state *state, const struct unwind_text_range *text
 	return nr;
 }
 
-/* Not inlined: the loop needs all registers. */
+/* Not inlined: the loop of 64-bit code needs all registers. */
 static noinline unsigned int
 follow_32(struct unwind_user_state *state, const struct unwind_text_range *text,
 	  unsigned long *entries, unsigned int max)
 {
 	return follow_all(state, text, entries, max, sizeof(u32));
-}
-
-static noinline unsigned int
-follow_64(struct unwind_user_state *state, const struct unwind_text_range *text,
-	  unsigned long *entries, unsigned int max)
-{
-	return follow_all(state, text, entries, max, sizeof(u64));
 }
 
 /**
@@ -175,6 +168,7 @@ unsigned int arch_unwind_user_fp_batch(struct unwind_user_state *state,
 				       const struct unwind_text_range *text,
 				       unsigned long *entries, unsigned int max)
 {
-	return state->ws == sizeof(u32) ? follow_32(state, text, entries, max) :
-					  follow_64(state, text, entries, max);
+	if (unlikely(state->ws == sizeof(u32)))
+		return follow_32(state, text, entries, max);
+	return follow_all(state, text, entries, max, sizeof(u64));
 }

@@ -202,8 +202,6 @@ unsigned int arch_unwind_user_fp_batch(struct unwind_user_state *state,
 				       const struct unwind_text_range *text,
 				       unsigned long *entries, unsigned int max);
 unsigned int arch_unwind_user_look(const struct unwind_user_state *state, bool follow);
-bool arch_unwind_user_rule(const struct unwind_user_state *state, unsigned int says,
-			   struct unwind_user_frame *frame);
 bool arch_unwind_user_fp_restored(const struct unwind_user_state *state);
 bool arch_unwind_user_restorer(const struct unwind_user_state *state, unsigned long addr);
 int arch_unwind_user_after_call(unsigned long addr);

@@ -14,6 +14,7 @@ real=(
 	linux/elf.h			include/uapi/linux/elf.h
 	linux/elf-em.h			include/uapi/linux/elf-em.h
 	asm/unwind_user.h		arch/x86/include/asm/unwind_user.h
+	asm/unwind_user_rule.h		arch/x86/include/asm/unwind_user_rule.h
 	asm/sigcontext.h		arch/x86/include/asm/sigcontext.h
 	asm/sigframe.h			arch/x86/include/asm/sigframe.h
 	asm/ia32.h			arch/x86/include/asm/ia32.h

@@ -128,7 +128,8 @@ static __always_inline bool unwind_user_after_call(struct unwind_user_state *sta
  * handler, or the trampoline of a return probe. Returns 0 when it is none; sets the
  * next step.
  */
-static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
+static __always_inline unsigned long
+unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
 {
 	unsigned long ra;
 
@@ -148,8 +149,8 @@ static unsigned long unwind_user_caller(struct unwind_user_state *state, unsigne
 }
 
 /* Like unwind_user_caller(), but replaces the trampoline of a return probe. */
-static unsigned long unwind_user_real_caller(struct unwind_user_state *state,
-					     unsigned long addr)
+static __always_inline unsigned long
+unwind_user_real_caller(struct unwind_user_state *state, unsigned long addr)
 {
 	unsigned long ra = unwind_user_caller(state, addr);
 
@@ -343,10 +344,11 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 	/* Most walks end at frame pointer 0: reading there would cost the task a page fault. */
 	if (!unwind_text_may_be(state->fp))
 		goto bad_frame;
-	if (cfa > state->sp || state->switches == UNWIND_USER_SWITCHES)
+	if (cfa > state->sp)
 		goto bad_frame;
 	ra = unwind_user_switch_caller(state, cfa + frame.ra_off);
-	if (!ra || !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
+	if (!ra || state->switches == UNWIND_USER_SWITCHES ||
+	    !unwind_user_word(state, cfa + frame.fp_off, state->ss_base, &fp))
 		goto bad_frame;
 
 	state->switches++;
@@ -429,7 +431,7 @@ retry:
 }
 
 /* Does a word that may be the return address of code without a frame lead to a caller? */
-static bool unwind_user_has_caller(struct unwind_user_state *state)
+static noinline bool unwind_user_has_caller(struct unwind_user_state *state)
 {
 	unsigned long slot;
 

@@ -14,12 +14,15 @@
  *
  * A section controls where a walk reads the stack of a task. So sections of users without
  * CAP_PERFMON are only used for tasks that these users could ptrace, and so read, anyway; rows
- * that a task remembers, until the next tick of the objects.
+ * that a task remembers, until the next tick of the objects. Sections for all tasks make all
+ * tasks wait for the file system they are in: only CAP_SYS_ADMIN may choose one that is served
+ * by a process.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
 #include <linux/cleanup.h>
 #include <linux/cred.h>
+#include <linux/dcache.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -66,13 +69,15 @@ struct unwind_side_user {
  * @user:	user that it is accounted to
  * @uid:	uid that opened it
  * @pid_ns:	pid namespace in which it was opened, with a reference
- * @trusted:	opened with CAP_PERFMON or CAP_SYS_ADMIN in init_user_ns: used for all tasks
+ * @admin:	opened with CAP_SYS_ADMIN in init_user_ns
+ * @trusted:	likewise, or with CAP_PERFMON: used for all tasks
  * @sides:	its registrations
  */
 struct unwind_side_file {
 	struct unwind_side_user	*user;
 	kuid_t			uid;
 	struct pid_namespace	*pid_ns;
+	bool			admin;
 	bool			trusted;
 	struct list_head	sides;
 };
@@ -287,8 +292,17 @@ static int unwind_side_check(const struct unwind_sframe_section *req)
 	return 0;
 }
 
+/* Does a process serve the file system, FUSE, maybe below an overlay? It may never answer. */
+static bool unwind_side_is_served(const struct file *file)
+{
+	const struct super_block *sb = d_real_inode(file->f_path.dentry)->i_sb;
+
+	return sb->s_iflags & (SB_I_UNTRUSTED_MOUNTER | SB_I_IMA_UNVERIFIABLE_SIGNATURE);
+}
+
 /* Check the file, and the header of the section, without reading all of it. */
-static int unwind_side_check_file(const struct unwind_object_source *source)
+static int unwind_side_check_file(const struct unwind_side_file *owner,
+				  const struct unwind_object_source *source)
 {
 	const struct unwind_elf_source elf = { .file = source->file, .charge = true };
 	const struct unwind_section *section = &source->section;
@@ -302,6 +316,8 @@ static int unwind_side_check_file(const struct unwind_object_source *source)
 	    section->size < sizeof(header) ||
 	    section->offset + section->size > i_size_read(file_inode(file)))
 		return -EINVAL;
+	if (owner->trusted && !owner->admin && unwind_side_is_served(file))
+		return -EPERM;
 	ret = unwind_elf_read(&elf, &header, sizeof(header), section->offset);
 	if (ret)
 		return ret == -ENOEXEC ? -EINVAL : ret;
@@ -347,7 +363,7 @@ static int unwind_side_add(struct file *device, const struct unwind_sframe_secti
 	side = unwind_side_new(device, file, req);
 	if (!side)
 		return -ENOMEM;
-	ret = unwind_side_check_file(&side->source);
+	ret = unwind_side_check_file(side->owner, &side->source);
 	if (ret)
 		return ret;
 	return unwind_side_publish(device->private_data, &side);
@@ -407,8 +423,8 @@ static int unwind_side_open(struct inode *inode, struct file *file)
 	if (!owner)
 		return -ENOMEM;
 	INIT_LIST_HEAD(&owner->sides);
-	owner->trusted = file_ns_capable(file, &init_user_ns, CAP_PERFMON) ||
-			 file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
+	owner->admin = file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
+	owner->trusted = owner->admin || file_ns_capable(file, &init_user_ns, CAP_PERFMON);
 	owner->uid = file->f_cred->uid;
 	scoped_guard(mutex, &unwind_side_lock)
 		owner->user = unwind_side_user_get(unwind_room_user(file->f_cred));

@@ -101,6 +101,14 @@ static void answer_open(struct fuse *fuse, const struct fuse_in_header *in)
 	answer(fuse, in->unique, 0, &out, sizeof(out));
 }
 
+/* Overlays ask. */
+static void answer_statfs(struct fuse *fuse, const struct fuse_in_header *in)
+{
+	struct fuse_statfs_out out = { .st = { .bsize = FUSE_PAGE, .namelen = 255 } };
+
+	answer(fuse, in->unique, 0, &out, sizeof(out));
+}
+
 static void serve(struct fuse *fuse)
 {
 	const struct fuse_in_header *in = (const void *)request;
@@ -124,6 +132,9 @@ static void serve(struct fuse *fuse)
 		break;
 	case FUSE_OPEN:
 		answer_open(fuse, in);
+		break;
+	case FUSE_STATFS:
+		answer_statfs(fuse, in);
 		break;
 	case FUSE_READ:
 		fuse->held = in->unique;

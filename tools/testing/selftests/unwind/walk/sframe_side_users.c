@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "sframe_device.h"
+#include "fuse.h"
 #include "harness.h"
 
 #define SYSCTL_MAX	"/proc/sys/kernel/unwind_user_sframe_max"
@@ -224,18 +227,24 @@ TEST_F(side, of_somebody_with_less)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 }
 
+static bool become_perfmon(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = {};
+
+	caps[CAP_TO_INDEX(CAP_PERFMON)].permitted = CAP_TO_MASK(CAP_PERFMON);
+	caps[CAP_TO_INDEX(CAP_PERFMON)].effective = CAP_TO_MASK(CAP_PERFMON);
+	return !prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) && !become(SOMEBODY, true) &&
+	       !syscall(SYS_capset, &head, caps);
+}
+
 /* A section that is added with CAP_PERFMON is used for all processes. */
 static bool add_as_perfmon(const struct image *image, struct walker *walker,
 			   const struct mapped *mapped)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct caps[2] = {};
 	int fd;
 
-	caps[CAP_TO_INDEX(CAP_PERFMON)].permitted = CAP_TO_MASK(CAP_PERFMON);
-	caps[CAP_TO_INDEX(CAP_PERFMON)].effective = CAP_TO_MASK(CAP_PERFMON);
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || become(SOMEBODY, true) ||
-	    syscall(SYS_capset, &head, caps))
+	if (!become_perfmon())
 		return false;
 	fd = device();
 	return fd >= 0 && !add(fd, image, ID_A) && walks(walker, mapped, 0, false, ALL_FRAMES) &&
@@ -247,6 +256,65 @@ TEST_F(side, of_perfmon)
 {
 	EXPECT_CHILD(add_as_perfmon(&self->a.image, &self->walker, &self->a));
 	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+}
+
+/* Open the file of a file system, through an overlay if there is a directory for one. */
+static int open_served(const struct fuse *fuse, const char *overlay)
+{
+	char text[128];
+
+	if (!overlay)
+		return open(fuse->file, O_RDONLY | O_CLOEXEC);
+	snprintf(text, sizeof(text), "lowerdir=%s:%s", fuse->dir, overlay);
+	if (unshare(CLONE_NEWNS) || mount("", "/", "", MS_REC | MS_PRIVATE, NULL) ||
+	    mount("overlay", overlay, "overlay", MS_RDONLY, text))
+		return -1;
+	snprintf(text, sizeof(text), "%s%s", overlay, strrchr(fuse->file, '/'));
+	return open(text, O_RDONLY | O_CLOEXEC);
+}
+
+/* Add a section in that file, and serve the file system; returns the error. */
+static int add_served(struct fuse *fuse, const char *overlay, const struct image *image,
+		      bool root)
+{
+	struct unwind_sframe_section section;
+	char page[FUSE_PAGE] = {};
+	int status, pidfd, file;
+	pid_t child = fork();
+
+	if (!child) {
+		file = open_served(fuse, overlay);
+		if (file < 0 || (!root && !become_perfmon()))
+			_exit(-1);
+		section = section_of(image, file, ID_A);
+		_exit(add_section(device(), &section));
+	}
+	memcpy(page, image->sframe, image->sframe_size);
+	pidfd = syscall(SYS_pidfd_open, child, 0);
+	while (fuse_wait_for_fault(fuse, pidfd))
+		fuse_resolve(fuse, page);
+	close(pidfd);
+	return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+/* The server of a section may never answer: other users' processes must not wait for it. */
+TEST_F(side, in_fuse)
+{
+	char overlay[48];
+	struct fuse fuse;
+	int err;
+
+	err = fuse_mount(&fuse, false);
+	if (err == -ENODEV)
+		SKIP(return, "no /dev/fuse");
+	ASSERT_EQ(0, err);
+	snprintf(overlay, sizeof(overlay), "%s/overlay", self->dir);
+	ASSERT_EQ(0, mkdir(overlay, 0755));
+	EXPECT_EQ(EPERM, add_served(&fuse, NULL, &self->a.image, false));
+	EXPECT_EQ(EPERM, add_served(&fuse, overlay, &self->a.image, false));
+	EXPECT_EQ(0, add_served(&fuse, NULL, &self->a.image, true));
+	EXPECT_EQ(0, add_served(&fuse, overlay, &self->a.image, true));
+	fuse_unmount(&fuse);
 }
 
 /* Add sections until that fails; return their number, and the error. */

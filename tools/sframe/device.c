@@ -306,6 +306,11 @@ static int copy_to_memory(int from)
 	return ret ?: fd;
 }
 
+static int add(int device, const struct unwind_sframe_section *request)
+{
+	return ioctl(device, UNWIND_SFRAME_ADD, request) && errno != EEXIST ? -errno : 0;
+}
+
 /**
  * device_add - register a section with the kernel
  * @device:	the device
@@ -319,22 +324,23 @@ int device_add(int device, const struct build_id *id, int section)
 	struct unwind_sframe_section request = {
 		.fd = section, .build_id_size = id->size,
 	};
-	int copy = -1, ret = 0;
 	struct stat st;
+	int copy, ret;
 
 	if (fstat(section, &st))
 		return -errno;
-	if (device_needs_copy(section)) {
-		copy = copy_to_memory(section);
-		if (copy < 0)
-			return copy;
-		request.fd = copy;
-	}
 	request.size = st.st_size;
 	memcpy(request.build_id, id->bytes, id->size);
-	if (ioctl(device, UNWIND_SFRAME_ADD, &request) && errno != EEXIST)
-		ret = -errno;
-	if (copy >= 0)
-		close(copy);
+	/* The kernel refuses FUSE for all tasks, also where an overlay hides it. */
+	ret = device_needs_copy(section) ? -EPERM : add(device, &request);
+	if (ret != -EPERM)
+		return ret;
+
+	copy = copy_to_memory(section);
+	if (copy < 0)
+		return copy;
+	request.fd = copy;
+	ret = add(device, &request);
+	close(copy);
 	return ret;
 }

@@ -74,6 +74,60 @@ library() {
 	gcc -O2 -g -shared -fPIC -Wl,--build-id -o "$1" library.c
 }
 
+# build_rights: a library that says with which rights conversions parse their files
+build_rights() {
+	cat > rights.c <<-'END_RIGHTS'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <stdio.h>
+	#include <string.h>
+
+	static void say(void)
+	{
+		FILE *status = fopen("/proc/self/status", "r");
+		char line[200];
+
+		while (fgets(line, sizeof(line), status)) {
+			if (!strncmp(line, "Uid:", 4) || !strncmp(line, "CapPrm:", 7) ||
+			    !strncmp(line, "NoNewPrivs:", 11))
+				fprintf(stderr, "%s", line);
+		}
+		fclose(status);
+	}
+
+	/* Only conversions call it. */
+	int dwarf_next_cfi(const unsigned char *ident, void *data, int eh, long off, long *next,
+			   void *to)
+	{
+		static int (*real)(const unsigned char *, void *, int, long, long *, void *);
+
+		if (!real) {
+			real = (typeof(real))dlsym(RTLD_NEXT, "dwarf_next_cfi");
+			say();
+		}
+		return real(ident, data, eh, off, next, to);
+	}
+	END_RIGHTS
+	gcc -O2 -shared -fPIC -o rights.so rights.c
+}
+
+# A conversion has no rights, and in root's sessions it is of nobody.
+rights() {
+	local uid
+	uid=$(id -u)
+	rm -rf .debug ran
+	build_rights && library rights && mapped rights || return 1
+	LD_PRELOAD=$PWD/rights.so ends 0 "" -v -p "$holder" touch ran
+	kill "$holder"
+	cat err
+	# Root of a namespace without nobody stays that.
+	[ "$uid" != 0 ] || ! awk '$1 <= 65534 && $1 + $3 > 65534 { found = 1 }
+		END { exit !found }' /proc/self/uid_map || uid=65534
+	grep '/rights: converted' err && grep '^CapPrm:' err && ! grep '^CapPrm:.*[1-9a-f]' err &&
+		! grep '^NoNewPrivs:.*0' err && [ "$(sort -u err | grep -c '^Uid:')" = 1 ] &&
+		grep -P "^Uid:\t$uid\t$uid\t$uid\t$uid\$" err
+}
+
 # build_spin: a library whose fstat() of a file "spin" never returns, and of a file "busy..." takes
 # 40 ms of CPU time
 build_spin() {
@@ -592,6 +646,7 @@ check "files that cannot ever be opened to be converted" scarce_ever
 check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id
+check "rights of conversions" rights
 check "a file that takes too long" spins
 check "files that take long together" many_busy
 check "a command that maps what others may write" owners_command

@@ -15,10 +15,10 @@ check "a process that opens the device for a user" "$bin/opener"
 check "run" "$here/session.sh" "$bin" ""
 if [ "$(id -u)" = 0 ]; then
 	# In a user namespace, root may not open what others have mapped.
-	IN_NAMESPACE=none check "files that were replaced" \
-		"$here/session.sh" "$bin" "files that were replaced"
+	IN_NAMESPACE=none check "files that were replaced, and rights" \
+		"$here/session.sh" "$bin" "files that were replaced|rights of conversions"
 else
-	skip "files that were replaced" "only root may open all of them"
+	skip "files that were replaced, and rights" "only root may open all of them"
 fi
 
 finish

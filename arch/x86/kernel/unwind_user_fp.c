@@ -40,18 +40,6 @@ load_word(unsigned long addr, u32 base, const unsigned int ws)
 }
 
 /*
- * Does a word of the stack that load_word() took for unreadable equal FAULT? Not inlined: the
- * address of a variable would keep it in memory in the loop below.
- */
-static noinline bool is_fault_word(const struct unwind_user_state *state, unsigned long addr,
-				   u32 base)
-{
-	unsigned long word;
-
-	return unwind_user_word(state, addr, base, &word);
-}
-
-/*
  * Open a window of user access for frames from @fp on: for a batch if user pointers can be
  * masked, else for one frame. Lowers @max to the frames that the window serves; returns false if
  * there is no window.
@@ -71,6 +59,30 @@ open_window(unsigned long *fp, s32 low, s32 high, unsigned int *max)
 }
 
 /*
+ * End a batch at a frame, with CFA @sp, that has a word equal to FAULT: its return address, which
+ * is entries[nr], or its frame pointer, which is at @fp_at and may really be that number. Not
+ * inlined: a call would take registers from the loop below.
+ */
+static noinline unsigned int end_at_fault(struct unwind_user_state *state, unsigned long *entries,
+					  unsigned int nr, unsigned long sp, unsigned long fp_at)
+{
+	unsigned long fp;
+
+	if (entries[nr] == FAULT || !unwind_user_word(state, fp_at, state->ss_base, &fp)) {
+		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
+	} else {
+		nr++;
+		state->step = UNWIND_STEP_SIGNAL;
+		state->sp = sp;
+		state->fp = fp;
+		state->outermost = false;
+	}
+	if (nr)
+		state->ip = entries[nr - 1];
+	return nr;
+}
+
+/*
  * Follow saved frame pointers for up to @max frames, as long as each caller is in the mapping
  * @text: only the last address may be outside of it. @ws is a constant in each caller, which
  * makes the frame layout constant too.
@@ -83,7 +95,7 @@ follow_all(struct unwind_user_state *state, const struct unwind_text_range *text
 	const s32 ra_at = frame.cfa_off + frame.ra_off, fp_at = frame.cfa_off + frame.fp_off;
 	const unsigned long start = text->start, size = text->size;
 	const unsigned long near = ARCH_SIGNAL_FRAME_MIN(ws) / ws;
-	unsigned long fp = state->fp, sp = state->sp;
+	unsigned long fp = state->fp, sp;
 	unsigned long ra, next, off, words, *end;
 	long nr;
 
@@ -113,34 +125,29 @@ follow_all(struct unwind_user_state *state, const struct unwind_text_range *text
 		words = ror64(next - sp, ilog2(ws));
 		OPTIMIZER_HIDE_VAR(words);
 		if (unlikely(off >= size) || unlikely(words >= near))
-			break;
+			goto ended;
 
 		/* Keep speculation within the same bound. */
 		OPTIMIZER_HIDE_VAR(words);
 		words &= roundup_pow_of_two(near) - 1;
 		fp = sp + words * ws;
 	} while (++nr);
+	/* Of the last frame, as if it had ended the loop. */
+	nr = -1;
+ended:
 	user_read_access_end();
 
-	/* The frame that ended the loop is not counted yet; without one, @entries is full. */
-	nr += max;
 	ra = off + start;
 	next = sp + rol64(words, ilog2(ws));
-	if (likely(ra != FAULT) &&
-	    (likely(next != FAULT) ||
-	     is_fault_word(state, sp - frame.cfa_off + fp_at, state->ss_base))) {
-		nr += nr < max;
-		state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
-		state->sp = sp;
-		state->fp = next;
-		state->outermost = !next;
-	} else {
-		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
-	}
+	if (unlikely(ra == FAULT) || unlikely(next == FAULT))
+		return end_at_fault(state, entries, nr + max, sp, sp - frame.cfa_off + fp_at);
 
-	if (nr)
-		state->ip = entries[nr - 1];
-	return nr;
+	state->step = words < near ? UNWIND_STEP_FP : UNWIND_STEP_SIGNAL;
+	state->ip = ra;
+	state->sp = sp;
+	state->fp = next;
+	state->outermost = !next;
+	return nr + 1 + max;
 }
 
 /* Not inlined: the loop of 64-bit code needs all registers. */

@@ -612,21 +612,26 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 unsigned int unwind_user_walk(struct unwind_user_state *state,
 			      unsigned long *entries, unsigned int max)
 {
-	unsigned int nr = 0;
+	unsigned long *at = entries, *end = entries + max;
 
-	while (state->step != UNWIND_STEP_DONE && nr < max) {
+	while (state->step != UNWIND_STEP_DONE && at < end) {
 		bool resident_only = unwind_must_not_wait();
+		/* Most walks are a step of some frames, and one that finds no more. */
+		unsigned long *few = min(at + UNWIND_USER_BATCH / 2, end);
+		unsigned int steps = 2;
 
 		if (resident_only)
 			pagefault_disable();
-		nr += unwind_user_step(state, entries + nr, max - nr);
+		do {
+			at += unwind_user_step(state, at, end - at);
+		} while (--steps && state->step == UNWIND_STEP_SIGNAL && at < few);
 		if (resident_only)
 			pagefault_enable();
 		if (!pagefault_disabled())
 			cond_resched();
 	}
 
-	return nr;
+	return at - entries;
 }
 
 /**

@@ -400,6 +400,28 @@ bool book_has_seen(const struct book *book, const char *file, const struct user 
 	return seen;
 }
 
+static void denied_dso(const void *node, VISIT visit, void *data)
+{
+	struct dso *dso = *(struct dso *const *)node, **found = data;
+
+	if ((visit == postorder || visit == leaf) && dso->denied)
+		*found = dso;
+}
+
+/**
+ * book_find_denied - find a file whose section the kernel had no room for
+ * @book:	the book
+ *
+ * Return: any of them, or NULL.
+ */
+struct dso *book_find_denied(const struct book *book)
+{
+	struct dso *found = NULL;
+
+	twalk_r(book->dsos, denied_dso, &found);
+	return found;
+}
+
 /**
  * struct missed - where to report files without section
  * @good:	build-ids of files that have a section, for any user

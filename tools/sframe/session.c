@@ -23,6 +23,9 @@
 /* Interval of progress messages, in ms. */
 #define PATIENCE	1000
 
+/* Interval of attempts to register sections that the kernel had no room for, in ms. */
+#define OFFER		1000
+
 /* Rescans after lost events take at most this share, a tenth, of the time. */
 #define RESCAN_SHARE	10
 
@@ -150,6 +153,15 @@ bool session_may_remove(const struct session *session, int error)
 	       (error == -EINVAL || error == -EOPNOTSUPP);
 }
 
+/* The user has too many sections, or memory is short: that may change when others end. */
+static void dso_deny(struct session *session, struct dso *dso)
+{
+	dso->denied = true;
+	if (!dso->since)
+		dso->since = now_ms();
+	session->offer = now_ms() + OFFER;
+}
+
 /* Returns false if the section is damaged; @dso may be freed then. */
 static bool dso_add(struct session *session, struct dso *dso, int section)
 {
@@ -157,15 +169,19 @@ static bool dso_add(struct session *session, struct dso *dso, int section)
 	int ret = device < 0 ? 0 : device_add(device, &dso->id, section);
 	bool damaged = ret == -EINVAL || ret == -EOPNOTSUPP;
 
-	dso_keep(dso);
+	dso->again = false;
+	dso->denied = false;
 	if (device < 0) {
 		dso_lose_user(session, dso, device);
 		return true;
 	}
 	if (!ret) {
+		dso_keep(dso);
 		session->sections++;
 		return true;
 	}
+	if (ret == -EDQUOT || ret == -ENOMEM)
+		dso_deny(session, dso);
 	/* It may be a damaged one from the cache. */
 	if (dso->user.uid == ALL_USERS && session_may_remove(session, ret)) {
 		cache_remove(session->cache, &dso->id);
@@ -528,6 +544,25 @@ static void session_rescan(struct session *session)
 	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
 }
 
+/* Offer the sections again that the kernel had no room for, as far as they are in the cache. */
+static void session_offer(struct session *session)
+{
+	struct dso *dso;
+	int section;
+
+	session->offer = 0;
+	/* One that is denied again sets the time of the next attempt. */
+	while (!session->offer && (dso = book_find_denied(&session->book))) {
+		dso->denied = false;
+		section = session_cached(session, &dso->id);
+		if (section < 0)
+			continue;
+		dso->late = now_ms() - dso->since + 1;
+		dso_add(session, dso, section);
+		close(section);
+	}
+}
+
 /* The end of a hung process makes room for files that were not opened. */
 static void session_reap(struct session *session)
 {
@@ -555,6 +590,8 @@ static void session_watch(struct session *session)
 	if ((session->hung && session->hung < mapped_patience(&session->mapped)) ||
 	    watch_is_partial(session->watch))
 		session->lost = true;
+	if (session->offer && now_ms() >= session->offer)
+		session_offer(session);
 	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
 		session_rescan(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
@@ -565,7 +602,8 @@ static void session_watch(struct session *session)
 static bool session_polls(const struct session *session)
 {
 	return watch_has_ended(session->watch) || watch_is_partial(session->watch) ||
-	       session->lost || session->hung || stuck_nr() || session->jobs.held;
+	       session->lost || session->hung || session->offer || stuck_nr() ||
+	       session->jobs.held;
 }
 
 /* Wait for something to do, and do it. Returns true when @until is ready. */

@@ -364,12 +364,14 @@ int mapped_end(struct mapped *mapped);
  * @own:	later sessions may trust a section made of it
  * @alone:	but only for the user's own tasks
  * @again:	retry when it is mapped the next time
- * @patience:	but only if the retry may wait longer than this, in ms
+ * @denied:	the kernel had no room for its section
+ * @patience:	with @again, but only if the retry may wait longer than this, in ms
  * @busy:	it is queued for conversion or being converted
  * @others:	other files with the same build-id were seen meanwhile
  * @turn:	its number among all conversions requested
  * @tried:	turns in which it could not be opened
- * @since:	when it was mapped, if it was not known before, in ms
+ * @since:	when it was mapped, if it was not known before, or when its section was refused, in
+ *		ms
  * @late:	how long it then had no section, in ms, or LATE_TOO_LATE
  * @lost:	bytes of code that .eh_frame describes but its section does not
  * @file:	its O_PATH descriptor, until it is converted
@@ -386,6 +388,7 @@ struct dso {
 	bool		own;
 	bool		alone;
 	bool		again;
+	bool		denied;
 	unsigned int	patience;
 	bool		busy;
 	bool		others;
@@ -439,6 +442,7 @@ void book_found(struct book *book, const struct mapping *mapping);
 void book_accept(struct book *book, const struct identity *identity);
 void book_see(struct book *book, const char *file, const struct user *user);
 bool book_has_seen(const struct book *book, const char *file, const struct user *user);
+struct dso *book_find_denied(const struct book *book);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
 
@@ -547,6 +551,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @lost:	events were lost, or there are none, so a rescan is needed
  * @hung:	shortest time that a file to retry has hung, in ms; or 0
  * @rescan:	earliest time of the next rescan, in ms
+ * @offer:	when to offer denied sections again, in ms; 0 if there are none
  * @after:	process whose file ran out of time, or 0: a rescan starts after it
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over: files seen from now on are late
@@ -577,6 +582,7 @@ struct session {
 	bool				lost;
 	unsigned int			hung;
 	long				rescan;
+	long				offer;
 	pid_t				after;
 	bool				for_all;
 	bool				runs;

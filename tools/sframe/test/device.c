@@ -4,7 +4,8 @@
  * becomes a line of the file that SFRAME_DEVICE names. With SFRAME_REMOTE, all files count as
  * files of a server. The device for one user's tasks is another file, which cannot be opened for
  * want of descriptors while the file that SFRAME_SCARCE names exists. While the file that
- * SFRAME_REFUSE names has a build-id, a section for that build-id is refused.
+ * SFRAME_REFUSE names has a build-id, a section for that build-id is refused. While the file that
+ * SFRAME_FULL names exists, there is no room for any section.
  *
  * Everything but the kernel's answer is the same as with the device.
  */
@@ -93,6 +94,13 @@ static bool is_refused(const char *id)
 	return !strcmp(refused, id);
 }
 
+static bool is_full(void)
+{
+	const char *full = getenv("SFRAME_FULL");
+
+	return full && !access(full, F_OK);
+}
+
 int device_add(int device, const struct build_id *id, int section)
 {
 	char line[2 * UNWIND_SFRAME_BUILD_ID_MAX + 32], *at = line;
@@ -107,6 +115,8 @@ int device_add(int device, const struct build_id *id, int section)
 		at += sprintf(at, "%02x", id->bytes[i]);
 	if (is_refused(line))
 		return -EINVAL;
+	if (is_full())
+		return -EDQUOT;
 	sprintf(at, " %lld %s\n", (long long)st.st_size, is_memory(section) ? "memory" : "file");
 	return dprintf(device, "%s", line) < 0 ? -errno : 0;
 }

@@ -124,6 +124,31 @@ sparse_cpus() {
 	[ "$(sort -un asked | xargs)" = "0 2 8 9 10 11 40" ] || fail "asked: $(xargs < asked)"
 }
 
+# The kernel has no room for sections for a while: they are offered again, until it takes them. More
+# attempts may fail in the same way, which is said once.
+scarce_room() {
+	local id status
+	rm -rf .debug device asked
+	library full_1 && library full_2 && mapped full_1 full_2 && : > full || return 1
+	id=$(readelf -n full_2 | sed -n 's/.*Build ID: //p')
+	# shellcheck disable=SC2016	# for the inner shell
+	ID=$id SFRAME_FULL=$PWD/full timeout 100 "$sframe" run -v -p "$holder" sh -c '
+		until [ "$(grep -c "/full_.: has a section that the kernel" err)" = 2 ]; do
+			sleep 0.1
+		done
+		sleep 3
+		rm full
+		until grep -q "^$ID" device; do
+			sleep 0.1
+		done' 2> err
+	status=$?
+	kill "$holder"
+	rm -f full
+	cat err
+	[ $status = 0 ] && [ "$(grep -c '/full_.: has a section that' err)" = 2 ] &&
+		! grep 'no stacks through' err
+}
+
 # build_withhold: a library that drops each received descriptor of a file "withheld"
 build_withhold() {
 	cat > withhold.c <<-'END_WITHHOLD'

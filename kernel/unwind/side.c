@@ -22,7 +22,6 @@
 #include <linux/capability.h>
 #include <linux/cleanup.h>
 #include <linux/cred.h>
-#include <linux/dcache.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -292,12 +291,16 @@ static int unwind_side_check(const struct unwind_sframe_section *req)
 	return 0;
 }
 
-/* Does a process serve the file system, FUSE, maybe below an overlay? It may never answer. */
+/*
+ * May a process serve the file, which may never answer? FUSE has such servers. A file of a
+ * stacked file system may be read from there, too: an overlay may copy it there at any time.
+ */
 static bool unwind_side_is_served(const struct file *file)
 {
-	const struct super_block *sb = d_real_inode(file->f_path.dentry)->i_sb;
+	const struct super_block *sb = file_inode(file)->i_sb;
 
-	return sb->s_iflags & (SB_I_UNTRUSTED_MOUNTER | SB_I_IMA_UNVERIFIABLE_SIGNATURE);
+	return sb->s_stack_depth ||
+	       sb->s_iflags & (SB_I_UNTRUSTED_MOUNTER | SB_I_IMA_UNVERIFIABLE_SIGNATURE);
 }
 
 /* Check the file, and the header of the section, without reading all of it. */

@@ -331,7 +331,7 @@ int device_add(int device, const struct build_id *id, int section)
 		return -errno;
 	request.size = st.st_size;
 	memcpy(request.build_id, id->bytes, id->size);
-	/* The kernel refuses FUSE for all tasks, also where an overlay hides it. */
+	/* For all tasks, the kernel refuses FUSE and, with few rights, stacked file systems. */
 	ret = device_needs_copy(section) ? -EPERM : add(device, &request);
 	if (ret != -EPERM)
 		return ret;

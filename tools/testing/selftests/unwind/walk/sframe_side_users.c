@@ -258,43 +258,56 @@ TEST_F(side, of_perfmon)
 	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
 }
 
-/* Open the file of a file system, through an overlay if there is a directory for one. */
-static int open_served(const struct fuse *fuse, const char *overlay)
+/* Open a file of a directory, through an overlay if there is a directory for one. */
+static int open_in(const char *dir, const char *name, const char *overlay)
 {
 	char text[128];
 
-	if (!overlay)
-		return open(fuse->file, O_RDONLY | O_CLOEXEC);
-	snprintf(text, sizeof(text), "lowerdir=%s:%s", fuse->dir, overlay);
-	if (unshare(CLONE_NEWNS) || mount("", "/", "", MS_REC | MS_PRIVATE, NULL) ||
-	    mount("overlay", overlay, "overlay", MS_RDONLY, text))
+	snprintf(text, sizeof(text), "lowerdir=%s:%s", dir, overlay);
+	if (overlay && (unshare(CLONE_NEWNS) || mount("", "/", "", MS_REC | MS_PRIVATE, NULL) ||
+			mount("overlay", overlay, "overlay", MS_RDONLY, text)))
 		return -1;
-	snprintf(text, sizeof(text), "%s%s", overlay, strrchr(fuse->file, '/'));
+	snprintf(text, sizeof(text), "%s/%s", overlay ?: dir, name);
 	return open(text, O_RDONLY | O_CLOEXEC);
 }
 
-/* Add a section in that file, and serve the file system; returns the error. */
+/* Start a process that adds the section in that file, and ends with the error. */
+static pid_t add_in(const char *dir, const char *name, const char *overlay,
+		    const struct image *image, bool root)
+{
+	struct unwind_sframe_section section;
+	pid_t child = fork();
+	int file;
+
+	if (child)
+		return child;
+	file = open_in(dir, name, overlay);
+	if (file < 0 || (!root && !become_perfmon()))
+		_exit(-1);
+	section = section_of(image, file, ID_A);
+	_exit(add_section(device(), &section));
+}
+
+static int add_ends(pid_t child)
+{
+	int status;
+
+	return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+/* Add a section in the file of a file system, and serve that; returns the error. */
 static int add_served(struct fuse *fuse, const char *overlay, const struct image *image,
 		      bool root)
 {
-	struct unwind_sframe_section section;
+	pid_t child = add_in(fuse->dir, strrchr(fuse->file, '/') + 1, overlay, image, root);
+	int pidfd = syscall(SYS_pidfd_open, child, 0);
 	char page[FUSE_PAGE] = {};
-	int status, pidfd, file;
-	pid_t child = fork();
 
-	if (!child) {
-		file = open_served(fuse, overlay);
-		if (file < 0 || (!root && !become_perfmon()))
-			_exit(-1);
-		section = section_of(image, file, ID_A);
-		_exit(add_section(device(), &section));
-	}
 	memcpy(page, image->sframe, image->sframe_size);
-	pidfd = syscall(SYS_pidfd_open, child, 0);
 	while (fuse_wait_for_fault(fuse, pidfd))
 		fuse_resolve(fuse, page);
 	close(pidfd);
-	return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+	return add_ends(child);
 }
 
 /* The server of a section may never answer: other users' processes must not wait for it. */
@@ -315,6 +328,22 @@ TEST_F(side, in_fuse)
 	EXPECT_EQ(0, add_served(&fuse, NULL, &self->a.image, true));
 	EXPECT_EQ(0, add_served(&fuse, overlay, &self->a.image, true));
 	fuse_unmount(&fuse);
+}
+
+/* An overlay that reads from another file system now may have the file on FUSE later. */
+TEST_F(side, in_overlay)
+{
+	char lower[48], overlay[48], path[64];
+
+	snprintf(lower, sizeof(lower), "%s/lower", self->dir);
+	snprintf(overlay, sizeof(overlay), "%s/overlay", self->dir);
+	snprintf(path, sizeof(path), "%s/section", lower);
+	ASSERT_EQ(0, mkdir(lower, 0755));
+	ASSERT_EQ(0, mkdir(overlay, 0755));
+	close(section_file(&self->a.image, path));
+	EXPECT_EQ(0, add_ends(add_in(lower, "section", NULL, &self->a.image, false)));
+	EXPECT_EQ(EPERM, add_ends(add_in(lower, "section", overlay, &self->a.image, false)));
+	EXPECT_EQ(0, add_ends(add_in(lower, "section", overlay, &self->a.image, true)));
 }
 
 /* Add sections until that fails; return their number, and the error. */

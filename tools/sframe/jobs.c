@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Conversions, each in a separate process: files are not trusted. If libdw crashes on a file, or
- * needs too much memory or time, only that file is lost. If it takes over libdw, it has no rights:
- * a conversion only reads its file, and has no capabilities; that of root has the ids of nobody.
+ * needs too much memory or time, only that file is lost. If it takes over libdw, it can do nothing
+ * but spoil its own section, see confine.c.
  *
  * One conversion runs per CPU, and the others are queued. A conversion that cannot start for lack
  * of descriptors, memory or processes keeps its turn. One that cannot open its file for such a
@@ -11,8 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,9 +27,6 @@
 
 #include "internal.h"
 #include "session.h"
-
-/* The user and group ids of nobody. */
-#define NOBODY		65534
 
 /* Attempts to open the file, one per tick, and the exit status if all have failed. */
 #define OPEN_TRIES	10
@@ -114,22 +109,6 @@ static void job_be_first_to_die(void)
 	close(fd);
 }
 
-/*
- * Give up all rights. Ids cannot be given up in a user namespace without nobody, where root is no
- * more than the user who made it. New ids clear the signal for the parent's death.
- */
-static bool job_drop_rights(pid_t parent)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-
-	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
-			   setresuid(NOBODY, NOBODY, NOBODY)) && errno != EINVAL && errno != EPERM)
-		return false;
-	return !syscall(SYS_capset, &header, none) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == parent;
-}
-
 static void __attribute__((noreturn)) job_main(const struct job *job, int file, pid_t parent)
 {
 	struct sframe_options options = {};
@@ -147,8 +126,11 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	job_be_first_to_die();
 	image_limit_memory(0);
 	fd = job_open(job, file);
-	if (!job_drop_rights(parent))
+	if (!confine()) {
+		snprintf(job->message, SFRAME_MESSAGE, "cannot be converted safely: %s",
+			 strerror(errno));
 		_exit(1);
+	}
 	if (sframe_convert_fd(fd, &options, &out)) {
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);
 		_exit(1);

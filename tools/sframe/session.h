@@ -446,6 +446,10 @@ struct dso *book_find_denied(const struct book *book);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
 
+/* confine.c: processes that only parse a file */
+
+bool confine(void);
+
 /* jobs.c: conversions, each in a separate process */
 
 /**

@@ -53,9 +53,8 @@ typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const 
 #define SFRAME_NO_WORDS	"of code for which SFrame has no words"
 
 /* Reasons for a file whose readers wait, perhaps for ever. */
-#define SFRAME_FILE_SYSTEM		"is on a file system that "
-#define SFRAME_HANGS		SFRAME_FILE_SYSTEM "does not answer"
-#define SFRAME_SLOW		SFRAME_FILE_SYSTEM "is too slow"
+#define SFRAME_HANGS	"is on a file system that does not answer"
+#define SFRAME_SLOW	"is on a file system that is too slow"
 
 /* The device is missing: no attempt tells which of the two it is. */
 #define SFRAME_NO_DEVICE	"there is no /dev/unwind_sframe: "	\

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/err.h>
+#include <linux/string.h>
 #include <linux/zalloc.h>
 
 #include "../../sframe/server.h"
@@ -170,7 +171,7 @@ static bool is_start(struct sframe_missed *file, struct map *map, u64 ip)
 static bool is_slow(struct sframe_missed_list *list, struct sframe_missed *file)
 {
 	for (; file; file = find_next(list, file)) {
-		if (!strncmp(file->why, SFRAME_FILE_SYSTEM, strlen(SFRAME_FILE_SYSTEM)))
+		if (strstarts(file->why, SFRAME_HANGS) || strstarts(file->why, SFRAME_SLOW))
 			return true;
 	}
 	return false;

@@ -168,7 +168,7 @@ ran() {
 # gate: make check must run these parts, with these programs, limits and variables
 gate() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
-	local debug="1G 1200 LEAK CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=5000"
+	local debug="1G 1200 LEAK CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=2000"
 	local sframe=${here%/*}/tools/sframe/test
 	local fast=rcupdate.rcu_expedited=1
 	local exit="ftrace ftrace install $fast kunit.enable=1"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * opener: test how the device is opened for another user, who may not want that. Results in TAP.
+ * opener: test how the device is opened for another user, who may not want that, and what becomes
+ * of sections that the kernel refuses. Results in TAP.
  *
  * /dev/null stands in for the device. A process of its own opens it; that process records its own
  * state, and then does what the test asks for.
@@ -9,17 +10,21 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,12 +70,12 @@ static void check(bool good, const char *name)
 	bad += !good;
 }
 
-/* Nothing is copied here. */
+/* Copy the file that check_add() makes. */
 int copy_file(int to, int from)
 {
-	(void)to;
-	(void)from;
-	return -ENOSYS;
+	char byte;
+
+	return pread(from, &byte, 1, 0) == 1 && write(to, &byte, 1) == 1 ? 0 : -EIO;
 }
 
 static void read_permitted(u32 *permitted)
@@ -230,6 +235,31 @@ static int pass(size_t size, unsigned int nr_fds, int *fd)
 	return ret;
 }
 
+/* How the device answers, for a file that is not in memory and for one that is. */
+static int refusal, copy_refusal;
+static unsigned int asked;
+
+int ioctl(int device, unsigned long request, ...)
+{
+	const struct unwind_sframe_section *section;
+	char byte = 0, link[32], name[8] = "";
+	va_list args;
+
+	va_start(args, request);
+	section = va_arg(args, const struct unwind_sframe_section *);
+	va_end(args);
+	asked++;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", section->fd);
+	if (device != business || request != UNWIND_SFRAME_ADD || section->size != 1 ||
+	    pread(section->fd, &byte, 1, 0) != 1 || byte != 's')
+		errno = ENOTTY;
+	else if (readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "/memfd:"))
+		errno = copy_refusal;
+	else
+		errno = refusal;
+	return errno ? -1 : 0;
+}
+
 static unsigned int open_files(void)
 {
 	unsigned int files = 0;
@@ -251,6 +281,44 @@ static void check_pass(void)
 	      "a message of another size leaves no descriptor");
 }
 
+/* File system of all files: the test may run on any. */
+static u32 fs_type = TMPFS_MAGIC;
+
+int fstatfs(int fd __attribute__((unused)), struct statfs *fs)
+{
+	*fs = (struct statfs) { .f_type = fs_type };
+	return 0;
+}
+
+/* Add a section in a file; the device gives these errors for the file and for a copy of it. */
+static bool adds(int file, int error, int copy_error, int ret, unsigned int times)
+{
+	const struct build_id id = { .size = 20 };
+	unsigned int before = open_files();
+
+	refusal = error;
+	copy_refusal = copy_error;
+	asked = 0;
+	return device_add(business, &id, file) == ret && asked == times && open_files() == before;
+}
+
+static void check_add(void)
+{
+	FILE *file = tmpfile();
+
+	if (!file || fputc('s', file) == EOF || fflush(file))
+		exit(1);
+	check(adds(fileno(file), 0, EIO, 0, 1), "a section that the kernel takes");
+	check(adds(fileno(file), EPERM, 0, 0, 2), "a section that it takes in memory only");
+	check(adds(fileno(file), EPERM, EDQUOT, -EDQUOT, 2), "a section that it takes nowhere");
+	check(adds(fileno(file), EINVAL, 0, -EINVAL, 1), "a section that is damaged");
+	check(adds(fileno(file), EPERM, EEXIST, 0, 2), "a section that it has already");
+	fs_type = FUSE_SUPER_MAGIC;
+	check(adds(fileno(file), EIO, 0, 0, 1), "a section of a server, of which it gets a copy");
+	fs_type = TMPFS_MAGIC;
+	fclose(file);
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -263,6 +331,7 @@ int main(void)
 	check_own();
 	check_other();
 	check_pass();
+	check_add();
 	/* Wait as long as it takes: the alarm ends a hang. */
 	for (stuck_reap(); stuck_nr(); stuck_reap())
 		poll(NULL, 0, 10);

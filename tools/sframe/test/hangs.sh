@@ -196,6 +196,27 @@ hangs_job_close() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# has_open NAME: does a process of sframe have this file open?
+has_open() {
+	local pid
+	for pid in $(pgrep -x 'sframe|standin.*'); do
+		! find "/proc/$pid/fd" -lname "$1" 2> /dev/null | grep -q . || return 0
+	done
+	return 1
+}
+
+# A program that cannot be closed after it was read for what it needs. The process that did so
+# outlives the session, whose sections must not stay registered for that.
+hangs_needed() {
+	rm -rf .debug
+	cp "$(type -P true)" needed && hanging needed && : > unflushed || return 1
+	ends 0 "" mnt/file && has_open '*/mnt/file' && ! has_open "$SFRAME_DEVICE"
+	local status=$?
+	kill "$server"
+	wait "$server" 2> /dev/null
+	return $status
+}
+
 # A cache that hangs: the server does not get ready, but the command runs.
 hangs_cache() {
 	rm -f ran

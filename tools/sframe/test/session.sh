@@ -685,6 +685,7 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; t
 	check "a file that hangs once" hangs_once
 	check "a conversion that hangs" hangs_job
 	check "a conversion that cannot close its file" hangs_job_close
+	check "a needed file that cannot be closed" hangs_needed
 	check "a cache that hangs" hangs_cache
 	check "two files of the same build-id, of which one hangs" same_id_hangs
 	check "owners that a server makes up" owners_fuse

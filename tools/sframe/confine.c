@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -40,17 +41,20 @@ static struct sock_filter calls[] = {
 /**
  * confine - give up all system calls but those that parsing an open file takes
  *
- * Others fail with EPERM. stderr, which may be a terminal, becomes what stdout is.
+ * Others fail with EPERM. Those for memory can do more for some capabilities: give up all. stderr, which may be a terminal, becomes what stdout is.
  *
  * Return: false with errno if the kernel cannot do that.
  */
 bool confine(void)
 {
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
 	const struct sock_fprog filter = {
 		.len = sizeof(calls) / sizeof(*calls), .filter = calls,
 	};
 
-	return dup2(STDOUT_FILENO, STDERR_FILENO) >= 0 &&
+	return !syscall(SYS_capset, &header, none) &&
+	       dup2(STDOUT_FILENO, STDERR_FILENO) >= 0 &&
 	       !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
 	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }

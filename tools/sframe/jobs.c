@@ -179,8 +179,11 @@ int job_start(struct job *job, int file)
 		job->pid = -1;
 	if (!job->pid)
 		job_main(job, file, parent);
-	if (job->pid > 0)
+	if (job->pid > 0) {
+		/* Later conversions must not write to it. */
+		madvise(job->message, SFRAME_MESSAGE, MADV_DONTFORK);
 		job->pidfd = syscall(SYS_pidfd_open, job->pid, 0);
+	}
 	if (job->pidfd < 0) {
 		int error = errno;
 

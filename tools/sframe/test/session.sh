@@ -83,6 +83,7 @@ build_rights() {
 	#include <errno.h>
 	#include <signal.h>
 	#include <stdbool.h>
+	#include <sys/mman.h>
 	#include <sys/syscall.h>
 	#include <unistd.h>
 
@@ -102,6 +103,8 @@ build_rights() {
 		       refused(syscall(SYS_kill, getppid(), 0)) && refused(syscall(SYS_setsid)) &&
 		       refused(syscall(SYS_ioctl, 2, 0x5412, "x")) &&
 		       refused(syscall(SYS_execve, "/bin/true", NULL, NULL)) &&
+		       mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+			    0) == MAP_FAILED &&
 		       read(0, &byte, 1) == 0;
 	}
 

@@ -76,7 +76,7 @@ static noinline unsigned int end_at_fault(struct unwind_user_state *state, unsig
 		state->step = UNWIND_STEP_SIGNAL;
 		state->sp = sp;
 		state->fp = fp;
-		state->outermost = false;
+		state->outermost = !fp;
 	}
 	if (nr)
 		state->ip = entries[nr - 1];

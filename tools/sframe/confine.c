@@ -4,6 +4,7 @@
  * parser, it can use memory, read and write the files that the process has open, learn names and
  * attributes of other files, and end.
  */
+#include <elfutils/version.h>
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
@@ -16,6 +17,10 @@
 
 #include "internal.h"
 #include "session.h"
+
+#if !_ELFUTILS_PREREQ(0, 178)
+#error "libdw before 0.178 opens libraries while it parses a file, which the filter refuses"
+#endif
 
 #define ALLOW(name)							\
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1),		\
@@ -41,7 +46,8 @@ static struct sock_filter calls[] = {
 /**
  * confine - give up all system calls but those that parsing an open file takes
  *
- * Others fail with EPERM. Those for memory can do more for some capabilities: give up all. stderr, which may be a terminal, becomes what stdout is.
+ * Others fail with EPERM. Those for memory can do more with some capabilities, so give up these
+ * as well. stderr, which may be a terminal, becomes what stdout is.
  *
  * Return: false with errno if the kernel cannot do that.
  */

@@ -124,6 +124,43 @@ build_rights() {
 	gcc -O2 -shared -fPIC -o rights.so rights.c
 }
 
+# build_unfiltered: a library that acts like a kernel without filters for system calls
+build_unfiltered() {
+	cat > unfiltered.c <<-'END_UNFILTERED'
+	#include <errno.h>
+	#include <stdarg.h>
+	#include <sys/prctl.h>
+	#include <sys/syscall.h>
+	#include <unistd.h>
+
+	int prctl(int option, ...)
+	{
+		long args[4];
+		va_list list;
+
+		va_start(list, option);
+		for (int i = 0; i < 4; i++)
+			args[i] = va_arg(list, long);
+		va_end(list);
+		if (option != PR_SET_SECCOMP)
+			return syscall(SYS_prctl, option, args[0], args[1], args[2], args[3]);
+		errno = EINVAL;
+		return -1;
+	}
+	END_UNFILTERED
+	gcc -O2 -shared -fPIC -o unfiltered.so unfiltered.c
+}
+
+# Without a filter there is no conversion, which is said.
+rights_unfiltered() {
+	rm -rf .debug ran
+	build_unfiltered && library unfiltered && mapped unfiltered || return 1
+	LD_PRELOAD=$PWD/unfiltered.so ends 0 "" -v -p "$holder" touch ran || return 1
+	kill "$holder"
+	grep '/unfiltered: cannot be converted safely: Invalid argument' err &&
+		! grep ': converted' err
+}
+
 # A conversion can do nothing but read its file and write its section.
 rights() {
 	rm -rf .debug ran
@@ -653,6 +690,7 @@ check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id
 check "rights of conversions" rights
+check "rights that conversions cannot give up" rights_unfiltered
 check "a file that takes too long" spins
 check "files that take long together" many_busy
 check "a command that maps what others may write" owners_command

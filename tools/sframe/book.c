@@ -402,24 +402,26 @@ bool book_has_seen(const struct book *book, const char *file, const struct user 
 
 static void denied_dso(const void *node, VISIT visit, void *data)
 {
-	struct dso *dso = *(struct dso *const *)node, **found = data;
+	struct dso *dso = *(struct dso *const *)node, **list = data;
 
-	if ((visit == postorder || visit == leaf) && dso->denied)
-		*found = dso;
+	if ((visit != postorder && visit != leaf) || !dso->denied)
+		return;
+	dso->next = *list;
+	*list = dso;
 }
 
 /**
- * book_find_denied - find a file whose section the kernel had no room for
+ * book_denied - list the files whose sections the kernel had no room for
  * @book:	the book
  *
- * Return: any of them, or NULL.
+ * Return: the list; NULL if there are none.
  */
-struct dso *book_find_denied(const struct book *book)
+struct dso *book_denied(const struct book *book)
 {
-	struct dso *found = NULL;
+	struct dso *list = NULL;
 
-	twalk_r(book->dsos, denied_dso, &found);
-	return found;
+	twalk_r(book->dsos, denied_dso, &list);
+	return list;
 }
 
 /**

@@ -26,8 +26,8 @@
 /* Interval of attempts to register sections that the kernel had no room for, in ms. */
 #define OFFER		1000
 
-/* Rescans after lost events take at most this share, a tenth, of the time. */
-#define RESCAN_SHARE	10
+/* Rescans after lost events, and these attempts, take at most this share, a tenth, of the time. */
+#define REPEAT_SHARE	10
 
 /**
  * session_say - print a line on stderr, unless the session is quiet
@@ -159,7 +159,8 @@ static void dso_deny(struct session *session, struct dso *dso)
 	dso->denied = true;
 	if (!dso->since)
 		dso->since = now_ms();
-	session->offer = now_ms() + OFFER;
+	if (!session->offer)
+		session->offer = now_ms() + OFFER;
 }
 
 /* Returns false if the section is damaged; @dso may be freed then. */
@@ -180,7 +181,7 @@ static bool dso_add(struct session *session, struct dso *dso, int section)
 		session->sections++;
 		return true;
 	}
-	if (ret == -EDQUOT || ret == -ENOMEM)
+	if (ret == -EDQUOT || is_scarce(-ret))
 		dso_deny(session, dso);
 	/* It may be a damaged one from the cache. */
 	if (dso->user.uid == ALL_USERS && session_may_remove(session, ret)) {
@@ -211,6 +212,7 @@ static void session_queue(struct session *session, struct dso *dso,
 
 static int session_cached(const struct session *session, const struct build_id *id)
 {
+	errno = ENOENT;
 	if (!id->size || session->cache < 0)
 		return -1;
 	return cache_find(session->cache, id, session->options.read_only);
@@ -541,26 +543,42 @@ static void session_rescan(struct session *session)
 	if (!watch_rescan(session->options.pids, session->options.nr_pids, session->after,
 			  session_found, session))
 		session->lost = true;
-	session->rescan = now_ms() + (RESCAN_SHARE - 1) * (now_ms() - begin);
+	session->rescan = now_ms() + (REPEAT_SHARE - 1) * (now_ms() - begin);
+}
+
+/* @dso may be freed then. */
+static void dso_offer(struct session *session, struct dso *dso)
+{
+	int section = session_cached(session, &dso->id);
+
+	dso->denied = false;
+	if (section >= 0) {
+		dso->late = now_ms() - dso->since + 1;
+		dso_add(session, dso, section);
+		close(section);
+	} else if (is_scarce(errno)) {
+		dso_deny(session, dso);
+	} else if (session_keeps(session, dso)) {
+		/* It is gone from the cache: make it again when the file is found. */
+		dso->again = true;
+		session->lost = true;
+	}
 }
 
 /* Offer the sections again that the kernel had no room for, as far as they are in the cache. */
 static void session_offer(struct session *session)
 {
-	struct dso *dso;
-	int section;
+	long begin = now_ms();
+	struct dso *dso, *next;
 
 	session->offer = 0;
-	/* One that is denied again sets the time of the next attempt. */
-	while (!session->offer && (dso = book_find_denied(&session->book))) {
-		dso->denied = false;
-		section = session_cached(session, &dso->id);
-		if (section < 0)
-			continue;
-		dso->late = now_ms() - dso->since + 1;
-		dso_add(session, dso, section);
-		close(section);
+	for (dso = book_denied(&session->book); dso; dso = next) {
+		next = dso->next;
+		dso_offer(session, dso);
 	}
+	/* Some were denied again. */
+	if (session->offer)
+		session->offer = now_ms() + OFFER + (REPEAT_SHARE - 1) * (now_ms() - begin);
 }
 
 /* The end of a hung process makes room for files that were not opened. */

@@ -375,7 +375,7 @@ int mapped_end(struct mapped *mapped);
  * @late:	how long it then had no section, in ms, or LATE_TOO_LATE
  * @lost:	bytes of code that .eh_frame describes but its section does not
  * @file:	its O_PATH descriptor, until it is converted
- * @next:	next one in the queue, or next rejected one
+ * @next:	next one in the queue, or next rejected one, or next one in book_denied()
  * @before:	pointer that points to it, if it is rejected
  */
 struct dso {
@@ -442,7 +442,7 @@ void book_found(struct book *book, const struct mapping *mapping);
 void book_accept(struct book *book, const struct identity *identity);
 void book_see(struct book *book, const char *file, const struct user *user);
 bool book_has_seen(const struct book *book, const char *file, const struct user *user);
-struct dso *book_find_denied(const struct book *book);
+struct dso *book_denied(const struct book *book);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
 

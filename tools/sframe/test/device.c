@@ -5,7 +5,7 @@
  * files of a server. The device for one user's tasks is another file, which cannot be opened for
  * want of descriptors while the file that SFRAME_SCARCE names exists. While the file that
  * SFRAME_REFUSE names has a build-id, a section for that build-id is refused. While the file that
- * SFRAME_FULL names exists, there is no room for any section.
+ * SFRAME_FULL names exists, there is no room for any section, or for that of the build-id in it.
  *
  * Everything but the kernel's answer is the same as with the device.
  */
@@ -80,25 +80,19 @@ static bool is_memory(int fd)
 	return readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, "/memfd:");
 }
 
-static bool is_refused(const char *id)
+/* Does the file that a variable names have this build-id, or, if @all, exist without one? */
+static bool names(const char *variable, const char *id, bool all)
 {
-	const char *name = getenv("SFRAME_REFUSE");
+	const char *name = getenv(variable);
 	FILE *file = name ? fopen(name, "re") : NULL;
-	char refused[2 * UNWIND_SFRAME_BUILD_ID_MAX + 2] = "";
+	char named[2 * UNWIND_SFRAME_BUILD_ID_MAX + 2];
+	bool any;
 
 	if (!file)
 		return false;
-	if (!fgets(refused, sizeof(refused), file))
-		refused[0] = '\0';
+	any = fgets(named, sizeof(named), file);
 	fclose(file);
-	return !strcmp(refused, id);
-}
-
-static bool is_full(void)
-{
-	const char *full = getenv("SFRAME_FULL");
-
-	return full && !access(full, F_OK);
+	return any ? !strcmp(named, id) : all;
 }
 
 int device_add(int device, const struct build_id *id, int section)
@@ -113,9 +107,9 @@ int device_add(int device, const struct build_id *id, int section)
 		return -EINVAL;
 	for (u32 i = 0; i < id->size; i++)
 		at += sprintf(at, "%02x", id->bytes[i]);
-	if (is_refused(line))
+	if (names("SFRAME_REFUSE", line, false))
 		return -EINVAL;
-	if (is_full())
+	if (names("SFRAME_FULL", line, true))
 		return -EDQUOT;
 	sprintf(at, " %lld %s\n", (long long)st.st_size, is_memory(section) ? "memory" : "file");
 	return dprintf(device, "%s", line) < 0 ? -errno : 0;

@@ -124,28 +124,38 @@ sparse_cpus() {
 	[ "$(sort -un asked | xargs)" = "0 2 8 9 10 11 40" ] || fail "asked: $(xargs < asked)"
 }
 
-# The kernel has no room for sections for a while: they are offered again, until it takes them. More
-# attempts may fail in the same way, which is said once.
+# scarce_room COMMAND: the kernel has no room for sections for a while, and then for one alone, the
+# first or the last by build-id. They are offered again until it takes them, each as soon as it
+# does. More attempts may fail in the same way, which is said once.
 scarce_room() {
-	local id status
+	local status
 	rm -rf .debug device asked
-	library full_1 && library full_2 && mapped full_1 full_2 && : > full || return 1
-	id=$(readelf -n full_2 | sed -n 's/.*Build ID: //p')
+	library full_1 && library full_2 && library full_3 && mapped full_1 full_2 full_3 &&
+		: > full || return 1
+	readelf -n full_1 full_2 full_3 | sed -n 's/.*Build ID: //p' | sort > ids
 	# shellcheck disable=SC2016	# for the inner shell
-	ID=$id SFRAME_FULL=$PWD/full timeout 100 "$sframe" run -v -p "$holder" sh -c '
-		until [ "$(grep -c "/full_.: has a section that the kernel" err)" = 2 ]; do
+	SFRAME_FULL=$PWD/full timeout 100 "$sframe" run -v -p "$holder" sh -c '
+		until [ "$(grep -c "/full_.: has a section that the kernel" err)" = 3 ]; do
 			sleep 0.1
 		done
 		sleep 3
+		id=$("$@" ids)
+		printf %s "$id" > full
+		for other in $(grep -v "$id" ids); do
+			until grep -q "^$other" device; do
+				sleep 0.1
+			done
+		done
+		! grep "^$id" device || exit 1
 		rm full
-		until grep -q "^$ID" device; do
+		until grep -q "^$id" device; do
 			sleep 0.1
-		done' 2> err
+		done' sh "$@" 2> err
 	status=$?
 	kill "$holder"
 	rm -f full
 	cat err
-	[ $status = 0 ] && [ "$(grep -c '/full_.: has a section that' err)" = 2 ] &&
+	[ $status = 0 ] && [ "$(grep -c '/full_.: has a section that' err)" = 3 ] &&
 		! grep 'no stacks through' err
 }
 

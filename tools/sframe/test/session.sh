@@ -685,7 +685,8 @@ check "a file that is withheld" withheld
 check "conversions without descriptors" scarce_jobs
 check "files that cannot be opened to be converted" scarce_file
 check "files that cannot ever be opened to be converted" scarce_ever
-check "sections that the kernel has no room for" scarce_room
+check "sections that the kernel has no room for" scarce_room head -n 1
+check "sections of which it has no room for the last" scarce_room tail -n 1
 check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id

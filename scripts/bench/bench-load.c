@@ -258,6 +258,8 @@ int main(int argc, char **argv)
 		before = loaded();
 	if (once == switch_once)
 		take_turns();
+	if (once == getppid_once && atol(argv[3]) < PART)
+		return 2;
 	if (once == getppid_once)
 		ns = without_ticks(atoi(argv[2]), once, atol(argv[3]));
 	else if (argc == 4)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Conversions, each in a separate process: files are not trusted. If libdw crashes on a file, or
- * needs too much memory or time, only that file is lost. If it takes over libdw, it can do nothing
+ * needs too much memory or time, only that file is lost. If it takes over libdw, it can do little
  * but spoil its own section, see confine.c.
  *
  * One conversion runs per CPU, and the others are queued. A conversion that cannot start for lack
@@ -98,6 +98,18 @@ static int job_open(const struct job *job, int file)
 	_exit(is_scarce(error) ? STATUS_SCARCE : 1);
 }
 
+/* No section is larger: a file that takes over libdw must not fill the disk or the memory. */
+static void job_limit_output(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur <= SFRAME_SECTION_MAX)
+		return;
+	limit.rlim_cur = SFRAME_SECTION_MAX;
+	limit.rlim_max = SFRAME_SECTION_MAX;
+	setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 /* If memory is short, other programs must not suffer from a hostile file. */
 static void job_be_first_to_die(void)
 {
@@ -122,6 +134,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	if (getppid() != parent)
 		_exit(1);
 	job_limit_cpu(JOB_SECONDS);
+	job_limit_output();
 	close_others(job->output, file);
 	job_be_first_to_die();
 	image_limit_memory(0);

@@ -75,7 +75,7 @@ library() {
 }
 
 # build_rights: a library with which a conversion crashes, if system calls fail that it does not
-# need, and one that it needs works
+# need, and one that it needs works; before that it waits while a file "hold" exists
 build_rights() {
 	cat > rights.c <<-'END_RIGHTS'
 	#define _GNU_SOURCE
@@ -84,12 +84,27 @@ build_rights() {
 	#include <signal.h>
 	#include <stdbool.h>
 	#include <sys/mman.h>
+	#include <sys/stat.h>
 	#include <sys/syscall.h>
 	#include <unistd.h>
 
 	static bool refused(long ret)
 	{
 		return ret == -1 && (errno == EPERM || errno == ENOSYS);
+	}
+
+	__attribute__((constructor)) static void begin(void)
+	{
+		signal(SIGXFSZ, SIG_IGN);
+	}
+
+	static bool output_is_limited(void)
+	{
+		for (int fd = 3; fd < 64; fd++) {
+			if (lseek(fd, 1L << 27, SEEK_SET) > 0 && write(fd, "", 1) == 1)
+				return false;
+		}
+		return true;
 	}
 
 	static bool has_no_rights(void)
@@ -105,7 +120,9 @@ build_rights() {
 		       refused(syscall(SYS_execve, "/bin/true", NULL, NULL)) &&
 		       mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 			    0) == MAP_FAILED &&
-		       read(0, &byte, 1) == 0;
+		       mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1,
+			    0) == MAP_FAILED &&
+		       output_is_limited() && read(0, &byte, 1) == 0;
 	}
 
 	/* Only conversions call it. */
@@ -113,7 +130,10 @@ build_rights() {
 			   void *to)
 	{
 		static int (*real)(const unsigned char *, void *, int, long, long *, void *);
+		struct stat st;
 
+		while (!stat("hold", &st))
+			;
 		if (!real)
 			real = (typeof(real))dlsym(RTLD_NEXT, "dwarf_next_cfi");
 		if (has_no_rights())
@@ -168,6 +188,27 @@ rights() {
 	LD_PRELOAD=$PWD/rights.so ends 0 "" -v -p "$holder" touch ran || return 1
 	kill "$holder"
 	grep '/rights: .*Illegal instruction' err && ! grep ': converted' err
+}
+
+# A process of the same user cannot look into it, though both have no capabilities.
+rights_of_others() {
+	local job server session status=1
+	rm -rf .debug
+	build_rights && library traced && mapped traced && : > hold || return 1
+	LD_PRELOAD=$PWD/rights.so "$sframe" run -v -p "$holder" true 2> err &
+	session=$!
+	# shellcheck disable=SC2016	# eval expands these
+	soon eval 'server=$(pgrep -P $session -x sframe)' &&
+		soon eval 'job=$(pgrep -o -r R -P $server)' &&
+		soon grep -q '^Seccomp:[[:space:]]*2' "/proc/$job/status" && status=0
+	if setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all \
+		cat "/proc/$job/environ" > seen; then
+		fail "it can be read"
+		status=1
+	fi
+	rm hold
+	wait $session && kill "$holder" && grep '/traced: .*Illegal instruction' err || return 1
+	return $status
 }
 
 # build_spin: a library whose fstat() of a file "spin" never returns, and of a file "busy..." takes
@@ -692,6 +733,7 @@ check "processes that cannot be looked at ever" scarce_proc
 check "two files of the same build-id" same_id
 check "rights of conversions" rights
 check "rights that conversions cannot give up" rights_unfiltered
+check "rights of others over conversions" rights_of_others
 check "a file that takes too long" spins
 check "files that take long together" many_busy
 check "a command that maps what others may write" owners_command

@@ -249,14 +249,18 @@ static void task_walk_forget(struct task_walk *walk)
 	walk->task = NULL;
 }
 
-/* Begin with a process, or go on with it. If the task to go on with is gone, begin anew. */
-static struct task_struct *task_walk_begin(struct task_walk *walk, struct task_struct *process)
+/*
+ * Begin with a process, or with @again go on with the one where the walk stopped. If the task to
+ * go on with is gone, begin anew.
+ */
+static struct task_struct *task_walk_begin(struct task_walk *walk, struct task_struct *process,
+					   bool again)
 {
 	struct task_struct *task = walk->task;
 
 	/* RCU keeps a task that has a number on the list, though it may exit. */
 	if (!task || !pid_alive(task) || !same_thread_group(task, process)) {
-		walk->anew = task;
+		walk->anew = task && again;
 		task = list_first_or_null_rcu(&process->signal->thread_head, struct task_struct,
 					      thread_node);
 	}
@@ -269,10 +273,12 @@ static bool task_walk_some(struct task_walk *walk)
 {
 	struct task_struct *process, *task;
 	int left = TASKS_AT_ONCE;
+	pid_t at = walk->nr;
 
 	guard(rcu)();
 	for (; (process = process_from(&walk->nr, &left)); walk->nr++) {
-		for (task = task_walk_begin(walk, process); task; task = __next_thread(task)) {
+		task = task_walk_begin(walk, process, walk->nr == at);
+		for (; task; task = __next_thread(task)) {
 			if ((--left < 0 && !walk->anew) || !walk->visit(walk, task)) {
 				walk->task = get_task_struct(task);
 				return true;
@@ -571,6 +577,8 @@ void perf_task_data_free(struct task_struct *task)
 {
 	struct perf_ctx_data *data, *next;
 
+	/* Whoever sees the list empty, and waits for RCU, waits for these call_rcu() as well. */
+	guard(rcu)();
 	scoped_guard(raw_spinlock_irqsave, &task->perf_ctx_data_lock)
 		data = rcu_replace_pointer(task->perf_ctx_data, NULL,
 					   lockdep_is_held(&task->perf_ctx_data_lock));

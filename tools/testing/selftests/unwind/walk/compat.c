@@ -282,17 +282,18 @@ TEST_F(compat, table_of_64_bit_code)
  */
 TEST(segment_of_the_kernel)
 {
+	struct perf_event_attr entry_attr = tracepoint_attr("syscalls/sys_enter_getppid");
 	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_exit");
 	union record *record = malloc(sizeof(*record));
 	struct user_regs_struct regs;
 	__u64 nr, samples = 0;
+	struct ring ring, entry;
 	struct sample sample;
-	struct ring ring;
 	__u32 *frame;
 	int status;
 	pid_t pid;
 
-	if (attr.type == ~0U)
+	if (attr.type == ~0U || entry_attr.type == ~0U)
 		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");
 	frame = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
@@ -315,6 +316,12 @@ TEST(segment_of_the_kernel)
 	ASSERT_EQ(0, ring_open(&ring, &attr, pid, -1, 32));
 	ASSERT_EQ(0, ring_filter(&ring, "id", SYS_getppid));
 	ring_enable(&ring);
+	/* Of the user registers, as at each hit in user code. */
+	entry_attr.sample_type = PERF_SAMPLE_IP;
+	entry_attr.defer_callchain = 0;
+	entry_attr.defer_output = 0;
+	ASSERT_EQ(0, ring_open(&entry, &entry_attr, pid, -1, 32));
+	ring_enable(&entry);
 	ASSERT_EQ(0, stop_at_syscall(pid, SYS_getppid, &regs));
 	regs.cs = CS_TSS;
 	regs.rbp = (uintptr_t)frame;
@@ -340,6 +347,9 @@ TEST(segment_of_the_kernel)
 	}
 	EXPECT_EQ(1, samples);
 	ring_close(&ring);
+	ASSERT_TRUE(ring_next_type(&entry, record, PERF_RECORD_SAMPLE));
+	EXPECT_EQ(regs.rip, record->words[1]);
+	ring_close(&entry);
 	munmap(frame, PAGE);
 	free(record);
 }

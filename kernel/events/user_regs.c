@@ -110,10 +110,12 @@ static void perf_callchain_walked(struct perf_callchain_entry *entry,
 				  const struct unwind_stacktrace *trace, u32 max_stack)
 {
 	/* Limit the whole chain to max_stack entries, as in a walk in place. */
-	unsigned int nr = min(trace->nr, max_stack - min_t(u32, entry->nr, max_stack));
+	unsigned int at = entry->nr;
+	unsigned int nr = min(trace->nr, max_stack - min(at, max_stack));
 
 	for (unsigned int i = 0; i < nr; i++)
-		entry->ip[entry->nr++] = trace->entries[i];
+		entry->ip[at + i] = trace->entries[i];
+	entry->nr = at + nr;
 }
 
 /**

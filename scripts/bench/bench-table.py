@@ -77,7 +77,7 @@ class Limits:
         @margin, by default MARGIN of the limit.
         """
         if margin is None:
-            margin = MARGIN * limit if limit else float("inf")
+            margin = MARGIN * limit
         over = median(values) - limit
         spread = (max(values) - min(values)) / 2
         verdict = "met"
@@ -166,10 +166,11 @@ def totals(bench, limits):
             data = {way: bench.data(work, depth, way) for way in WAYS}
             costs = {way: bench.costs(work, depth, way, data[way]) for way in WAYS}
             what = f"{work}, {depth} frames below"
+            margin = MARGIN * (ALONE if depth == 5 else median(costs["fp"]))
             row(what, "instructions", [figure(costs[way]) for way in WAYS])
             limits.at_most(f"{what}: deferred more than fp",
                            minus(costs["deferred"], costs["fp"]),
-                           ALONE if depth == 5 else 0)
+                           ALONE if depth == 5 else 0, margin)
             size = {way: [d.bytes / len(d.samples) for d in data[way]] for way in WAYS}
             row("", "bytes", [figure(size[way]) for way in WAYS])
             limits.at_most(f"{what}: bytes more than dwarf's",
@@ -332,7 +333,8 @@ def registers(bench, limits):
                                         bench.data("bulk", 5, way))]
         print(f"  {name:16}" + figure(costs[name]))
     limits.at_most("a sample with user registers, more than on the base",
-                   minus(costs["this kernel"], costs["unpatched base"]), 0)
+                   minus(costs["this kernel"], costs["unpatched base"]), 0,
+                   MARGIN * median(costs["unpatched base"]))
     print("\nregisters of samples that hit the kernel, by what is done:")
     print("".join(f"{head:>14}" for head in ("", "", "NMIs", "in the gap", "none", "stale",
                                              "torn", "with -1", "right")))
@@ -445,7 +447,8 @@ def stock(bench, limits):
     limits.at_most("programs of a distribution: times fp",
                    [cost / place for cost in costs["deferred"]], STOCK)
     limits.at_most("programs of a distribution: more than dwarf",
-                   minus(costs["deferred"], costs["dwarf,8192"]), 0)
+                   minus(costs["deferred"], costs["dwarf,8192"]), 0,
+                   MARGIN * median(costs["dwarf,8192"]))
     ours, copies = ([sum(both) for both in
                      zip(costs[way], all_of.per_sample(all_of.listed, way, all_of.names))]
                     for way in ("deferred", "dwarf,8192"))

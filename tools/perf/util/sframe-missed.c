@@ -6,12 +6,16 @@
  * If there is such a file, the recorded data is read once more to count the samples.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <gelf.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <linux/err.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
@@ -230,29 +234,23 @@ static int count_sample(const struct perf_tool *tool, union perf_event *event __
 	return 0;
 }
 
-static void stop_counting(int sig __maybe_unused)
-{
-	session_done = 1;
-}
-
-/**
- * sframe_missed__count - count the samples that missing sections affect
- * @list: files that had no section
- * @data: the recorded data
- *
- * Return: 0, or a negative number if @data cannot be read, or -EINTR after SIGINT or SIGTERM.
+/*
+ * Read the recorded data, by the descriptor: another user may have replaced the file of that name.
+ * A directory can be opened by its name only.
  */
-int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data)
+static int count_data(struct sframe_missed_list *list, const struct perf_data *data)
 {
+	char path[32];
 	struct perf_data input = {
-		.path = data->path, .mode = PERF_DATA_MODE_READ, .force = true,
+		.path = data->is_dir ? data->path : path,
+		.mode = PERF_DATA_MODE_READ,
+		.force = !data->is_dir,
 	};
 	struct counting counting = { .list = list };
 	struct perf_session *session;
-	sighandler_t former_int, former_term;
 	int err;
 
-	qsort(list->files, list->nr, sizeof(*list->files), cmp_path);
+	scnprintf(path, sizeof(path), "/proc/self/fd/%d", data->file.fd);
 	perf_tool__init(&counting.tool, /*ordered_events=*/true);
 	counting.tool.sample = count_sample;
 	counting.tool.mmap = perf_event__process_mmap;
@@ -263,21 +261,132 @@ int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data
 	counting.tool.namespaces = perf_event__process_namespaces;
 	counting.tool.ordering_requires_timestamps = true;
 	counting.tool.no_warn = true;
+	session = perf_session__new(&input, &counting.tool);
+	err = IS_ERR(session) ? PTR_ERR(session) : perf_session__process_events(session);
+	if (!IS_ERR(session))
+		perf_session__delete(session);
+	return err;
+}
+
+/* What the process that counts sends for each file; the number of samples comes first. */
+struct counts {
+	u64 in;
+	u64 cut;
+};
+
+static void __noreturn counting_main(struct sframe_missed_list *list,
+				     const struct perf_data *data, int fd, pid_t parent)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGSEGV, SIGFPE, SIGBUS };
+	FILE *out = fdopen(fd, "w");
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	/* No handlers of perf record, which would also print a backtrace. */
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		signal(signals[i], SIG_DFL);
+	session_done = 0;
+	if (!out || count_data(list, data))
+		_exit(1);
+	fwrite(&list->samples, sizeof(list->samples), 1, out);
+	for (unsigned int i = 0; i < list->nr; i++) {
+		const struct counts counts = { list->files[i].in, list->files[i].cut };
+
+		fwrite(&counts, sizeof(counts), 1, out);
+	}
+	_exit(!!fflush(out));
+}
+
+/* Read @size bytes, unless a signal has come. Returns 0, -EINTR or -EIO. */
+static int receive(int in, void *data, size_t size)
+{
+	struct pollfd ready = { .fd = in, .events = POLLIN };
+	ssize_t got;
+
+	for (; size; data += got, size -= got) {
+		while (poll(&ready, 1, 100) <= 0) {
+			if (session_done)
+				return -EINTR;
+		}
+		got = read(in, data, size);
+		if (got <= 0)
+			return session_done ? -EINTR : -EIO;
+	}
+	return 0;
+}
+
+static int receive_counts(struct sframe_missed_list *list, int in)
+{
+	u64 samples;
+	int err = receive(in, &samples, sizeof(samples));
+
+	for (unsigned int i = 0; i < list->nr && !err; i++) {
+		struct counts counts;
+
+		err = receive(in, &counts, sizeof(counts));
+		if (err)
+			break;
+		list->files[i].in = counts.in;
+		list->files[i].cut = counts.cut;
+	}
+	if (!err)
+		list->samples = samples;
+	return err;
+}
+
+static void stop_counting(int sig __maybe_unused)
+{
+	session_done = 1;
+}
+
+/* Let another process count. A file that hangs may keep it for ever, so do not wait for its end. */
+static int count_apart(struct sframe_missed_list *list, const struct perf_data *data)
+{
+	pid_t parent = getpid(), pid;
+	int counts[2], err;
+
+	if (pipe2(counts, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	err = pid < 0 ? -errno : 0;
+	if (!pid)
+		counting_main(list, data, counts[1], parent);
+	close(counts[1]);
+	if (!err)
+		err = receive_counts(list, counts[0]);
+	close(counts[0]);
+	if (pid > 0)
+		kill(pid, SIGKILL);
+	for (int tries = 0; pid > 0 && !waitpid(pid, NULL, WNOHANG) && tries < 100; tries++)
+		usleep(1000);
+	return err;
+}
+
+/**
+ * sframe_missed__count - count the samples that missing sections affect
+ * @list: files that had no section
+ * @data: the recorded data, still open
+ *
+ * Another process reads the symbols of these files: many are of other users, who may have made
+ * them to break perf.
+ *
+ * Return: 0, or a negative number if @data cannot be read, or -EINTR after SIGINT or SIGTERM.
+ */
+int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data)
+{
+	sighandler_t former_int, former_term;
+	int err;
+
+	qsort(list->files, list->nr, sizeof(*list->files), cmp_path);
 	/* SIGINT or SIGTERM ends the counting: the list has no shares then. */
 	session_done = 0;
 	former_int = signal(SIGINT, stop_counting);
 	former_term = signal(SIGTERM, stop_counting);
-	session = perf_session__new(&input, &counting.tool);
-	err = IS_ERR(session) ? PTR_ERR(session) : perf_session__process_events(session);
+	err = count_apart(list, data);
 	signal(SIGTERM, former_term);
 	signal(SIGINT, former_int);
-	if (session_done)
-		err = -EINTR;
-	if (err)
-		list->samples = 0;
 	session_done = 0;
-	if (!IS_ERR(session))
-		perf_session__delete(session);
 	return err;
 }
 

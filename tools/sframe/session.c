@@ -72,6 +72,15 @@ static void session_stuck(struct session *session)
 	session->stuck = true;
 }
 
+static void session_deaf(struct session *session)
+{
+	if (!session->deaf && scan_deaf())
+		session_say(session,
+			    "process %d does not let anybody read its mappings, and what only it maps may have no section",
+			    scan_deaf());
+	session->deaf = scan_deaf();
+}
+
 /* In a batch of mappings, check once for each run of files of the same process. */
 static void session_apart(struct session *session, pid_t pid)
 {
@@ -612,6 +621,7 @@ static void session_watch(struct session *session)
 		session_offer(session);
 	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
 		session_rescan(session);
+	session_deaf(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
 		session->lost = true;
 }

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -144,6 +145,18 @@ bool watch_read(struct watch *watch, watch_fn found, void *data);
 bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
 bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
 		  void *data);
+
+/* scan.c: existing mappings */
+
+/* Is this the name of a file? The last one is that of anonymous memory which is shared. */
+static inline bool names_file(const char *path)
+{
+	return path[0] == '/' && path[1] != '/' && strcmp(path, "/dev/zero (deleted)");
+}
+
+bool scan_process(pid_t pid, watch_fn found, void *data);
+void scan_end(void);
+pid_t scan_deaf(void);
 
 /* needed.c: files that a program needs */
 
@@ -548,6 +561,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @full:	told the user that further files get no section
  * @forgot:	told the user that the list is incomplete
  * @stuck:	told the user that no more files are opened
+ * @deaf:	told the user of a process whose mappings cannot be read
  * @apart:	told the user that some tasks cannot use the sections, or all tasks can
  * @last:	process whose file was examined last, or 0
  * @unkept:	told the user that some sections cannot be cached
@@ -579,6 +593,7 @@ struct session {
 	bool				full;
 	bool				forgot;
 	bool				stuck;
+	bool				deaf;
 	bool				apart;
 	pid_t				last;
 	bool				unkept;

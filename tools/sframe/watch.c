@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings of tasks: existing ones from /proc, new ones from perf events.
+ * Mappings of tasks: existing ones from /proc, see scan.c, new ones from perf events.
  *
  * The events cover the given processes and all that they start from now on, on each CPU; or
  * all processes. After lost events, the caller has to rescan the mappings.
@@ -24,10 +24,6 @@
 
 /* The kernel's limit, on any architecture. */
 #define CPUS_MAX	8192
-
-/* Ignore names without a file. The last one is that of anonymous memory which is shared. */
-#define IS_FILE(path)	((path)[0] == '/' && (path)[1] != '/' &&	\
-			 strcmp(path, "/dev/zero (deleted)"))
 
 struct watch {
 	struct ring {
@@ -281,7 +277,7 @@ static void watch_record(const struct mmap2_record *record, watch_fn found, void
 		.start = record->addr, .end = record->addr + record->len,
 	};
 
-	if (!IS_FILE(record->filename))
+	if (!names_file(record->filename))
 		return;
 	if ((record->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) &&
 	    record->build_id_size >= BUILD_ID_MIN &&
@@ -336,63 +332,6 @@ bool watch_read(struct watch *watch, watch_fn found, void *data)
 	return all;
 }
 
-/* In names, /proc escapes only newlines. */
-static void unescape(char *name)
-{
-	char *to = name;
-
-	for (const char *from = name; *from; from++) {
-		*to = *from;
-		if (!strncmp(from, "\\012", 4)) {
-			*to = '\n';
-			from += 3;
-		}
-		to++;
-	}
-	*to = '\0';
-}
-
-/*
- * Read the mappings of a process from /proc, with device, inode and name of each file. Returns
- * false if they cannot be read for now.
- */
-static bool scan_process(pid_t pid, watch_fn found, void *data)
-{
-	struct mapping mapping = { .pid = pid };
-	char *line = NULL, path[32];
-	size_t size = 0;
-	bool whole;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
-	if (!maps)
-		return !is_scarce(errno);
-	errno = 0;
-	while (getline(&line, &size, maps) > 0) {
-		unsigned long long start, end;
-		int file = 0, at = 0;
-		char x = 0;
-
-		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line, "%llx-%llx %*2c%c%*s %*s %n%*s %*s %n", &start, &end, &x,
-			   &file, &at) != 3 ||
-		    x != 'x' || !at || !IS_FILE(line + at))
-			continue;
-		unescape(line + at);
-		mapping.file = line + file;
-		mapping.path = line + at;
-		mapping.start = start;
-		mapping.end = end;
-		found(data, &mapping);
-		errno = 0;
-	}
-	whole = feof(maps) || !is_scarce(errno);
-	free(line);
-	fclose(maps);
-	return whole;
-}
-
 /* Is this process scanned in the first or second pass? Those after @after come first. */
 static bool has_turn(pid_t pid, pid_t after, bool second)
 {
@@ -434,9 +373,10 @@ bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *d
 	bool whole = true;
 
 	if (!nr_pids)
-		return scan_all(0, found, data);
+		whole = scan_all(0, found, data);
 	for (unsigned int i = 0; i < nr_pids; i++)
 		whole &= scan_process(pids[i], found, data);
+	scan_end();
 	return whole;
 }
 
@@ -567,8 +507,11 @@ bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn
 	bool whole = true;
 	size_t nr;
 
-	if (!nr_pids)
-		return scan_all(after, found, data);
+	if (!nr_pids) {
+		whole = scan_all(after, found, data);
+		scan_end();
+		return whole;
+	}
 	nr = read_processes(&all, &whole);
 	if (!nr)
 		return watch_scan(pids, nr_pids, found, data) && whole;
@@ -580,6 +523,7 @@ bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn
 	while (add_children(all, nr))
 		;
 	whole &= scan_found(all, nr, after, found, data);
+	scan_end();
 	free(all);
 	return whole;
 }

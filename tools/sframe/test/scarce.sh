@@ -205,7 +205,7 @@ withheld() {
 # build_scarce: a library with which descriptors are scarce while a file "scarce" exists: none for
 # conversions; with SCARCE=file none to open the file that is converted, with SCARCE=ever only for
 # files "ever1" and the like; with SCARCE=maps none to read mappings; with SCARCE=proc there is no
-# /proc, and each look for it adds a byte to a file "looks"
+# /proc, and each look for it adds a byte to a file "looks". Mappings of the process DEAF hang.
 build_scarce() {
 	cat > scarce.c <<-'END_SCARCE'
 	#define _GNU_SOURCE
@@ -262,7 +262,10 @@ build_scarce() {
 	FILE *fopen(const char *name, const char *mode)
 	{
 		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+		const char *deaf = getenv("DEAF");
 
+		while (deaf && strstr(name, "/maps") && atoi(name + strlen("/proc/")) == atoi(deaf))
+			pause();
 		return strstr(name, "/maps") && is_scarce("maps") ? NULL : next(name, mode);
 	}
 
@@ -354,6 +357,22 @@ scarce_scans() {
 	status=$?
 	kill "$holder"
 	return $status
+}
+
+# A process that keeps the lock of its mappings does not keep others from their sections.
+scarce_deaf() {
+	local deaf status
+	rm -rf .debug
+	build_scarce && library deaf && library heard && mapped deaf || return 1
+	deaf=$holder
+	mapped heard || return 1
+	DEAF=$deaf LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a \
+		sh -c 'until grep "/heard: converted" err; do sleep 0.1; done; sleep 1' 2> err
+	status=$?
+	kill "$deaf" "$holder"
+	cat err
+	[ $status = 0 ] && grep "process $deaf does not let anybody read its mappings" err &&
+		! grep '/deaf' err
 }
 
 # Without /proc, the session does not look for it again and again.

@@ -730,6 +730,7 @@ check "sections that the kernel has no room for" scarce_room head -n 1
 check "sections of which it has no room for the last" scarce_room tail -n 1
 check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
+check "a process whose mappings hang" scarce_deaf
 check "two files of the same build-id" same_id
 check "rights of conversions" rights
 check "rights that conversions cannot give up" rights_unfiltered

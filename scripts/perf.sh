@@ -28,4 +28,10 @@ make -s -C "$1/tools/perf" O="$dir" CC="$KHOSTCC" HOSTCC="$KHOSTCC" WERROR=1 \
 	grep -E -B2 -A6 'error|Error|warning' "$dir/build.log" | tail -n 40 >&2
 	die "the build failed; the whole log is $dir/build.log"
 }
+# Tests of perf pass without a word where it lacks what they use.
+options=$("$dir/install/bin/perf" version --build-options)
+for feature in aio bpf dwarf libelf libtraceevent pprof sframe zstd; do
+	grep -q " $feature: \[ on" <<< "$options" ||
+		die "perf has no $feature, which its tests need; see $dir/build.log"
+done
 echo "perf: $dir/install/bin/perf is up to date, $((SECONDS - begin)) s"

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -611,6 +612,25 @@ static int count(struct sframe_missed_list *list, const char *path)
 	return err;
 }
 
+/* By now the name may be that of another file. */
+static int check_replaced(const char *path)
+{
+	const struct format fmt = { .sample_id_all = true };
+	struct perf_data data = { .path = path };
+	struct sframe_missed_list list = {};
+
+	TEST_ASSERT_VAL("write", !write_file(path, &fmt, NULL));
+	data.file.fd = open(path, O_RDONLY | O_CLOEXEC);
+	TEST_ASSERT_VAL("open", data.file.fd >= 0);
+	TEST_ASSERT_VAL("replace", !unlink(path) && !mkfifo(path, 0600));
+	TEST_ASSERT_VAL("memory", !sframe_missed__add(&list, "/a/file", false, "has none"));
+	TEST_ASSERT_VAL("count", !sframe_missed__count(&list, &data));
+	TEST_EQUAL("samples", list.samples, 3);
+	sframe_missed__exit(&list);
+	close(data.file.fd);
+	return TEST_OK;
+}
+
 /* Chains that end at the start of a task are complete; a file that hangs is not asked for that. */
 static int check_starts(const char *path)
 {
@@ -670,7 +690,8 @@ static int check_counted(const char *path)
 
 static int test__counted(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
-	return run_on_file(check_counted) ?: run_on_file(check_starts);
+	return run_on_file(check_counted) ?: run_on_file(check_starts) ?:
+	       run_on_file(check_replaced);
 }
 
 /* Send the signal to this process after each millisecond. */

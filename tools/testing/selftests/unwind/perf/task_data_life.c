@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -467,7 +469,7 @@ TEST_F(data, of_child_without_memory)
 /* More processes than get their data at once. */
 #define MANY	1000
 
-/* Open an event of a CPU, on a CPU that is left to others, and keep it. */
+/* Open an event of a CPU, on a CPU that is left to others, stop and keep it. */
 static pid_t start_slow_open(struct perf_event_attr *attr)
 {
 	pid_t pid = fork();
@@ -479,7 +481,7 @@ static pid_t start_slow_open(struct perf_event_attr *attr)
 	/* Slower still, it would hold up RCU for too long. */
 	if (setpriority(PRIO_PROCESS, 0, 19) || perf_open(attr, -1, 1, -1, 0) < 0)
 		_exit(1);
-	pause();
+	raise(SIGSTOP);
 	_exit(1);
 }
 
@@ -543,6 +545,78 @@ static pid_t start_loop(int cpu)
 	run_on(cpu);
 	for (;;)
 		;
+}
+
+/* Fork a child with a number that is free. It waits. Returns false on failure. */
+static bool fork_with_number(pid_t number)
+{
+	struct clone_args args = {
+		.exit_signal	= SIGCHLD,
+		.set_tid	= (__u64)(unsigned long)&number,
+		.set_tid_size	= 1,
+	};
+	long pid = syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid)
+		return pid == number;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+/*
+ * Let the first event of a CPU come, which is amid the processes after the child by then. Returns
+ * 1 if the child came meanwhile, 0 if it was too late, or -1 on failure.
+ */
+static int fork_amid(struct perf_event_attr *attr, pid_t number)
+{
+	long lack = get_file("lacking2"), before = lack;
+	pid_t loop = start_loop(1), opener = start_slow_open(attr);
+	int status, ret = 0;
+	bool forked;
+
+	/* The children, the loop and the opener come last. */
+	for (int i = 0; i < 10000 && before > MANY; i++)
+		before = get_file("lacking2");
+	forked = fork_with_number(number);
+	/* If just the child lacks data, the opener may be after its walk. */
+	if (before <= MANY)
+		ret = get_file("lacking2") > 1;
+	kill(loop, SIGKILL);
+	if (waitpid(loop, NULL, 0) != loop ||
+	    waitpid(opener, &status, WUNTRACED) != opener || !WIFSTOPPED(status) ||
+	    get_file("lacking2"))
+		ret = -1;
+	kill(opener, SIGKILL);
+	if (waitpid(opener, NULL, 0) != opener)
+		ret = -1;
+	if (!forked)
+		return -1;
+	kill(number, SIGKILL);
+	return waitpid(number, NULL, 0) == number ? ret : -1;
+}
+
+/*
+ * A child comes while the first event of a CPU is amid all processes, and already after the number
+ * that the child has.
+ */
+TEST_F(data, fork_during_attach)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	pid_t pids[1 + MANY];
+	int ret = 0;
+
+	run_on(0);
+	ASSERT_TRUE(start_many(pids, ARRAY_SIZE(pids)));
+	kill(pids[0], SIGKILL);
+	EXPECT_EXIT(pids[0], SIGKILL);
+	for (int i = 0; i < 100 && !ret; i++)
+		ret = fork_amid(&attr, pids[0]);
+	EXPECT_EQ(1, ret);
+	for (int i = 1; i <= MANY; i++)
+		kill(pids[i], SIGKILL);
+	for (int i = 1; i <= MANY; i++)
+		EXPECT_EXIT(pids[i], SIGKILL);
 }
 
 /*

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -213,6 +215,26 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned in
 		blocked_look(blocked);
 	} while (blocked->row < max && blocked->waited < all);
 	return false;
+}
+
+/**
+ * child_begin - begin a process that may hang
+ * @fd:		descriptor by which it talks to its parent
+ * @parent:	the parent
+ *
+ * The process ends with its parent, and keeps no other file open, above all not the device.
+ *
+ * Return: the descriptor that replaces @fd. Does not return on failure.
+ */
+int child_begin(int fd, pid_t parent)
+{
+	const int ours = STDERR_FILENO + 1;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || dup2(fd, ours) < 0)
+		_exit(1);
+	syscall(SYS_close_range, ours + 1, ~0U, 0);
+	return ours;
 }
 
 /**

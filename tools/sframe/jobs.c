@@ -32,6 +32,9 @@
 #define OPEN_TRIES	10
 #define STATUS_SCARCE	2
 
+/* Attempts to get the status of a process that has ended, one every 10 ms. */
+#define TRACED_TRIES	100
+
 /*
  * Turns of a file that cannot be opened. Together they take as long as a file may hang, which is
  * longer than the kernel waits for the holder of a lease.
@@ -200,28 +203,45 @@ int job_start(struct job *job, int file)
 	if (job->pidfd < 0) {
 		int error = errno;
 
-		if (job->pid > 0) {
-			kill(job->pid, SIGKILL);
-			waitpid(job->pid, NULL, 0);
-		}
+		if (job->pid > 0)
+			stuck_kill(job->pid, getuid());
 		job_free(job);
 		return -error;
 	}
 	return 0;
 }
 
+/* A process that has ended is there at once, but for a tracer, which gets its status first. */
+static pid_t job_wait(pid_t pid, int *status)
+{
+	pid_t ended = waitpid(pid, status, WNOHANG);
+
+	for (int tries = 0; !ended && tries < TRACED_TRIES; tries++) {
+		poll(NULL, 0, 10);
+		ended = waitpid(pid, status, WNOHANG);
+	}
+	return ended;
+}
+
 /**
  * job_end - end a conversion
- * @job:	the conversion to wait for; @again and @lost are set
+ * @job:	the conversion, whose process has ended; @again and @lost are set
  * @message:	set to the error message, SFRAME_MESSAGE bytes
+ *
+ * Leaves the process to stuck_reap() if a tracer keeps it for longer than a second.
  *
  * Return: the section, a file; -1 if there is none.
  */
 int job_end(struct job *job, char *message)
 {
 	int status, section = -1;
+	pid_t pid = job_wait(job->pid, &status);
 
-	if (waitpid(job->pid, &status, 0) != job->pid) {
+	if (!pid) {
+		stuck_add(job->pid, getuid());
+		snprintf(message, SFRAME_MESSAGE,
+			 "was not converted, as the process is kept by one that traces it");
+	} else if (pid < 0) {
 		snprintf(message, SFRAME_MESSAGE, "was converted by nobody");
 	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
 		snprintf(message, SFRAME_MESSAGE,
@@ -469,16 +489,11 @@ void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, boo
  */
 void jobs_free(struct jobs *jobs)
 {
-	char message[SFRAME_MESSAGE];
-
-	for (unsigned int i = 0; i < jobs->nr; i++) {
-		int section;
-
-		if (jobs->running[i].killed)
-			continue;
+	for (unsigned int i = 0; i < jobs->nr; i++)
 		kill(jobs->running[i].job.pid, SIGKILL);
-		section = job_end(&jobs->running[i].job, message);
-		if (section >= 0)
-			close(section);
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		if (!jobs->running[i].killed)
+			stuck_kill(jobs->running[i].job.pid, getuid());
+		job_free(&jobs->running[i].job);
 	}
 }

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -367,13 +366,9 @@ static int request_open(int socket, const struct request *request, struct mapped
 
 static void __attribute__((noreturn)) mapped_main(int socket, pid_t parent)
 {
-	const int ours = STDERR_FILENO + 1;
+	const int ours = child_begin(socket, parent);
 	static struct request request;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || dup2(socket, ours) < 0)
-		_exit(1);
-	syscall(SYS_close_range, ours + 1, ~0U, 0);
 	while (recv(ours, &request, sizeof(request), 0) == sizeof(request)) {
 		struct mapped_file file = { .user = { .uid = ALL_USERS } };
 		s64 begin;

@@ -10,12 +10,9 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -240,16 +237,9 @@ static void read_file(struct needed *needed, const char *path)
 /* Write the names of the needed files, NUL-terminated. */
 static void __attribute__((noreturn)) needed_main(const char *program, int out, pid_t parent)
 {
-	const int ours = STDERR_FILENO + 1;
+	FILE *names = fdopen(child_begin(out, parent), "w");
 	struct needed needed = {};
-	FILE *names;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || dup2(out, ours) < 0)
-		_exit(1);
-	/* If it hangs, it must not keep the device open. */
-	syscall(SYS_close_range, ours + 1, ~0U, 0);
-	names = fdopen(ours, "w");
 	if (!names)
 		_exit(1);
 	job_limit_cpu(OPEN_SECONDS);

@@ -9,13 +9,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "session.h"
@@ -76,16 +73,10 @@ static void read_maps(FILE *out, pid_t pid)
 
 static void __attribute__((noreturn)) reader_main(int socket, pid_t parent)
 {
-	const int ours = STDERR_FILENO + 1;
+	int ours = child_begin(socket, parent);
+	FILE *out = fdopen(ours, "w");
 	pid_t pid;
-	FILE *out;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || dup2(socket, ours) < 0)
-		_exit(1);
-	/* If it hangs, it must not keep the device open. */
-	syscall(SYS_close_range, ours + 1, ~0U, 0);
-	out = fdopen(ours, "w");
 	while (out && recv(ours, &pid, sizeof(pid), MSG_WAITALL) == sizeof(pid)) {
 		read_maps(out, pid);
 		if (fflush(out))

@@ -203,6 +203,7 @@ struct blocked {
 #endif
 
 uid_t process_uid(pid_t pid);
+int child_begin(int fd, pid_t parent);
 void stuck_kill(pid_t pid, uid_t uid);
 void stuck_add(pid_t pid, uid_t uid);
 void stuck_reap(void);

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,6 +46,7 @@ static int open_file(const char *name, struct build_id *id, bool *has_sframe)
 static int save(int cache, const char *name)
 {
 	char message[SFRAME_MESSAGE];
+	struct pollfd ended = { .events = POLLIN };
 	struct cache_entry entry;
 	struct build_id id;
 	bool has_sframe;
@@ -53,6 +55,8 @@ static int save(int cache, const char *name)
 
 	if (fd < 0 || job_start(&job, fd))
 		return 1;
+	ended.fd = job.pidfd;
+	poll(&ended, 1, -1);
 	section = job_end(&job, message);
 	if (section < 0)
 		return say(name, message);

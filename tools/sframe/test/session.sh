@@ -75,7 +75,8 @@ library() {
 }
 
 # build_rights: a library with which a conversion crashes, if system calls fail that it does not
-# need, and one that it needs works; before that it waits while a file "hold" exists
+# need, and one that it needs works. Before that it waits while a file "hold" exists. If a file
+# "seized" exists, it does not crash
 build_rights() {
 	cat > rights.c <<-'END_RIGHTS'
 	#define _GNU_SOURCE
@@ -136,7 +137,7 @@ build_rights() {
 			;
 		if (!real)
 			real = (typeof(real))dlsym(RTLD_NEXT, "dwarf_next_cfi");
-		if (has_no_rights())
+		if (stat("seized", &st) && has_no_rights())
 			__builtin_trap();
 		return real(ident, data, eh, off, next, to);
 	}
@@ -190,24 +191,61 @@ rights() {
 	grep '/rights: .*Illegal instruction' err && ! grep ': converted' err
 }
 
-# A process of the same user cannot look into it, though both have no capabilities.
-rights_of_others() {
-	local job server session status=1
+# held_job FILE: a session in the background with a conversion that goes on without the file
+# "hold"; sets session and job
+held_job() {
+	local server
 	rm -rf .debug
-	build_rights && library traced && mapped traced && : > hold || return 1
+	build_rights && library "$1" && mapped "$1" && : > hold || return 1
 	LD_PRELOAD=$PWD/rights.so "$sframe" run -v -p "$holder" true 2> err &
 	session=$!
 	# shellcheck disable=SC2016	# eval expands these
 	soon eval 'server=$(pgrep -P $session -x sframe)' &&
 		soon eval 'job=$(pgrep -o -r R -P $server)' &&
-		soon grep -q '^Seccomp:[[:space:]]*2' "/proc/$job/status" && status=0
+		soon grep -q '^Seccomp:[[:space:]]*2' "/proc/$job/status"
+}
+
+# job_traced SECONDS RESULT: a process traces a conversion, and waits for its end after these
+# seconds. It does not hold up the session; the session says RESULT of the file
+job_traced() {
+	local job session tracer status=1
+	rm -f hold seized
+	held_job kept || { rm -f hold; return 1; }
+	python3 -c 'import ctypes, os, sys, time
+PTRACE_SEIZE = 0x4206
+ptrace = ctypes.CDLL(None).ptrace
+ptrace.argtypes = [ctypes.c_long] * 4
+job = int(sys.argv[1])
+if ptrace(PTRACE_SEIZE, job, 0, 0) == 0:
+    open("seized", "w").close()
+    os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)
+    time.sleep(float(sys.argv[2]))
+    os.waitpid(job, 0)' "$job" "$1" & tracer=$!
+	soon test -e seized && status=0
+	rm -f hold
+	# shellcheck disable=SC2016	# eval expands it
+	if ! soon eval '! kill -0 $session 2> gone'; then
+		fail "it does not end"
+		status=1
+	fi
+	kill "$holder"
+	kill $tracer 2> gone
+	rm -f seized
+	wait "$session" && grep "/python3[^/]*$2" err || return 1
+	return $status
+}
+
+# A process of the same user cannot look into it, though both have no capabilities.
+rights_of_others() {
+	local job session status=1
+	held_job traced && status=0
 	if setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all \
 		cat "/proc/$job/environ" > seen; then
 		fail "it can be read"
 		status=1
 	fi
 	rm hold
-	wait $session && kill "$holder" && grep '/traced: .*Illegal instruction' err || return 1
+	wait "$session" && kill "$holder" && grep '/traced: .*Illegal instruction' err || return 1
 	return $status
 }
 
@@ -735,6 +773,8 @@ check "two files of the same build-id" same_id
 check "rights of conversions" rights
 check "rights that conversions cannot give up" rights_unfiltered
 check "rights of others over conversions" rights_of_others
+check "a conversion that is traced" job_traced 0.3 ": converted"
+check "a conversion that a tracer keeps" job_traced 1000 ": was not converted, as .* traces it"
 check "a file that takes too long" spins
 check "files that take long together" many_busy
 check "a command that maps what others may write" owners_command

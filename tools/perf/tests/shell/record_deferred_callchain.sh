@@ -350,6 +350,22 @@ test_inject() {
 	part_ends
 }
 
+# inject -s holds samples of sched_switch back until one of sched_stat tells how long the task has
+# slept, and loses none of other events.
+test_inject_sched() {
+	echo "Inject of tracepoints"
+
+	perf version --build-options | grep -q "libtraceevent: \[ on" || { part_ends; return 0; }
+	# shellcheck disable=SC2086
+	record -e cpu-clock,sched:sched_switch --call-graph deferred -- ${kernel} > /dev/null
+	perf inject -s -i "${data}" -o "${dir}/merged" 2> /dev/null || fail "Inject -s"
+	script -i "${data}" | awk -v RS= -v ORS="\n\n" '!/sched:sched_switch:/' > "${dir}/a"
+	script -i "${dir}/merged" > "${dir}/b"
+	[ "$(grep -c "cpu-clock:" "${dir}/a")" -gt 10 ] || fail "Samples before inject -s"
+	cmp "${dir}/a" "${dir}/b" || fail "Inject -s changes other samples"
+	part_ends
+}
+
 test_pipe() {
 	echo "Pipe"
 
@@ -592,6 +608,7 @@ test_depth
 test_user
 test_ends
 test_inject
+test_inject_sched
 test_pipe
 test_compressed
 test_user_state

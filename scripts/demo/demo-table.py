@@ -10,6 +10,7 @@ shows where stacks end. Ends with status 1 if one of the limits below is not met
 
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -154,6 +155,18 @@ def verdict(name, part, whole, limit, hint):
                f" at least {limit} % wanted", hint)
 
 
+def judge_names(directory, cold):
+    """Check that perf record named the files in which stacks of the first run end."""
+    with open(f"{directory}/cold-said", encoding="utf-8", errors="replace") as file:
+        lines = re.findall(r"^ *[\d.]+% +([\d.]+)%  (/.*): it ", file.read(), re.MULTILINE)
+    # A file has a line for each reason, all with the same share.
+    named = sum({path: float(share) for share, path in lines}.values())
+    known = cold.complete + round(named / 100 * cold.samples)
+    return verdict("stock programs, first run: complete, or named above as ending early",
+                   known, cold.samples, LIMIT,
+                   ["perf script finds more stacks that end early than perf record has named"])
+
+
 def judge_bytes(stock, stacks):
     """Check that deferred recordings are small."""
     size = sum(runs["deferred"].bytes for runs in stock.values())
@@ -190,6 +203,7 @@ def judge(directory, messaging, stock, stacks):
         verdict("stock programs, first run: complete", cold.complete, cold.samples,
                 LIMIT_COLD, ["perf record names above what it missed; on a busy host,"
                              " make demo again"] + cold.ends),
+        judge_names(directory, cold),
         say(seconds >= COLD_SECONDS, f"stock programs, first run: {seconds:.0f} s,"
             f" at least {COLD_SECONDS} s wanted", ["more work is needed in demo-work.sh"]),
         say(without <= LIMIT_WITHOUT / 100 * rated, "stock programs: without user stack:"

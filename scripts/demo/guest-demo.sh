@@ -49,7 +49,8 @@ echo "demo: the first run, with an empty cache, takes a minute or two: $work all
 record cold 99 deferred "$work" all
 echo "$seconds" > /out/cold-seconds
 echo "demo: what perf record said:"
-sed -n '/^\[ perf record: Captured/,$s/^/    /p' cold-deferred.err
+sed -n '/^\[ perf record: Captured/,$p' cold-deferred.err > /out/cold-said
+sed 's/^/    /' /out/cold-said
 
 # Run perf bench once before it is measured, because the first run reads it from the host.
 perf record -B -q -e cpu-clock --call-graph deferred -o first.data -- \

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -517,6 +518,23 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 		session_unkept(session, -ret);
 }
 
+/* Sections that may not be in the cache fill the memory until the session ends. */
+static void session_take(struct session *session, struct dso *dso, int section)
+{
+	unsigned int before = session->sections;
+	struct stat st;
+
+	if (session_keeps(session, dso)) {
+		session_keep(session, dso, section);
+	} else if (fstat(section, &st) || (size_t)st.st_size > MEMORY_MAX - session->memory) {
+		dso_lose(session, dso, "has a section for which no memory is left");
+	} else {
+		session_keep(session, dso, section);
+		if (session->sections > before)
+			session->memory += st.st_size;
+	}
+}
+
 static void session_end_job(struct session *session, unsigned int nr)
 {
 	char message[SFRAME_MESSAGE];
@@ -538,7 +556,7 @@ static void session_end_job(struct session *session, unsigned int nr)
 	session->converted++;
 	if (session->options.verbose)
 		session_say(session, "%s: converted", dso->path);
-	session_keep(session, dso, section);
+	session_take(session, dso, section);
 	close(section);
 }
 

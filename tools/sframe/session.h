@@ -364,6 +364,11 @@ int mapped_end(struct mapped *mapped);
 #define FILES_MAX	16384
 #endif
 
+/* Limit of the bytes of sections that are in memory alone, as they may not be in the cache. */
+#ifndef MEMORY_MAX
+#define MEMORY_MAX	(1UL << 30)
+#endif
+
 /* The section was not there before the end. */
 #define LATE_TOO_LATE	-1
 
@@ -581,6 +586,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @cached:	sections from the cache that are not known to be needed
  * @cached_max:	how many of them to register at most
  * @kept:	sections in the cache at the start
+ * @memory:	bytes of sections that are in memory alone
  */
 struct session {
 	struct sframe_session_options	options;
@@ -613,6 +619,7 @@ struct session {
 	unsigned int			cached;
 	unsigned int			cached_max;
 	unsigned int			kept;
+	size_t				memory;
 };
 
 void session_found(void *data, const struct mapping *mapping);

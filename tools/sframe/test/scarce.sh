@@ -385,3 +385,28 @@ scarce_proc() {
 	rm -f scarce
 	[ $status = 0 ] && [ "$(stat -c %s looks)" -le 2 ] || fail "looks: $(cat looks)"
 }
+
+# scarce_memory CLASS: sections of files that CLASS, u or o, can write; the second is too large for
+# the memory that is left, unless they are in the cache
+scarce_memory() {
+	local name losses status
+	rm -rf .debug
+	for name in large_1 large_2; do
+		gcc -shared -Wl,--build-id -o $name -x assembler - <<-END_LARGE || return 1
+		.quad ${name#*_}
+		.rept 110000
+		.cfi_startproc
+		nop
+		.cfi_endproc
+		.endr
+		END_LARGE
+		chmod "$1+w" $name
+	done
+	mapped large_1 large_2 || return 1
+	ends 0 "" -v -p "$holder" true
+	status=$?
+	kill "$holder"
+	losses=$(grep -c '/large_.: it has a section for which no memory is left' err)
+	[ $status = 0 ] && [ "$(grep -c '/large_.: converted' err)" = 2 ] &&
+		[ "$losses" = "$([ "$1" = u ] && echo 0 || echo 1)" ]
+}

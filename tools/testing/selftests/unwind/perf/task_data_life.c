@@ -132,20 +132,31 @@ TEST_F(data, without_cache)
 }
 
 /* Fork children that live for a while, until told to stop. */
-static void storm_of_children(const struct turns *turns)
+static void *short_thread(void *unused)
 {
+	usleep(20000);
+	return unused;
+}
+
+/* Threads and children without end, for which nobody waits. */
+static void storm_of_tasks(const struct turns *turns)
+{
+	pthread_attr_t attr;
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Nobody waits for the children. */
 	signal(SIGCHLD, SIG_IGN);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	while (!turns->stop) {
+		pthread_t thread;
 		pid_t pid = fork();
 
-		if (pid < 0)
-			_exit(1);
 		if (!pid) {
-			usleep(20000);
+			short_thread(NULL);
 			_exit(0);
 		}
+		if (pid < 0 || pthread_create(&thread, &attr, short_thread, NULL))
+			_exit(1);
 	}
 	_exit(0);
 }
@@ -163,7 +174,7 @@ TEST_F(data, storm)
 	for (int i = 0; i < FORKERS; i++) {
 		forkers[i] = fork();
 		if (!forkers[i])
-			storm_of_children(self->turns);
+			storm_of_tasks(self->turns);
 	}
 	for (int i = 0; i < 100; i++) {
 		fd = perf_open(&attr, -1, i % 2, -1, 0);

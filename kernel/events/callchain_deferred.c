@@ -371,7 +371,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	unsigned int nr;
 	u16 misc;
 
-	if (!event->attr.defer_output || !perf_deferred_turn(&deferred->pass, event))
+	if (!event->attr.defer_output || !perf_deferred_turn(&deferred->pass, event->id))
 		return;
 
 	/*
@@ -395,7 +395,7 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	perf_event_header__init(&record.header, &sample,
 				PERF_RECORD_CALLCHAIN_DEFERRED, misc,
 				sizeof(record) + nr * sizeof(u64), event);
-	if (!perf_deferred_take(&deferred->pass, event, record.header.size))
+	if (!perf_deferred_take(&deferred->pass, event->id, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, deferred->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))

@@ -13,12 +13,10 @@
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
 
-struct perf_event;
-
 /**
  * struct perf_deferred_pass - one pass over the events
- * @from:	where this pass begins, and later where the next one continues, or NULL. The
- *		event may be gone by then, so it is compared and never dereferenced
+ * @from:	id of the event where this pass begins, and later where the next one continues,
+ *		or 0. The event may be gone by then; no other one ever gets its id
  * @room:	bytes that each pass may copy; a longer record gets a pass of its own
  * @left:	bytes that this pass may still copy
  * @anew:	how many more passes may restart at the first event because the event at
@@ -26,11 +24,11 @@ struct perf_event;
  * @more:	this pass ended early, and the next one continues at @from
  */
 struct perf_deferred_pass {
-	const struct perf_event		*from;
-	u16				room;
-	u16				left;
-	u8				anew;
-	bool				more;
+	u64	from;
+	u16	room;
+	u16	left;
+	u8	anew;
+	bool	more;
 };
 
 /* Limit the restarts, so that closing or disabling events does not keep a task busy. */
@@ -49,31 +47,29 @@ struct perf_deferred_pass {
 /**
  * perf_deferred_turn - check whether a pass has to handle an event
  * @pass:	the pass
- * @event:	the event
+ * @id:		id of the event
  *
  * Return: false if an earlier pass handled the event, or a later one will.
  */
-static inline bool perf_deferred_turn(struct perf_deferred_pass *pass,
-				      const struct perf_event *event)
+static inline bool perf_deferred_turn(struct perf_deferred_pass *pass, u64 id)
 {
 	if (likely(!pass->from))
 		return true;
-	if (pass->more || pass->from != event)
+	if (pass->more || pass->from != id)
 		return false;
-	pass->from = NULL;
+	pass->from = 0;
 	return true;
 }
 
 /**
  * perf_deferred_take - take room for a record from a pass
  * @pass:	the pass; ends here if the record does not fit
- * @event:	the event that the pass handles
+ * @id:		id of the event that the pass handles
  * @size:	of the record
  *
  * Return: true if the caller may write the record.
  */
-static inline bool perf_deferred_take(struct perf_deferred_pass *pass,
-				      const struct perf_event *event, unsigned int size)
+static inline bool perf_deferred_take(struct perf_deferred_pass *pass, u64 id, unsigned int size)
 {
 	if (likely(size <= pass->left)) {
 		pass->left -= size;
@@ -84,7 +80,7 @@ static inline bool perf_deferred_take(struct perf_deferred_pass *pass,
 		pass->left = 0;
 		return true;
 	}
-	pass->from = event;
+	pass->from = id;
 	pass->more = true;
 	return false;
 }
@@ -110,7 +106,7 @@ static inline bool perf_deferred_more(struct perf_deferred_pass *pass)
 			return false;
 		}
 		pass->anew--;
-		pass->from = NULL;
+		pass->from = 0;
 	}
 	pass->left = pass->room;
 	pass->more = false;

@@ -2,7 +2,7 @@
 /*
  * KUnit tests of the passes that write records to many events.
  *
- * The events here are fakes, because a pass compares events and never dereferences them.
+ * The events here are fakes, because a pass knows events by their ids alone.
  */
 #include <kunit/test.h>
 #include <linux/percpu.h>
@@ -15,12 +15,14 @@
 
 /**
  * struct event - an event that side-band delivery reaches
+ * @id:		its number, from 1 on
  * @size:	size of its record
  * @gone:	the event is closed or disabled
  * @marked:	its buffer is marked as having the record
  * @written:	how often it got the record
  */
 struct event {
+	u64		id;
 	unsigned int	size;
 	bool		gone;
 	bool		marked;
@@ -43,20 +45,15 @@ struct delivery {
 	void		(*after)(struct delivery *d, const struct perf_deferred_pass *pass);
 };
 
-static const struct perf_event *name_of(const struct event *event)
+static struct event *next_one(struct delivery *d, const struct perf_deferred_pass *pass)
 {
-	return (const struct perf_event *)event;
-}
-
-static struct event *next_one(const struct perf_deferred_pass *pass)
-{
-	return (struct event *)pass->from;
+	return &d->events[pass->from - 1];
 }
 
 static void output(struct perf_deferred_pass *pass, struct event *event)
 {
-	if (event->gone || !perf_deferred_turn(pass, name_of(event)) || event->marked ||
-	    !perf_deferred_take(pass, name_of(event), event->size))
+	if (event->gone || !perf_deferred_turn(pass, event->id) || event->marked ||
+	    !perf_deferred_take(pass, event->id, event->size))
 		return;
 	event->marked = true;
 	event->written++;
@@ -82,8 +79,10 @@ static struct delivery *new_delivery(struct kunit *test, unsigned int nr, unsign
 	KUNIT_ASSERT_NOT_NULL(test, d);
 	d->first = PERF_DEFERRED_PASS;
 	d->nr = nr;
-	for (unsigned int i = 0; i < nr; i++)
+	for (unsigned int i = 0; i < nr; i++) {
+		d->events[i].id = i + 1;
 		d->events[i].size = size;
+	}
 	return d;
 }
 
@@ -195,7 +194,7 @@ static void others_in_between_test(struct kunit *test)
 static void close_next(struct delivery *d, const struct perf_deferred_pass *pass)
 {
 	if (pass->more && d->passes <= PERF_DEFERRED_ANEW)
-		next_one(pass)->gone = true;
+		next_one(d, pass)->gone = true;
 }
 
 /* The other events still get the record, and only once. */
@@ -234,7 +233,7 @@ static void blink(struct delivery *d, const struct perf_deferred_pass *pass)
 	for (unsigned int i = 0; i < d->nr; i++)
 		d->events[i].gone = false;
 	if (pass->more)
-		next_one(pass)->gone = true;
+		next_one(d, pass)->gone = true;
 }
 
 static void endless_test(struct kunit *test)

@@ -213,7 +213,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	u16 stack;
 
 	if (!event->attr.defer_output || !event->attr.defer_user_state ||
-	    !perf_deferred_turn(&state->pass, event))
+	    !perf_deferred_turn(&state->pass, event->id))
 		return;
 
 	/* Skip buffers that have the record, as perf_deferred_output() does. */
@@ -240,7 +240,7 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 				PERF_RECORD_MISC_USER |
 				(state->stack.moved ? PERF_RECORD_MISC_USER_STATE_CHANGED : 0),
 				size, event);
-	if (!perf_deferred_take(&state->pass, event, record.header.size))
+	if (!perf_deferred_take(&state->pass, event->id, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, state->task);
 	if (perf_output_begin(&handle, &sample, event, record.header.size))

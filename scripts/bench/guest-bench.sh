@@ -6,7 +6,7 @@
 # samples, those that reach main, those that reach _start), "bpf" (program, depth, round,
 # nanoseconds, samples), and the kernel's own counters, "stats" and, for the sections of
 # reload, "objects". For programs of the distribution: "start" (command, way, round,
-# nanoseconds of perf record with it), "stock" (program, way, round, nanoseconds), their
+# nanoseconds of perf record with it), "stock" and "whole" (program, way, round, nanoseconds), their
 # recordings, and "listed" (program, way, round, nanoseconds of perf script); "convert" is the
 # output of the converter's own benchmark.
 #
@@ -195,16 +195,17 @@ start() {
 	[ "$round" = warm ] || echo "$name $way $round $ns" >> /out/start
 }
 
-# stock NAME WAY ROUND COMMAND...: measure from before the exec to the exit of COMMAND,
-# including perf's work meanwhile, but not perf's start and end
+# stock NAME WAY ROUND COMMAND...: measure from before the exec to the exit of COMMAND, including
+# perf's work meanwhile; and all of it, with perf's start and its last read of the buffers
 stock() {
-	local name=$1 way=$2 round=$3 file=stock-$1-$2-$3.data how=()
+	local name=$1 way=$2 round=$3 file=stock-$1-$2-$3.data how=() ns
 	shift 3
 	[ "$way" = none ] || how=(perf record -B --no-bpf-event -e cpu-clock -c "$period"
 		--call-graph "$way" -o "$file" --)
 	counted "${how[@]}" bash -c "$used; \"\$@\" > /dev/null || exit; $used" bash "$@"
-	finished > /dev/null || exit
+	ns=$(finished) || exit
 	[ "$round" != warm ] || return 0
+	echo "$name $way $round $ns" >> /out/whole
 	echo "$name $way $round $(paste -sd ' ' output | awk '{ print $2 - $1 "000" }')" \
 		>> /out/stock
 	[ "$way" = none ] || mv "$file" /out/ || die "no room for $file"
@@ -261,7 +262,7 @@ print(len(d))'
 		ways=deferred
 		start true deferred warm "$true"
 	else
-		for way in fp deferred; do
+		for way in fp deferred dwarf,8192; do
 			start true $way "$1" "$true"
 		done
 		HOME=$big start big deferred "$1" "$true"

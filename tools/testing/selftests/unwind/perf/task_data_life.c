@@ -131,14 +131,13 @@ TEST_F(data, without_cache)
 	EXPECT_TRUE(set_file("second", "0"));
 }
 
-/* Fork children that live for a while, until told to stop. */
 static void *short_thread(void *unused)
 {
 	usleep(20000);
 	return unused;
 }
 
-/* Threads and children without end, for which nobody waits. */
+/* Start threads and children that live for a while, until told to stop. Nobody waits for them. */
 static void storm_of_tasks(const struct turns *turns)
 {
 	pthread_attr_t attr;

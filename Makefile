@@ -81,7 +81,7 @@ GUEST_PATH := $(PERF)/install/bin
 export GUEST_PATH
 export MEM := $(MEM_$(KERNEL))
 
-.PHONY: $(VERBS) deps known
+.PHONY: $(VERBS) deps cross known
 
 help:
 	@echo 'Verbs; each does what it needs first:'
@@ -106,6 +106,9 @@ help:
 
 deps:
 	@$(SCRIPTS)/deps.sh
+
+cross: deps
+	@$(SCRIPTS)/deps.sh $(CROSS)
 
 tree: deps
 	@$(SCRIPTS)/series.py tree $(if $(FORCE),--force)
@@ -150,6 +153,8 @@ check: tree
 check-all: tree
 	$(call CHECK,all,$(CHECKED))
 
+# What builds the code of other architectures
+CROSS := gcc-powerpc64le-linux-gnu gcc-s390x-linux-gnu
 # Storms and fuzzers for MINUTES, and tests that are too slow for the other tiers.
 MINUTES ?= 30
 ifneq ($(filter check-long,$(MAKECMDGOALS)),)
@@ -159,8 +164,7 @@ endif
 endif
 check-long: CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug kcsan,$(KERNEL))
 check-long: export MINUTES := $(MINUTES)
-check-long: tree
-	@$(SCRIPTS)/deps.sh clang
+check-long: tree cross
 	$(call CHECK,long,$(CHECKED))
 
 # Run one kselftest program or one of its tests, KUnit or one of its suites, or a part of
@@ -173,6 +177,9 @@ endif
 ifneq ($(filter perf-% convert record sframe stackprof,$(T)),)
 perf: known
 test: perf
+endif
+ifeq ($(T),other-archs)
+known: cross
 endif
 endif
 test: known

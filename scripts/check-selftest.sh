@@ -112,8 +112,8 @@ echo "ok 1 guest" | tee "\$LOG/console.log"
 emulator="\$VM_CPU \$APPEND \$ACCEL \${SINGLESTEP:+SINGLESTEP} \$ICOUNT"
 echo "\${LOG##*/} \$MEM \$TIMEOUT\${LEAK:+ LEAK}\${CHECK:+ CHECK} \$3 \$emulator" >> $tmp/ran
 END
-for file in "$qemu/selftest.sh" "$scripts"/{,check-,parts-}selftest.sh "$scripts/lint.sh" \
-	"$unwind/fuzz/fuzz.sh"; do
+for file in "$qemu/selftest.sh" "$scripts"/{,check-,parts-}selftest.sh \
+	"$scripts"/{lint,other-archs}.sh "$unwind/fuzz/fuzz.sh"; do
 	fake "$file" <<END
 #!/bin/sh
 echo "ok 1 host"
@@ -253,8 +253,9 @@ long() {
 	local kcsan="2G 2580 CHECK TIMEOUT=1380 STORM_NMI=4000" storm="SECONDS=180 kselftest storm"
 	local multi="tcg,thread=multi" slow="1G 3780 CHECK TIMEOUT=1980"
 	MINUTES=3 check long plain debug kcsan &&
-		[ "$(tail -n 1 "$tmp/checked")" = "16 passed, 0 failed" ] &&
+		[ "$(tail -n 1 "$tmp/checked")" = "17 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
+		other-archs.sh other-archs linux
 		plain-kselftest-storm 1G 1380 CHECK TIMEOUT=780 $storm $multi
 		plain-kselftest-full $slow $full
 		plain-kselftest-singlestep $slow kselftest user_regs compat_task SINGLESTEP

@@ -159,7 +159,7 @@ kselftest() {
 parts="kselftest-core kselftest-walk kselftest-sframe kselftest-perf kselftest-bpf
 kselftest-intel kunit ftrace perf-deferred perf-callchain stackprof convert record sframe
 sframe-sessions corpus sframe-corpus go harness harness-quick scripts scripts-check
-scripts-parts lint lint-kernel"
+scripts-parts lint lint-kernel other-archs"
 queue() {
 	local kernel=$1 kind=$2 with=()
 	# Set how long the storm, the fuzzers and the NMI tests run, unless make test says it.
@@ -242,6 +242,9 @@ queue() {
 		# shellcheck disable=SC2086	# its words
 		host lint-kernel $LINT "$BUILD/kernel-$kernel"
 		;;
+	other-archs)
+		host other-archs "$here/other-archs.sh" "$dir/other-archs" "$LINUX"
+		;;
 	*)
 		return 2
 		;;
@@ -319,6 +322,7 @@ long() {
 		with=(SINGLESTEP=1)
 		vm plain kselftest-singlestep "$install" user_regs compat_task
 		with=()
+		each plain other-archs
 		host walker-fuzz "$unwind/fuzz/fuzz.sh" run "$LINUX" "$dir/fuzz" "$third" "$seed"
 		host sframe-fuzz "$unwind/fuzz/fuzz.sh" sframe-run "$LINUX" "$dir/fuzz" "$third" \
 			"$seed"

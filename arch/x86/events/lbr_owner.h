@@ -7,8 +7,9 @@
  * Contexts: on the CPU, with interrupts off.
  *
  * Invariant: while an event with call stacks counts, the branch stack holds calls of the task
- * that runs, or none: not those of another task, nor of a program that was executed over, nor of
- * before the first of the CPU's events was opened.
+ * that runs, or none: not those of another task, nor of a guest, nor of a program that exec
+ * replaced, nor of before the first of the CPU's events was opened. While KVM's event counts, it
+ * holds branches of the guest that the task runs, or none.
  */
 #ifndef _X86_EVENTS_LBR_OWNER_H
 #define _X86_EVENTS_LBR_OWNER_H
@@ -17,14 +18,31 @@
 #include <linux/perf_task_data.h>
 
 /**
+ * enum lbr_kind - what an event uses the branch stack for
+ * @LBR_BRANCHES:	branches that are not kept when the task leaves the CPU
+ * @LBR_CALLS:		call stacks of user code
+ * @LBR_GUEST:		it is KVM's event: a guest has the branch stack, and the registers are the
+ *			guest's; they are saved and restored as call stacks are
+ */
+enum lbr_kind {
+	LBR_BRANCHES,
+	LBR_CALLS,
+	LBR_GUEST,
+};
+
+/**
  * struct lbr_owner - whose calls the branch stack of a CPU holds
- * @users:	events with call stacks that count here
+ * @users:	events that count here and want what was saved, of the last two kinds
+ * @guests:	those of a guest
+ * @guest:	the branch stack holds what a guest has left
  * @task:	the task whose calls it holds, only to be compared while events count here
  * @stale:	the calls may be another task's, and have to be wiped before an event counts
  * @left:	what ran when the last event went; zero if the calls are not those of that run
  */
 struct lbr_owner {
 	int			users;
+	int			guests;
+	bool			guest;
 	bool			stale;
 	struct task_struct	*task;
 	struct perf_task_run	left;
@@ -48,38 +66,49 @@ enum lbr_action {
  * lbr_owner_add - an event begins to count
  * @owner:	the owner
  * @first:	no other event uses the branch stack
- * @callstack:	the event wants call stacks of user code
+ * @kind:	of the event
  * @new:	the event has not counted before
  *
  * A new event begins with an empty stack. One that goes on keeps what its task has called, if
  * nothing else has run meanwhile. Otherwise the stack is stale: if a task gets on the CPU,
- * lbr_owner_switch() follows, which restores or wipes it, and else lbr_owner_enable(). With
- * another kind of branches it keeps what is there: the registers are not wiped for it.
+ * lbr_owner_switch() follows, which restores or wipes it, and else lbr_owner_enable(). For an
+ * event that goes on with LBR_BRANCHES, the branches of the host stay there.
  *
  * Return: LBR_WIPE or LBR_LEAVE.
  */
-static inline enum lbr_action lbr_owner_add(struct lbr_owner *owner, bool first, bool callstack,
-					    bool new)
+static inline enum lbr_action lbr_owner_add(struct lbr_owner *owner, bool first,
+					    enum lbr_kind kind, bool new)
 {
-	owner->users += callstack;
+	owner->users += kind != LBR_BRANCHES;
+	owner->guests += kind == LBR_GUEST;
 	if (!first)
 		return LBR_LEAVE;
 	owner->task = current;
-	owner->stale = callstack && !new && !perf_task_run_goes_on(&owner->left);
-	return new ? LBR_WIPE : LBR_LEAVE;
+	owner->stale = kind != LBR_BRANCHES && !new && !perf_task_run_goes_on(&owner->left);
+	if (!new)
+		return LBR_LEAVE;
+	owner->guest = owner->guests;
+	return LBR_WIPE;
 }
 
 /**
  * lbr_owner_enable - events are about to count
- * @owner:	the owner
+ * @owner:	the owner, for which an event was added
+ *
+ * While events are only taken out and added again, no task and no guest runs. So this, and not
+ * lbr_owner_add() and lbr_owner_del(), finds out whether the branch stack goes from a guest to the
+ * host, or back.
  *
  * Return: LBR_WIPE or LBR_LEAVE.
  */
 static inline enum lbr_action lbr_owner_enable(struct lbr_owner *owner)
 {
-	if (likely(!owner->stale))
+	bool guest = owner->guests;
+
+	if (likely(!owner->stale && owner->guest == guest))
 		return LBR_LEAVE;
 	owner->stale = false;
+	owner->guest = guest;
 	return LBR_WIPE;
 }
 
@@ -87,16 +116,17 @@ static inline enum lbr_action lbr_owner_enable(struct lbr_owner *owner)
  * lbr_owner_del - an event stops counting
  * @owner:	the owner
  * @last:	no other event uses the branch stack
- * @callstack:	the event wanted call stacks of user code
+ * @kind:	of the event
  *
  * When a task gets on the CPU, events of the CPU may go before lbr_owner_switch(): the calls
  * are still those of the former task then.
  */
-static inline void lbr_owner_del(struct lbr_owner *owner, bool last, bool callstack)
+static inline void lbr_owner_del(struct lbr_owner *owner, bool last, enum lbr_kind kind)
 {
-	owner->users -= callstack;
-	WARN_ON_ONCE(owner->users < 0);
-	if (last && callstack && owner->task == current && !owner->stale)
+	owner->users -= kind != LBR_BRANCHES;
+	owner->guests -= kind == LBR_GUEST;
+	WARN_ON_ONCE(owner->users < 0 || owner->guests < 0);
+	if (last && kind != LBR_BRANCHES && owner->task == current && !owner->stale)
 		owner->left = perf_task_run();
 	else if (last)
 		owner->left = (struct perf_task_run) {};
@@ -124,6 +154,7 @@ static inline enum lbr_action lbr_owner_switch(struct lbr_owner *owner, struct t
 		return *data ? LBR_SAVE : LBR_LEAVE;
 	owner->task = task;
 	owner->stale = false;
+	owner->guest = owner->guests;
 	return *data ? LBR_RESTORE : LBR_WIPE;
 }
 

@@ -126,9 +126,10 @@ static void new_task_test(struct kunit *test)
 }
 
 /* An event begins to count, and no task gets on the CPU. */
-static enum lbr_action begin(struct lbr_owner *owner, bool first, bool callstack, bool new)
+static enum lbr_action begin(struct lbr_owner *owner, bool first, enum lbr_kind kind,
+			     bool new)
 {
-	enum lbr_action done = lbr_owner_add(owner, first, callstack, new);
+	enum lbr_action done = lbr_owner_add(owner, first, kind, new);
 
 	return done == LBR_LEAVE ? lbr_owner_enable(owner) : done;
 }
@@ -141,15 +142,15 @@ static void add_test(struct kunit *test)
 
 	/* No context switch meanwhile. */
 	scoped_guard(irqsave) {
-		first = begin(&owner, true, true, false);
-		second = begin(&owner, false, true, true);
+		first = begin(&owner, true, LBR_CALLS, false);
+		second = begin(&owner, false, LBR_CALLS, true);
 		two = owner.users;
-		lbr_owner_del(&owner, false, true);
-		lbr_owner_del(&owner, true, true);
+		lbr_owner_del(&owner, false, LBR_CALLS);
+		lbr_owner_del(&owner, true, LBR_CALLS);
 		none = owner.users;
-		again = begin(&owner, true, true, false);
-		lbr_owner_del(&owner, true, true);
-		new = begin(&owner, true, true, true);
+		again = begin(&owner, true, LBR_CALLS, false);
+		lbr_owner_del(&owner, true, LBR_CALLS);
+		new = begin(&owner, true, LBR_CALLS, true);
 	}
 	/* Whatever is in there, nobody knows whose it is. */
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, first);
@@ -177,7 +178,7 @@ static void another_run_test(struct kunit *test)
 		owners[3].left.switches--;
 		owners[4].left.execs--;
 		for (int i = 0; i < ARRAY_SIZE(owners); i++)
-			done[i] = begin(&owners[i], true, true, false);
+			done[i] = begin(&owners[i], true, LBR_CALLS, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, done[0]);
 	for (int i = 1; i < ARRAY_SIZE(owners); i++)
@@ -193,13 +194,13 @@ static void former_task_test(struct kunit *test)
 	void *found;
 
 	scoped_guard(irqsave) {
-		lbr_owner_add(&owner, true, true, true);
+		lbr_owner_add(&owner, true, LBR_CALLS, true);
 		lbr_owner_switch(&owner, f->task, cache_a, true, &found);
-		lbr_owner_del(&owner, true, true);
-		done = begin(&owner, true, true, false);
+		lbr_owner_del(&owner, true, LBR_CALLS);
+		done = begin(&owner, true, LBR_CALLS, false);
 		lbr_owner_switch(&owner, current, cache_a, true, &found);
-		lbr_owner_del(&owner, true, true);
-		own = begin(&owner, true, true, false);
+		lbr_owner_del(&owner, true, LBR_CALLS);
+		own = begin(&owner, true, LBR_CALLS, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, done);
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, own);
@@ -212,11 +213,11 @@ static void after_another_kind_test(struct kunit *test)
 	enum lbr_action new, old, callstack;
 
 	scoped_guard(irqsave) {
-		new = begin(&owner, true, false, true);
-		lbr_owner_del(&owner, true, false);
-		old = begin(&owner, true, false, false);
-		lbr_owner_del(&owner, true, false);
-		callstack = begin(&owner, true, true, false);
+		new = begin(&owner, true, LBR_BRANCHES, true);
+		lbr_owner_del(&owner, true, LBR_BRANCHES);
+		old = begin(&owner, true, LBR_BRANCHES, false);
+		lbr_owner_del(&owner, true, LBR_BRANCHES);
+		callstack = begin(&owner, true, LBR_CALLS, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, new);
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, old);
@@ -232,17 +233,97 @@ static void switched_in_test(struct kunit *test)
 	void *found;
 
 	scoped_guard(irqsave) {
-		added = lbr_owner_add(&owner, true, true, false);
+		added = lbr_owner_add(&owner, true, LBR_CALLS, false);
 		lbr_owner_switch(&owner, current, cache_a, true, &found);
 		enabled = lbr_owner_enable(&owner);
 		/* An event that goes before it counts leaves a stale stack. */
-		lbr_owner_add(&gone, true, true, false);
-		lbr_owner_del(&gone, true, true);
-		after = begin(&gone, true, true, false);
+		lbr_owner_add(&gone, true, LBR_CALLS, false);
+		lbr_owner_del(&gone, true, LBR_CALLS);
+		after = begin(&gone, true, LBR_CALLS, false);
 	}
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, added);
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, enabled);
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, after);
+}
+
+/* KVM's event is taken out and added again, as when another event of the task is enabled. */
+static void guest_goes_on_test(struct kunit *test)
+{
+	struct lbr_owner owner = {};
+	enum lbr_action new, again, both, host;
+
+	scoped_guard(irqsave) {
+		new = begin(&owner, true, LBR_GUEST, true);
+		lbr_owner_del(&owner, true, LBR_GUEST);
+		again = begin(&owner, true, LBR_GUEST, false);
+		/* The same with an event of the host, in both orders. */
+		begin(&owner, false, LBR_CALLS, true);
+		lbr_owner_del(&owner, false, LBR_GUEST);
+		lbr_owner_del(&owner, true, LBR_CALLS);
+		lbr_owner_add(&owner, true, LBR_GUEST, false);
+		both = begin(&owner, false, LBR_CALLS, false);
+		lbr_owner_del(&owner, false, LBR_CALLS);
+		lbr_owner_del(&owner, true, LBR_GUEST);
+		lbr_owner_add(&owner, true, LBR_CALLS, false);
+		host = begin(&owner, false, LBR_GUEST, false);
+	}
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, new);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, again);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, both);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, host);
+	KUNIT_EXPECT_EQ(test, 2, owner.users);
+	KUNIT_EXPECT_EQ(test, 1, owner.guests);
+}
+
+/* The host does not see what a guest has called, nor a guest what the host has. */
+static void guest_ends_test(struct kunit *test)
+{
+	struct lbr_owner alone = {}, shared = {}, other = {};
+	enum lbr_action before, after, rest, back, branches;
+
+	scoped_guard(irqsave) {
+		begin(&alone, true, LBR_CALLS, true);
+		lbr_owner_del(&alone, true, LBR_CALLS);
+		before = begin(&alone, true, LBR_GUEST, false);
+		lbr_owner_del(&alone, true, LBR_GUEST);
+		after = begin(&alone, true, LBR_CALLS, false);
+
+		begin(&shared, true, LBR_CALLS, true);
+		begin(&shared, false, LBR_GUEST, true);
+		lbr_owner_del(&shared, false, LBR_GUEST);
+		rest = lbr_owner_enable(&shared);
+		back = begin(&shared, false, LBR_GUEST, false);
+
+		begin(&other, true, LBR_GUEST, true);
+		lbr_owner_del(&other, true, LBR_GUEST);
+		branches = begin(&other, true, LBR_BRANCHES, false);
+	}
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, before);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, after);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, rest);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, back);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, branches);
+}
+
+/* A guest's task gets off the CPU and back, while an event of the CPU goes on. */
+static void guest_switches_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	enum lbr_action off, on;
+
+	scoped_guard(irqsave)
+		begin(&f->owner, false, LBR_GUEST, true);
+	expect(test, false, LBR_SAVE, &f->object);
+	scoped_guard(irqsave) {
+		lbr_owner_del(&f->owner, false, LBR_GUEST);
+		off = lbr_owner_enable(&f->owner);
+		lbr_owner_add(&f->owner, false, LBR_GUEST, false);
+	}
+	expect(test, true, LBR_RESTORE, &f->object);
+	scoped_guard(irqsave)
+		on = lbr_owner_enable(&f->owner);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, off);
+	KUNIT_EXPECT_EQ(test, LBR_LEAVE, on);
 }
 
 static struct kunit_case lbr_owner_cases[] = {
@@ -257,6 +338,9 @@ static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(another_run_test),
 	KUNIT_CASE(former_task_test),
 	KUNIT_CASE(after_another_kind_test),
+	KUNIT_CASE(guest_goes_on_test),
+	KUNIT_CASE(guest_ends_test),
+	KUNIT_CASE(guest_switches_test),
 	{}
 };
 

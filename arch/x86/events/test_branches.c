@@ -277,7 +277,7 @@ void test_branches_add(struct perf_event *event)
 	test_branches_count_there(event, 1);
 	perf_sched_cb_inc(event->pmu);
 	/* To wipe twice costs nothing here. */
-	if (lbr_owner_add(&tb->owner, !tb->owner.users, true,
+	if (lbr_owner_add(&tb->owner, !tb->owner.users, LBR_CALLS,
 			  !event->total_time_running) == LBR_WIPE ||
 	    lbr_owner_enable(&tb->owner) == LBR_WIPE)
 		test_branches_wipe(tb);
@@ -295,7 +295,7 @@ void test_branches_del(struct perf_event *event)
 
 	if (!has_branch_stack(event))
 		return;
-	lbr_owner_del(&tb->owner, tb->owner.users == 1, true);
+	lbr_owner_del(&tb->owner, tb->owner.users == 1, LBR_CALLS);
 	perf_sched_cb_dec(event->pmu);
 	test_branches_count_there(event, -1);
 }

@@ -55,6 +55,9 @@ struct global_data {
 /* After this many tasks, a walk of all tasks lets others run. */
 #define TASKS_AT_ONCE	256
 
+/* How often that number doubles at most, which makes it PID_MAX_LIMIT: all tasks. */
+#define ANEW_MAX	14U
+
 static DEFINE_MUTEX(global_data_mutex);
 static LIST_HEAD(global_data_list);
 
@@ -202,7 +205,7 @@ static bool task_has_data(const struct task_struct *task)
  * struct task_walk - a walk of all tasks, which lets others run from time to time
  * @nr:		number of the process where it goes on
  * @task:	the task of it, with a reference; NULL if that is the first one
- * @anew:	the walk began that process once more
+ * @anew:	how often the walk began that process once more
  * @global:	the cache
  * @spare:	for the next task without an entry
  * @visit:	called for each task under RCU; the walk stops there for a while if it returns false
@@ -211,13 +214,14 @@ static bool task_has_data(const struct task_struct *task)
  * the leader takes over the number. A task that comes to the list meanwhile looks after its data
  * itself.
  *
- * The walk may have to begin a process once more. From then on it stops there only for want of
- * memory, and each time it has attached data to one more of the threads that were there.
+ * The walk has to begin a process once more if the thread with which to go on is gone. Each time it
+ * visits twice as many tasks at once as before, so that threads that exit cannot keep it there for
+ * ever.
  */
 struct task_walk {
 	pid_t			nr;
 	struct task_struct	*task;
-	bool			anew;
+	unsigned int		anew;
 	struct global_data	*global;
 	struct perf_ctx_data	*spare;
 	bool			(*visit)(struct task_walk *walk, struct task_struct *task);
@@ -260,7 +264,7 @@ static struct task_struct *task_walk_begin(struct task_walk *walk, struct task_s
 
 	/* RCU keeps a task that has a number on the list, though it may exit. */
 	if (!task || !pid_alive(task) || !same_thread_group(task, process)) {
-		walk->anew = task && again;
+		walk->anew = task && again ? min(walk->anew + 1, ANEW_MAX) : 0;
 		task = list_first_or_null_rcu(&process->signal->thread_head, struct task_struct,
 					      thread_node);
 	}
@@ -272,14 +276,14 @@ static struct task_struct *task_walk_begin(struct task_walk *walk, struct task_s
 static bool task_walk_some(struct task_walk *walk)
 {
 	struct task_struct *process, *task;
-	int left = TASKS_AT_ONCE;
+	int left = TASKS_AT_ONCE << walk->anew;
 	pid_t at = walk->nr;
 
 	guard(rcu)();
 	for (; (process = process_from(&walk->nr, &left)); walk->nr++) {
 		task = task_walk_begin(walk, process, walk->nr == at);
 		for (; task; task = __next_thread(task)) {
-			if ((--left < 0 && !walk->anew) || !walk->visit(walk, task)) {
+			if (--left < 0 || !walk->visit(walk, task)) {
 				walk->task = get_task_struct(task);
 				return true;
 			}

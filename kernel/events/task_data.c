@@ -7,8 +7,7 @@
  * without a lock, by perf_task_data().
  *
  * Invariant: while an event of a CPU needs data of some cache, each task that may run user code
- * has an entry for that cache, unless it is exiting, or memory was short when it was forked; fork
- * waits for memory, but not in a task that was killed. The
+ * has an entry for that cache, unless it is exiting, or there was no memory when it was forked. The
  * first such event publishes the cache before it walks all tasks; fork puts the child on the
  * list of tasks before it looks for published caches. So either the walk finds the child, or
  * fork finds the cache. The last event withdraws the cache before its walk, and fork sees that

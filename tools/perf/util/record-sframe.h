@@ -74,11 +74,13 @@ struct sframe_missed {
  * struct sframe_missed_list - all files with missing sections
  * @files: the files
  * @nr: number of @files
- * @samples: number of samples with a user stack; 0 if they were not counted
+ * @counted: the samples were counted
+ * @samples: number of samples with a user stack
  */
 struct sframe_missed_list {
 	struct sframe_missed	*files;
 	unsigned int		nr;
+	bool			counted;
 	u64			samples;
 };
 

@@ -78,6 +78,12 @@ int sframe_missed__add(struct sframe_missed_list *list, const char *path, bool l
 	return 0;
 }
 
+/* Was code run without a section because there was none, or none yet? */
+static bool is_news(const struct sframe_missed *file)
+{
+	return !file->late || !strstr(file->why, SFRAME_NO_WORDS);
+}
+
 /**
  * sframe_missed__has_news - are there losses other than those of every recording?
  * @list: files that had no section, or none for all of their code
@@ -88,7 +94,7 @@ int sframe_missed__add(struct sframe_missed_list *list, const char *path, bool l
 bool sframe_missed__has_news(const struct sframe_missed_list *list)
 {
 	for (unsigned int i = 0; i < list->nr; i++) {
-		if (!list->files[i].late || !strstr(list->files[i].why, SFRAME_NO_WORDS))
+		if (is_news(&list->files[i]))
 			return true;
 	}
 	return false;
@@ -330,8 +336,10 @@ static int receive_counts(struct sframe_missed_list *list, int in)
 		list->files[i].in = counts.in;
 		list->files[i].cut = counts.cut;
 	}
-	if (!err)
+	if (!err) {
 		list->samples = samples;
+		list->counted = true;
+	}
 	return err;
 }
 
@@ -401,11 +409,14 @@ static int cmp_cost(const void *va, const void *vb)
 	return strcmp(a->path, b->path);
 }
 
-/* Skip late files in which no callchain ends, and other files that no stack goes through. */
+/*
+ * If the samples were counted, skip late files in which no callchain ends, and other files that no
+ * stack goes through. Otherwise skip files in which every recording has losses.
+ */
 static bool is_worth(const struct sframe_missed_list *list, const struct sframe_missed *file)
 {
-	if (!list->samples)
-		return !file->late;
+	if (!list->counted)
+		return is_news(file);
 	return file->late ? file->cut : file->in;
 }
 
@@ -413,13 +424,13 @@ static void print_head(const struct sframe_missed_list *list)
 {
 	fputs("[ perf record: User stacks may be incomplete where these files are in them ]\n",
 	      stderr);
-	if (list->samples)
+	if (list->counted)
 		fputs("in samples  end there  file\n", stderr);
 }
 
 static void print_file(const struct sframe_missed_list *list, struct sframe_missed *file)
 {
-	if (list->samples)
+	if (list->counted)
 		fprintf(stderr, "%9.2f%% %9.2f%%  ", file->in * 100.0 / list->samples,
 			file->cut * 100.0 / list->samples);
 	/* A file name may contain control sequences for the terminal. */

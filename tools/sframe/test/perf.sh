@@ -48,7 +48,13 @@ late() {
 		'BEGIN { exit !(in_all > 70 && cut > 0 && cut * samples / 100 <= bad + 0.5) }' ||
 		{ fail "$in, $cut of $samples samples, $incomplete incomplete"; return 1; }
 	recorded late -- sh -c 'exec python3 -c "for i in range(1000000): pass"' &&
-		! grep 'may be incomplete' err
+		! grep 'may be incomplete' err || return 1
+	# perf does not read a pipe again, but names the file.
+	rm -rf "$sections"
+	"${record[@]}" - -- sh -c 'exec python3 -c "for i in range(1000000): pass"' 2> err > pipe ||
+		return 1
+	grep '^/.*/python3[^ ]*: it had no section for its first [0-9.]* s$' err ||
+		{ cat err; return 1; }
 }
 
 # shared FILE REGEX [PERCENT]: a line gives this file more of the samples than so many percent

@@ -124,7 +124,20 @@ static void job_be_first_to_die(void)
 	close(fd);
 }
 
-static void __attribute__((noreturn)) job_main(const struct job *job, int file, pid_t parent)
+/*
+ * A file that was written to since its build-id was read may have another one now. Then its section
+ * must not be kept with the former one.
+ */
+static bool was_written(int fd, const struct timespec *mtime)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || st.st_mtim.tv_sec != mtime->tv_sec ||
+	       st.st_mtim.tv_nsec != mtime->tv_nsec;
+}
+
+static void __attribute__((noreturn)) job_main(const struct job *job, int file,
+					       const struct timespec *mtime, pid_t parent)
 {
 	struct sframe_options options = {};
 	struct sframe_output out;
@@ -149,6 +162,10 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file, 
 	}
 	if (sframe_convert_fd(fd, &options, &out)) {
 		snprintf(job->message, SFRAME_MESSAGE, "%s", out.message);
+		_exit(1);
+	}
+	if (was_written(fd, mtime)) {
+		snprintf(job->message, SFRAME_MESSAGE, "was written to before it was converted");
 		_exit(1);
 	}
 	for (unsigned int i = 0; i < SFRAME_LOSS_NR; i++)
@@ -179,10 +196,12 @@ static void job_free(struct job *job)
  * job_start - start converting a file
  * @job:	set; pass it to job_end() if this returns 0
  * @file:	the file, or its O_PATH descriptor; the caller may close it afterwards
+ * @mtime:	its modification time when its build-id was read; if it is another one after the
+ *		conversion, there is no section
  *
  * Return: 0, or a negative errno.
  */
-int job_start(struct job *job, int file)
+int job_start(struct job *job, int file, const struct timespec *mtime)
 {
 	pid_t parent = getpid();
 
@@ -194,7 +213,7 @@ int job_start(struct job *job, int file)
 	else
 		job->pid = -1;
 	if (!job->pid)
-		job_main(job, file, parent);
+		job_main(job, file, mtime, parent);
 	if (job->pid > 0) {
 		/* Later conversions must not write to it. */
 		madvise(job->message, SFRAME_MESSAGE, MADV_DONTFORK);
@@ -325,7 +344,8 @@ struct dso *jobs_start(struct jobs *jobs, int *error)
 		struct running *running = &jobs->running[jobs->nr];
 
 		*running = (struct running) { .dso = jobs->queue };
-		*error = -job_start(&running->job, jobs->queue->file);
+		*error = -job_start(&running->job, jobs->queue->file,
+				    &jobs->queue->identity.mtime);
 		if (*error && is_scarce(*error)) {
 			jobs->held = *error;
 			return NULL;

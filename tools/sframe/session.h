@@ -533,7 +533,7 @@ struct jobs {
 #define JOB_SECONDS	100
 
 void job_limit_cpu(unsigned int seconds);
-int job_start(struct job *job, int file);
+int job_start(struct job *job, int file, const struct timespec *mtime);
 int job_end(struct job *job, char *message);
 void jobs_init(struct jobs *jobs);
 void jobs_queue(struct jobs *jobs, struct dso *dso);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * cache save DIR FILE: put the section of FILE into the cache DIR, and print its name there
+ * cache save DIR FILE [written]: put the section of FILE into the cache DIR, and print its name
+ *	there; with "written", as if FILE had been written to since its build-id was read
  * cache find DIR FILE [read-only]: print the size of its section there, or "none"
  * cache each DIR [read-only]: print how many sections there are
  * cache prune DIR: remove old sections, if there are too many
@@ -43,7 +44,7 @@ static int open_file(const char *name, struct build_id *id, bool *has_sframe)
 	return fd;
 }
 
-static int save(int cache, const char *name)
+static int save(int cache, const char *name, bool written)
 {
 	char message[SFRAME_MESSAGE];
 	struct pollfd ended = { .events = POLLIN };
@@ -52,8 +53,12 @@ static int save(int cache, const char *name)
 	bool has_sframe;
 	struct job job;
 	int fd = open_file(name, &id, &has_sframe), section, ret;
+	struct stat st;
 
-	if (fd < 0 || job_start(&job, fd))
+	if (fd < 0 || fstat(fd, &st))
+		return 1;
+	st.st_mtim.tv_sec -= written;
+	if (job_start(&job, fd, &st.st_mtim))
 		return 1;
 	ended.fd = job.pidfd;
 	poll(&ended, 1, -1);
@@ -152,6 +157,6 @@ int main(int argc, char **argv)
 	if (argc < 4)
 		return 2;
 	if (!strcmp(argv[1], "save"))
-		return save(cache, argv[3]);
+		return save(cache, argv[3], argc > 4);
 	return find(cache, argv[3], read_only);
 }

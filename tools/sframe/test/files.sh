@@ -178,6 +178,15 @@ damaged_cache() {
 	return $wrong
 }
 
+# A file that was written to after its build-id was read has no section: it could be kept under the
+# build-id of what was there before.
+written_later() {
+	program p && rm -rf store && mkdir store || return 1
+	! "$bin/cache" save store p written > said || fail "it is kept" || return 1
+	[ "$(cat said)" = "p: was written to before it was converted" ] &&
+		[ -z "$(find store -type f)" ] && "$bin/cache" save store p
+}
+
 # mark ENTRY [BOOT]: mark it as checked in the boot of this id, or in no known boot
 mark() {
 	python3 -c 'import os, sys

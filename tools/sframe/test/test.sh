@@ -638,6 +638,7 @@ check "damaged section of a file" damaged_own
 check "headers of a section of a file" headers_own
 check "headers of a file that changes" headers_race
 check "cache: damaged" damaged_cache
+check "cache: a file that is written to" written_later
 check "cache: once a boot" once_a_boot
 check "cache: unreadable" unreadable_cache
 check "cache: NFS" remote_cache

@@ -401,12 +401,22 @@ static void session_look(struct session *session, const struct mapping *mapping,
 	}
 }
 
+/*
+ * Sections that are for our own processes alone may be of any file that these have mapped. But if
+ * all processes are watched, others have mapped files too.
+ */
+static enum believe session_believes(const struct session *session)
+{
+	if (session->for_all)
+		return session->options.running ? BELIEVE_OWN : BELIEVE_USERS;
+	return session->options.nr_pids ? BELIEVE_ALL : BELIEVE_OWN;
+}
+
 /* Open the file. A process that uses up the budget comes last in the next rescan. */
 static void session_open_file(struct session *session, const struct mapping *mapping,
 			      struct mapped_file *file)
 {
-	enum believe believe = !session->for_all ? BELIEVE_ALL :
-			       session->options.running ? BELIEVE_OWN : BELIEVE_USERS;
+	enum believe believe = session_believes(session);
 	unsigned int budget = session->mapped.budget;
 
 	mapped_open(&session->mapped, mapping, believe, file);

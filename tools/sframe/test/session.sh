@@ -795,6 +795,7 @@ check "a file that a group may write" owners_group
 check "a file that a list lets others write" owners_acl
 check "a file that others may write, and one of the same build-id" owners_command_same_id
 check "a file that others may write, and a section that is refused" owners_refused
+check "a file that others may write, and all processes" all_of_others
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
 	check "owners that may be made up" owners
 	check "owners for a user who is not root" owners_user

@@ -58,7 +58,10 @@ static u64 cpu_time(pid_t pid)
 	return used.tv_sec * 1000000000ULL + used.tv_nsec;
 }
 
-/* Counts as waiting, to end the wait for a process whose state cannot be read. */
+/*
+ * Counts as waiting, to end the wait for a process whose state cannot be read: descriptors are
+ * short, or /proc hides a process that cannot be traced, by its option hidepid.
+ */
 #define UNSEEN	'?'
 
 /* The state as in /proc: R if it is runnable, T if it is stopped; 0 if unknown. */
@@ -70,7 +73,7 @@ static char process_state(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
-		return is_scarce(errno) ? UNSEEN : 0;
+		return UNSEEN;
 	/* The name is short, but may contain any character. */
 	if (fgets(stat, sizeof(stat), file))
 		behind = strrchr(stat, ')');

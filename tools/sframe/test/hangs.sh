@@ -176,6 +176,31 @@ hangs_job() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# hidden COMMAND...: the session may not see processes that nobody may trace, as with the option
+# hidepid of /proc
+hidden() {
+	cat > hidden.c <<-'END_HIDDEN'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <errno.h>
+	#include <stdio.h>
+	#include <string.h>
+
+	FILE *fopen(const char *name, const char *mode)
+	{
+		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+		int pid, end = 0;
+
+		if (sscanf(name, "/proc/%d/stat%n", &pid, &end) == 1 && end && !name[end]) {
+			errno = ENOENT;
+			return NULL;
+		}
+		return next(name, mode);
+	}
+	END_HIDDEN
+	gcc -O2 -shared -fPIC -o hidden.so hidden.c -ldl && LD_PRELOAD=$PWD/hidden.so "$@"
+}
+
 # A conversion that can read its file, but not close it.
 hangs_job_close() {
 	# shellcheck disable=SC2034	# jobs is set by held

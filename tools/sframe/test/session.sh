@@ -812,6 +812,7 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; t
 	check "many files that cannot be opened" many_hang
 	check "a file that hangs once" hangs_once
 	check "a conversion that hangs" hangs_job
+	check "a conversion that hangs, and /proc hides it" hidden hangs_job
 	check "a conversion that cannot close its file" hangs_job_close
 	check "a needed file that cannot be closed" hangs_needed
 	check "a cache that hangs" hangs_cache

@@ -308,7 +308,7 @@ static int copy_to_memory(int from)
 
 static int add(int device, const struct unwind_sframe_section *request)
 {
-	return ioctl(device, UNWIND_SFRAME_ADD, request) && errno != EEXIST ? -errno : 0;
+	return ioctl(device, UNWIND_SFRAME_ADD, request) ? -errno : 0;
 }
 
 /**
@@ -316,10 +316,12 @@ static int add(int device, const struct unwind_sframe_section *request)
  * @device:	the device
  * @id:		build-id of the files that it is for
  * @section:	a file that holds only the section
+ * @room:	bytes of memory that are left for copies of sections; reduced by that of this one
  *
- * Return: 0, also if one is registered already, or a negative errno.
+ * Return: 0, also if one is registered already, or a negative errno: -ENOBUFS if the section must
+ * be copied, and is larger than @room.
  */
-int device_add(int device, const struct build_id *id, int section)
+int device_add(int device, const struct build_id *id, int section, size_t *room)
 {
 	struct unwind_sframe_section request = {
 		.fd = section, .build_id_size = id->size,
@@ -334,13 +336,19 @@ int device_add(int device, const struct build_id *id, int section)
 	/* For all tasks, the kernel refuses FUSE and, with few rights, stacked file systems. */
 	ret = device_needs_copy(section) ? -EPERM : add(device, &request);
 	if (ret != -EPERM)
-		return ret;
+		return ret == -EEXIST ? 0 : ret;
 
+	if (request.size > *room)
+		return -ENOBUFS;
 	copy = copy_to_memory(section);
 	if (copy < 0)
 		return copy;
 	request.fd = copy;
 	ret = add(device, &request);
 	close(copy);
+	if (ret == -EEXIST)
+		return 0;
+	if (!ret)
+		*room -= request.size;
 	return ret;
 }

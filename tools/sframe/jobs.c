@@ -106,6 +106,8 @@ static void job_limit_output(void)
 {
 	struct rlimit limit;
 
+	/* Get EFBIG in its place. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur <= SFRAME_SECTION_MAX)
 		return;
 	limit.rlim_cur = SFRAME_SECTION_MAX;

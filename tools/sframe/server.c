@@ -94,7 +94,7 @@ static int server_alone(int socket, pid_t parent)
 {
 	static const int ignored[] = {
 		SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE,
-		SIGTSTP, SIGTTIN, SIGTTOU,
+		SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ,
 	};
 	struct sigaction action;
 	sigset_t none;
@@ -106,7 +106,8 @@ static int server_alone(int socket, pid_t parent)
 	}
 	/*
 	 * Terminals and timeout(1) signal the program, and the server must survive to finish.
-	 * If it stopped, the program would get a SIGCHLD.
+	 * If it stopped, the program would get a SIGCHLD. A section that exceeds the limit of
+	 * files is not kept, with EFBIG.
 	 */
 	for (unsigned int i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
 		signal(ignored[i], SIG_IGN);

@@ -177,7 +177,7 @@ static void dso_deny(struct session *session, struct dso *dso)
 static bool dso_add(struct session *session, struct dso *dso, int section)
 {
 	int device = session_device(session, &dso->user);
-	int ret = device < 0 ? 0 : device_add(device, &dso->id, section);
+	int ret = device < 0 ? 0 : device_add(device, &dso->id, section, &session->room);
 	bool damaged = ret == -EINVAL || ret == -EOPNOTSUPP;
 
 	dso->again = false;
@@ -189,6 +189,10 @@ static bool dso_add(struct session *session, struct dso *dso, int section)
 	if (!ret) {
 		dso_keep(dso);
 		session->sections++;
+		return true;
+	}
+	if (ret == -ENOBUFS) {
+		dso_lose(session, dso, "has a section for which no memory is left");
 		return true;
 	}
 	if (ret == -EDQUOT || is_scarce(-ret))
@@ -503,6 +507,23 @@ static bool session_keeps(const struct session *session, const struct dso *dso)
 	return session->cache >= 0 && dso->own && !session->options.read_only;
 }
 
+/* Register a section that is in no file of the cache: it is in memory until the session ends. */
+static bool dso_add_memory(struct session *session, struct dso *dso, int section)
+{
+	unsigned int before = session->sections;
+	struct stat st;
+	bool good;
+
+	if (fstat(section, &st) || (size_t)st.st_size > session->room) {
+		dso_lose(session, dso, "has a section for which no memory is left");
+		return true;
+	}
+	good = dso_add(session, dso, section);
+	if (session->sections > before)
+		session->room -= st.st_size;
+	return good;
+}
+
 /*
  * Register the section first and sync the cache entry afterwards: running tasks do not wait for
  * the disk. Register the cache file to save memory, unless a server would have to be asked for it.
@@ -518,7 +539,8 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 		keep = session_begin_entry(session, &entry, dso, section);
 	if (dso->since && !dso->late)
 		dso->late = now_ms() - dso->since + 1;
-	good = dso_add(session, dso, keep && !remote ? entry.section : section);
+	good = keep && !remote ? dso_add(session, dso, entry.section) :
+				 dso_add_memory(session, dso, section);
 	if (keep && remote)
 		keep = good && session_begin_entry(session, &entry, dso, section);
 	if (!keep)
@@ -526,23 +548,6 @@ static void session_keep(struct session *session, struct dso *dso, int section)
 	ret = cache_end(&entry, good);
 	if (ret)
 		session_unkept(session, -ret);
-}
-
-/* Sections that may not be in the cache fill the memory until the session ends. */
-static void session_take(struct session *session, struct dso *dso, int section)
-{
-	unsigned int before = session->sections;
-	struct stat st;
-
-	if (session_keeps(session, dso)) {
-		session_keep(session, dso, section);
-	} else if (fstat(section, &st) || (size_t)st.st_size > MEMORY_MAX - session->memory) {
-		dso_lose(session, dso, "has a section for which no memory is left");
-	} else {
-		session_keep(session, dso, section);
-		if (session->sections > before)
-			session->memory += st.st_size;
-	}
 }
 
 static void session_end_job(struct session *session, unsigned int nr)
@@ -566,7 +571,7 @@ static void session_end_job(struct session *session, unsigned int nr)
 	session->converted++;
 	if (session->options.verbose)
 		session_say(session, "%s: converted", dso->path);
-	session_take(session, dso, section);
+	session_keep(session, dso, section);
 	close(section);
 }
 

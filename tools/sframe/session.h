@@ -108,7 +108,7 @@ bool device_is_off(void);
 unsigned int device_max(void);
 bool device_is_for_all(void);
 bool device_needs_copy(int fd);
-int device_add(int device, const struct build_id *id, int section);
+int device_add(int device, const struct build_id *id, int section, size_t *room);
 
 /* watch.c: mappings of tasks */
 
@@ -364,7 +364,7 @@ int mapped_end(struct mapped *mapped);
 #define FILES_MAX	16384
 #endif
 
-/* Limit of the bytes of sections that are in memory alone, as they may not be in the cache. */
+/* Limit of the bytes of sections that are in memory, and not in a file of the cache. */
 #ifndef MEMORY_MAX
 #define MEMORY_MAX	(1UL << 30)
 #endif
@@ -586,7 +586,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @cached:	sections from the cache that are not known to be needed
  * @cached_max:	how many of them to register at most
  * @kept:	sections in the cache at the start
- * @memory:	bytes of sections that are in memory alone
+ * @room:	bytes of sections that may still be in memory, and not in a file of the cache
  */
 struct session {
 	struct sframe_session_options	options;
@@ -619,7 +619,7 @@ struct session {
 	unsigned int			cached;
 	unsigned int			cached_max;
 	unsigned int			kept;
-	size_t				memory;
+	size_t				room;
 };
 
 void session_found(void *data, const struct mapping *mapping);

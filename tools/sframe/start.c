@@ -39,7 +39,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 
 	if (book_find(&session->book, id, NULL))
 		return 0;
-	ret = device_add(session->device, id, fd);
+	ret = device_add(session->device, id, fd, &session->room);
 	if (session_may_remove(session, ret))
 		cache_remove(session->cache, id);
 	if (ret == -EDQUOT)
@@ -109,6 +109,7 @@ static int session_open(struct session *session, char *message)
 		session_say(session,
 			    "kernel.unwind_user_sframe is 0: until it is 1, the kernel uses no section");
 	session->for_all = device_is_for_all();
+	session->room = MEMORY_MAX;
 	session->cached_max = CACHED_MAX;
 	if (!session->for_all && device_max() / CACHED_SHARE < CACHED_MAX)
 		session->cached_max = device_max() / CACHED_SHARE;

@@ -95,7 +95,8 @@ static bool names(const char *variable, const char *id, bool all)
 	return any ? !strcmp(named, id) : all;
 }
 
-int device_add(int device, const struct build_id *id, int section)
+int device_add(int device, const struct build_id *id, int section,
+	       size_t *room __attribute__((unused)))
 {
 	char line[2 * UNWIND_SFRAME_BUILD_ID_MAX + 32], *at = line;
 	struct stat st;

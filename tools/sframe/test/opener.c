@@ -291,7 +291,7 @@ int fstatfs(int fd __attribute__((unused)), struct statfs *fs)
 }
 
 /* Add a section in a file; the device gives these errors for the file and for a copy of it. */
-static bool adds(int file, int error, int copy_error, int ret, unsigned int times)
+static bool adds_in(size_t *room, int file, int error, int copy_error, int ret, unsigned int times)
 {
 	const struct build_id id = { .size = 20 };
 	unsigned int before = open_files();
@@ -299,12 +299,23 @@ static bool adds(int file, int error, int copy_error, int ret, unsigned int time
 	refusal = error;
 	copy_refusal = copy_error;
 	asked = 0;
-	return device_add(business, &id, file) == ret && asked == times && open_files() == before;
+	return device_add(business, &id, file, room) == ret && asked == times &&
+	       open_files() == before;
+}
+
+/* The same, with room for one copy, which is taken if the device takes the copy. */
+static bool adds(int file, int error, int copy_error, int ret, unsigned int times)
+{
+	bool copies = !ret && (error || fs_type == FUSE_SUPER_MAGIC) && copy_error != EEXIST;
+	size_t room = 1;
+
+	return adds_in(&room, file, error, copy_error, ret, times) && room == !copies;
 }
 
 static void check_add(void)
 {
 	FILE *file = tmpfile();
+	size_t room = 0;
 
 	if (!file || fputc('s', file) == EOF || fflush(file))
 		exit(1);
@@ -315,7 +326,9 @@ static void check_add(void)
 	check(adds(fileno(file), EPERM, EEXIST, 0, 2), "a section that it has already");
 	fs_type = FUSE_SUPER_MAGIC;
 	check(adds(fileno(file), EIO, 0, 0, 1), "a section of a server, of which it gets a copy");
+	check(adds_in(&room, fileno(file), 0, 0, -ENOBUFS, 0), "no room for the copy");
 	fs_type = TMPFS_MAGIC;
+	check(adds_in(&room, fileno(file), 0, 0, 0, 1), "no room is needed without a copy");
 	fclose(file);
 }
 

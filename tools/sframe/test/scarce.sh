@@ -386,11 +386,12 @@ scarce_proc() {
 	[ $status = 0 ] && [ "$(stat -c %s looks)" -le 2 ] || fail "looks: $(cat looks)"
 }
 
-# scarce_memory CLASS: sections of files that CLASS, u or o, can write; the second is too large for
-# the memory that is left, unless they are in the cache
+# scarce_memory CLASS LOSSES [FILE]: sections of files that CLASS, u or o, can write; the second is
+# too large for the memory that is left, unless they are in the cache. FILE is no cache
 scarce_memory() {
 	local name losses status
 	rm -rf .debug
+	[ $# = 2 ] || : > "$3"
 	for name in large_1 large_2; do
 		gcc -shared -Wl,--build-id -o $name -x assembler - <<-END_LARGE || return 1
 		.quad ${name#*_}
@@ -403,10 +404,22 @@ scarce_memory() {
 		chmod "$1+w" $name
 	done
 	mapped large_1 large_2 || return 1
-	ends 0 "" -v -p "$holder" true
+	ends 0 "" -v ${3:+-c "$3"} -p "$holder" true
 	status=$?
 	kill "$holder"
 	losses=$(grep -c '/large_.: it has a section for which no memory is left' err)
 	[ $status = 0 ] && [ "$(grep -c '/large_.: converted' err)" = 2 ] &&
-		[ "$losses" = "$([ "$1" = u ] && echo 0 || echo 1)" ]
+		[ "$losses" = "$2" ]
+}
+
+# The limit of the size of files, which a user can set, is for sections as well.
+scarce_size() {
+	rm -rf .debug
+	: > "$SFRAME_DEVICE"
+	library small && mapped small || return 1
+	(ulimit -f 64; ends 0 "" -v -p "$holder" true)
+	local status=$?
+	kill "$holder"
+	[ $status = 0 ] && grep '/small: converted' err && [ -d .debug ] &&
+		grep '/libc[^ ]*: has a section that cannot be kept: File too large' err
 }

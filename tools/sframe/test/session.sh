@@ -769,8 +769,10 @@ check "sections of which it has no room for the last" scarce_room tail -n 1
 check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
 check "a process whose mappings hang" scarce_deaf
-check "sections that fill the memory" scarce_memory o
-check "large sections in the cache" scarce_memory u
+check "sections that fill the memory" scarce_memory o 1
+check "sections that fill the memory without a cache" scarce_memory u 1 file
+check "large sections in the cache" scarce_memory u 0
+check "sections larger than the limit of files" scarce_size
 check "two files of the same build-id" same_id
 check "rights of conversions" rights
 check "rights that conversions cannot give up" rights_unfiltered

@@ -67,8 +67,15 @@ int file_reopen(int fd, int flags)
 	return open(name, flags | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* Open the regular file of an O_PATH descriptor, and close that. */
-static int open_place(int place)
+/**
+ * open_place - open a regular file
+ * @place:	its O_PATH descriptor, which is closed; -1 with errno if there is none
+ *
+ * Opening a device may have effects, so this opens none.
+ *
+ * Return: the file, open for reading; -1 with errno on failure.
+ */
+int open_place(int place)
 {
 	struct stat st;
 	int fd = -1;

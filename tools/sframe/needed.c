@@ -218,7 +218,7 @@ static void read_script(struct needed *needed, char *line)
 
 static void read_file(struct needed *needed, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int fd = open_place(open(path, O_PATH | O_CLOEXEC));
 	char line[256] = {}, message[SFRAME_MESSAGE];
 	struct image image;
 

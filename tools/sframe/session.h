@@ -351,6 +351,7 @@ struct mapped_file {
 };
 
 int file_reopen(int fd, int flags);
+int open_place(int place);
 unsigned int mapped_patience(const struct mapped *mapped);
 void mapped_spend(struct mapped *mapped, unsigned int ms);
 int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum believe believe,

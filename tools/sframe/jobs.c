@@ -263,7 +263,7 @@ int job_end(struct job *job, char *message)
 		snprintf(message, SFRAME_MESSAGE,
 			 "was not converted, as the process is kept by one that traces it");
 	} else if (pid < 0) {
-		snprintf(message, SFRAME_MESSAGE, "was converted by nobody");
+		snprintf(message, SFRAME_MESSAGE, "was not converted, as the process is gone");
 	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
 		snprintf(message, SFRAME_MESSAGE,
 			 "was not converted, as the process was killed, perhaps for want of memory");

@@ -148,7 +148,7 @@ static void dso_lose_user(struct session *session, struct dso *dso, int error)
 	if (why)
 		dso_lose(session, dso, "is for one user alone, %s", why);
 	else
-		dso_lose(session, dso, "is for one user alone, who can have none: %s",
+		dso_lose(session, dso, "is for one user, for whom there is none: %s",
 			 strerror(-error));
 }
 

@@ -425,7 +425,7 @@ owners_many() {
 owners_scarce() {
 	build_ids && library theirs && chmod o+w theirs && : > scarce || return 1
 	SFRAME_SCARCE=$PWD/scarce steps "be 1 1 1 1" "map theirs" \
-		"wait /theirs: is for one user alone, who can have none: Too many open files" \
+		"wait /theirs: is for one user, for whom there is none: Too many open files" \
 		"remove scarce" "section theirs device.1.1" && ! grep 'through .*/theirs' err
 }
 

@@ -180,14 +180,14 @@ void keep_tracepoint(const char *name)
 		perf_open(&attr, 0, -1, -1, 0);
 }
 
-int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
-	      unsigned int pages)
+static int ring_open_as(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
+			unsigned int pages, unsigned long flags)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 	void *base;
 
 	memset(ring, 0, sizeof(*ring));
-	ring->fd = perf_open(attr, pid, cpu, -1, 0);
+	ring->fd = perf_open(attr, pid, cpu, -1, flags);
 	if (ring->fd < 0)
 		return ring->fd;
 
@@ -204,6 +204,18 @@ int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, 
 	ring->data_size = pages * page;
 	ring->sample_type = attr->sample_type;
 	return 0;
+}
+
+int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
+	      unsigned int pages)
+{
+	return ring_open_as(ring, attr, pid, cpu, pages, 0);
+}
+
+int ring_open_cgroup(struct ring *ring, const struct perf_event_attr *attr, int dir, int cpu,
+		     unsigned int pages)
+{
+	return ring_open_as(ring, attr, dir, cpu, pages, PERF_FLAG_PID_CGROUP);
 }
 
 void ring_close(struct ring *ring)

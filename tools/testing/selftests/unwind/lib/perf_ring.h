@@ -86,6 +86,9 @@ void keep_tracepoint(const char *name);
 /* 0 or -errno; @pages of data, a power of two. */
 int ring_open(struct ring *ring, const struct perf_event_attr *attr, pid_t pid, int cpu,
 	      unsigned int pages);
+/* The same for a cgroup, whose directory is open. */
+int ring_open_cgroup(struct ring *ring, const struct perf_event_attr *attr, int dir, int cpu,
+		     unsigned int pages);
 void ring_close(struct ring *ring);
 void ring_enable(struct ring *ring);
 void ring_disable(struct ring *ring);

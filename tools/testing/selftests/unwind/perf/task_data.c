@@ -5,6 +5,7 @@
  * such a stack, in which a program records its calls itself.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,6 +80,66 @@ TEST_F(branches, of_two_pmus)
 		EXPECT_EXIT(pid[who], 0);
 }
 
+#define CGROUPS	"/sys/fs/cgroup"
+
+/* Write a file of a cgroup; false on failure. */
+static bool set_cgroup(int dir, const char *name, const char *value)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+/* Tasks of two cgroups with an event each: at each turn, one event stops and the other starts. */
+TEST_F(branches, of_two_cgroups)
+{
+	static const char * const names[] = { CGROUPS "/turns0", CGROUPS "/turns1" };
+	struct perf_event_attr attr = branch_attr("perf_test");
+	int root = open(CGROUPS, O_DIRECTORY | O_CLOEXEC), dir;
+	struct count count[2] = {}, strays = {};
+	struct turns *turns = self->turns;
+	struct ring rings[2];
+	pid_t pid[2];
+
+	/* The first controller that is enabled brings perf_event along. */
+	if (!set_cgroup(root, "cgroup.subtree_control", "+pids") ||
+	    !set_cgroup(root, "cgroup.procs", "0"))
+		SKIP(return, "needs cgroup2 in " CGROUPS);
+	for (int who = 0; who < 2; who++) {
+		ASSERT_EQ(0, mkdir(names[who], 0755));
+		dir = open(names[who], O_DIRECTORY | O_CLOEXEC);
+		ASSERT_EQ(0, ring_open_cgroup(&rings[who], &attr, dir, 0, 64));
+		ASSERT_TRUE(set_cgroup(dir, "cgroup.procs", "0"));
+		pid[who] = start_turns(turns, who);
+		close(dir);
+	}
+	EXPECT_TRUE(set_cgroup(root, "cgroup.procs", "0"));
+	ASSERT_TRUE(both_ready(turns, &rings[0]));
+	ring_drain(&rings[1]);
+	for (int i = 0; i < 3000 && (all(&count[0]) < ENOUGH || all(&count[1]) < ENOUGH); i++) {
+		usleep(10000);
+		for (int who = 0; who < 2; who++) {
+			while (ring_next_type(&rings[who], self->record, PERF_RECORD_SAMPLE)) {
+				count_sample(turns, who, self->record, &count[who]);
+				count_sample(turns, !who, self->record, &strays);
+			}
+		}
+	}
+	turns->stop = 1;
+	EXPECT_ALL_WHOLE(count, 2);
+	EXPECT_EQ(0, all(&strays));
+	for (int who = 0; who < 2; who++) {
+		EXPECT_EXIT(pid[who], 0);
+		ring_close(&rings[who]);
+		EXPECT_EQ(0, rmdir(names[who]));
+	}
+	EXPECT_TRUE(set_cgroup(root, "cgroup.subtree_control", "-pids"));
+	close(root);
+}
+
 struct thread {
 	struct turns	*turns;
 	unsigned int	who;
@@ -94,17 +155,22 @@ static void *turns_thread(void *data)
 	return NULL;
 }
 
-/* Let two threads of this process take turns, which inherit its event; false on failure. */
-static bool count_threads(struct turns *turns, struct ring *ring, union record *record,
-			  struct count count[2])
+/*
+ * Let two threads of this process take turns, which inherit its event, and with @small one of the
+ * other PMU, whose samples are in the second half of @count then. False on failure.
+ */
+static bool count_threads(struct turns *turns, struct ring *ring, struct ring *small,
+			  union record *record, struct count *count)
 {
 	struct perf_event_attr attr = branch_attr("perf_test");
+	struct perf_event_attr other = branch_attr("perf_test2");
 	struct thread threads[2];
 	pthread_t ids[2];
 	bool done;
 
 	attr.inherit = 1;
-	if (ring_open(ring, &attr, 0, 0, 64))
+	other.inherit = 1;
+	if (ring_open(ring, &attr, 0, 0, 64) || (small && ring_open(small, &other, 0, 0, 64)))
 		return false;
 	for (int who = 0; who < 2; who++) {
 		threads[who] = (struct thread) { .turns = turns, .who = who };
@@ -113,6 +179,11 @@ static bool count_threads(struct turns *turns, struct ring *ring, union record *
 	}
 	done = both_ready(turns, ring);
 	count_turns(turns, ring, record, count, 2);
+	if (small) {
+		ring_drain(small);
+		turns->depth = SMALL_DEPTH;
+		count_turns(turns, small, record, count + 2, 2);
+	}
 	turns->stop = 1;
 	for (int who = 0; who < 2; who++)
 		done &= !pthread_join(ids[who], NULL) && threads[who].done;
@@ -127,8 +198,19 @@ TEST_F(branches, of_threads)
 {
 	struct count count[2];
 
-	ASSERT_TRUE(count_threads(self->turns, &self->ring, self->record, count));
+	ASSERT_TRUE(count_threads(self->turns, &self->ring, NULL, self->record, count));
 	EXPECT_ALL_WHOLE(count, 2);
+}
+
+/* The swapped contexts have events of two PMUs: each holds the data of its own PMU. */
+TEST_F(branches, of_threads_and_two_pmus)
+{
+	struct count count[4];
+	struct ring small;
+
+	ASSERT_TRUE(count_threads(self->turns, &self->ring, &small, self->record, count));
+	EXPECT_ALL_WHOLE(count, 4);
+	ring_close(&small);
 }
 
 /* Linux 6.15 counts users in the data of the event's task. */
@@ -137,7 +219,7 @@ TEST_F(branches, of_threads_in_6_15)
 	struct count count[2];
 
 	ASSERT_TRUE(set_file("scheme", "1"));
-	ASSERT_TRUE(count_threads(self->turns, &self->ring, self->record, count));
+	ASSERT_TRUE(count_threads(self->turns, &self->ring, NULL, self->record, count));
 	EXPECT_LT(0, count[0].none + count[1].none);
 }
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print the table of make bench: bench-table.py DIRECTORY
 
-Reads "times", "attach", "chains", "start", "stock" and the recordings of guest-bench.sh, and
-"complete" of bench.sh. The cost of a sample is the additional time of the work with the
-profiler, divided by the number of samples. The work is timed from its first round on; of
-the hundreds of samples, a few at most are of the program's start and end. Each figure is
-the median of the rounds, followed by half the range.
+Reads "times", "attach", "chains", "start", "stock", "whole" and the recordings of
+guest-bench.sh, and "complete" of bench.sh. The cost of a sample is the additional time of
+the work with the profiler, divided by the number of samples. The work is timed from its
+first round on; of the hundreds of samples, a few at most are of the program's start and
+end. Each figure is the median of the rounds, followed by half the range.
 """
 
 import os
@@ -400,7 +400,8 @@ class Stock:
             none = median(times[name, "none"])
             self.more[key] = [ns - none for ns in times[key]]
             # Without what perf record costs where there is nothing to record.
-            none = median(whole[name, "none"]) + median(starts["true", way])
+            none = (median(whole[name, "none"]) + median(starts["true", way])
+                    - median(starts["true", "none"]))
             self.whole[key] = [ns - none for ns in whole[key]]
             data = [PerfData(os.path.join(bench.out, f"stock-{name}-{way}-{r}.data"))
                     for r in range(1, bench.rounds + 1)]

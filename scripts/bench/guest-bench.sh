@@ -185,12 +185,14 @@ finished() {
 	die "tasks are left after $tries looks"
 }
 
-# start NAME WAY ROUND COMMAND...: measure all of perf record with almost nothing to record
+# start NAME WAY ROUND COMMAND...: measure all of perf record with almost nothing to record, or just
+# the command
 start() {
-	local name=$1 way=$2 round=$3 ns
+	local name=$1 way=$2 round=$3 how=() ns
 	shift 3
-	counted perf record -B --no-bpf-event -e cpu-clock -c 10000000 -o start.data \
-		--call-graph "$way" -- "$@"
+	[ "$way" = none ] || how=(perf record -B --no-bpf-event -e cpu-clock -c 10000000
+		-o start.data --call-graph "$way" --)
+	counted "${how[@]}" "$@"
 	ns=$(finished) || exit
 	[ "$round" = warm ] || echo "$name $way $round $ns" >> /out/start
 }
@@ -262,8 +264,8 @@ print(len(d))'
 		ways=deferred
 		start true deferred warm "$true"
 	else
-		for way in fp deferred dwarf,8192; do
-			start true $way "$1" "$true"
+		for way in $ways; do
+			start true "$way" "$1" "$true"
 		done
 		HOME=$big start big deferred "$1" "$true"
 	fi

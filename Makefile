@@ -164,7 +164,7 @@ endif
 endif
 check-long: CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug kcsan,$(KERNEL))
 check-long: export MINUTES := $(MINUTES)
-check-long: tree cross
+check-long: tree $(if $(filter plain,$(if $(filter file,$(origin KERNEL)),plain,$(KERNEL))),cross)
 	$(call CHECK,long,$(CHECKED))
 
 # Run one kselftest program or one of its tests, KUnit or one of its suites, or a part of

@@ -13,14 +13,15 @@ set -- "$1"
 # shellcheck source-path=SCRIPTDIR source=../tools/testing/selftests/unwind/lib/tap.sh
 . "$here/../tools/testing/selftests/unwind/lib/tap.sh"
 
-# builds ARCH TOOLS: build kernel/events and its callers, and all of the architecture's code
+# builds ARCH TOOLS: build the directories and files in which the series changes common code, and
+# all of the architecture's code
 builds() {
 	local make=(make -s -C "$source" O="$bin/$1" ARCH="$1" CROSS_COMPILE="$2-"
 		CC="ccache $2-gcc" HOSTCC="ccache gcc")
 	mkdir -p "$bin/$1"
 	"${make[@]}" defconfig &&
-		"${make[@]}" -j"$(nproc)" kernel/events/ kernel/sched/ kernel/fork.o kernel/exit.o \
-			"arch/$1/"
+		"${make[@]}" -j"$(nproc)" kernel/{bpf,events,sched,trace}/ \
+			kernel/{exit,fork,rseq}.o fs/{exec,super}.o "arch/$1/"
 }
 
 check "s390" builds s390 s390x-linux-gnu

@@ -213,9 +213,9 @@ static bool task_has_data(const struct task_struct *task)
  * the leader takes over the number. A task that comes to the list meanwhile looks after its data
  * itself.
  *
- * The walk has to begin a process once more if the thread with which to go on is gone. Each time it
- * visits twice as many tasks at once as before, so that threads that exit cannot keep it there for
- * ever.
+ * The walk has to begin a process once more if the thread with which to go on is gone. Each time,
+ * it visits twice as many of its tasks at once from then on, so that threads that exit cannot keep
+ * it there for ever.
  */
 struct task_walk {
 	pid_t			nr;
@@ -287,6 +287,8 @@ static bool task_walk_some(struct task_walk *walk)
 				return true;
 			}
 		}
+		/* More than that are for one process only. */
+		left = min(left, TASKS_AT_ONCE);
 	}
 	return walk->nr;
 }

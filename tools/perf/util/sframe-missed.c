@@ -339,6 +339,11 @@ static int receive_counts(struct sframe_missed_list *list, int in)
 	if (!err) {
 		list->samples = samples;
 		list->counted = true;
+		return 0;
+	}
+	for (unsigned int i = 0; i < list->nr; i++) {
+		list->files[i].in = 0;
+		list->files[i].cut = 0;
 	}
 	return err;
 }
@@ -406,6 +411,9 @@ static int cmp_cost(const void *va, const void *vb)
 		return a->cut < b->cut ? 1 : -1;
 	if (a->in != b->in)
 		return a->in < b->in ? 1 : -1;
+	/* Without counts, begin with the files that can have no section. */
+	if (a->late != b->late)
+		return a->late ? 1 : -1;
 	return strcmp(a->path, b->path);
 }
 

@@ -51,7 +51,7 @@ late() {
 		! grep 'may be incomplete' err || return 1
 	# perf does not read a pipe again, but names the file.
 	rm -rf "$sections"
-	"${record[@]}" - -- sh -c 'exec python3 -c "for i in range(1000000): pass"' 2> err > pipe ||
+	"${record[@]}" - -- sh -c 'exec python3 -c "for i in range(4000000): pass"' 2> err > pipe ||
 		return 1
 	grep '^/.*/python3[^ ]*: it had no section for its first [0-9.]* s$' err ||
 		{ cat err; return 1; }

@@ -5,7 +5,7 @@
  *
  * A tick counts as waited if the process was seen waiting in it, and as blocked if it used no CPU
  * time either. So time in which it could not run does not count: other tasks ran, it was stopped,
- * or the machine was. The exception is a shortage of descriptors, when its state cannot be read.
+ * or the machine was. The exception is a process whose state cannot be read.
  * A tick counts only with its nominal length, however late it comes.
  */
 #include <errno.h>
@@ -59,8 +59,8 @@ static u64 cpu_time(pid_t pid)
 }
 
 /*
- * Counts as waiting, to end the wait for a process whose state cannot be read: descriptors are
- * short, or /proc hides a process that cannot be traced, by its option hidepid.
+ * The state cannot be read: descriptors are short, or /proc hides a process that cannot be traced,
+ * by its option hidepid. Counts as waiting if no CPU time is used, to end the wait for the process.
  */
 #define UNSEEN	'?'
 
@@ -129,7 +129,8 @@ void blocked_begin(struct blocked *blocked, pid_t pid)
  */
 void blocked_count(struct blocked *blocked, char state, u64 cpu)
 {
-	bool waits = state == 'S' || state == 'D' || state == 'Z' || state == UNSEEN;
+	bool waits = state == 'S' || state == 'D' || state == 'Z' ||
+		     (state == UNSEEN && cpu == blocked->cpu);
 
 	if (waits)
 		blocked->waited += TICK;

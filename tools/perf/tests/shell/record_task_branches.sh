@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0
 
 # Records a program whose calls a PMU for tests keeps as a branch stack, for the program alone, for
-# all CPUs, and to complete deferred callchains: nearly all call chains are whole each time,
+# all CPUs, and to complete deferred callchains of both: nearly all call chains are whole each time,
 # although other tasks run on the same CPU, and the program has no frame pointers. The test is
 # skipped on kernels without that PMU.
 
@@ -209,6 +209,8 @@ test_without
 record deferred --call-graph deferred,lbr --no-sframe
 test_marked deferred
 test_reported deferred
+record all-deferred --call-graph deferred,lbr --no-sframe -a
+test_marked all-deferred
 # Readers take the callchains that were written, not the branch stacks.
 perf inject -i "${dir}/deferred" -o "${dir}/injected"
 test_marked injected

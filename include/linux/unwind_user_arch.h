@@ -13,7 +13,7 @@ struct unwind_text;
 struct unwind_text_code;
 
 /* Frames of a walk between two checks for pending signals. */
-#define UNWIND_USER_BATCH	64U
+#define UNWIND_USER_BATCH	56U
 
 /*
  * The base of a value: a register, by its DWARF number, the CFA, or the previous value.

@@ -480,7 +480,7 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
  * unwind_sframe_walk - find callers with SFrame tables
  * @state:	the walk, at step CODE, with an exact ip, or at step SFRAME
  * @entries:	where to store return addresses
- * @max:	room in @entries, not 0
+ * @max:	room in @entries, from 1 to UNWIND_USER_BATCH
  *
  * Walk as long as tables describe the frames, and set the next step.
  *
@@ -491,7 +491,6 @@ unsigned int unwind_sframe_walk(struct unwind_user_state *state, unsigned long *
 {
 	unsigned int nr = 0;
 
-	max = min(max, UNWIND_USER_BATCH);
 	if (state->step == UNWIND_STEP_CODE) {
 		/* The code's answer may have been remembered, so the mapping not looked up. */
 		unwind_text(state, state->ip);

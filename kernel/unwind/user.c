@@ -444,30 +444,35 @@ static noinline bool unwind_user_has_caller(struct unwind_user_state *state)
 
 /*
  * Ask the code at the ip where the return address is. Follow the code only if one of
- * the words that may hold a return address does.
+ * the words that may hold a return address does. That takes as long as some frames: lower
+ * @max, so that a look at signals comes soon.
  */
-static unsigned int unwind_user_look(struct unwind_user_state *state)
+static unsigned int unwind_user_look(struct unwind_user_state *state, unsigned int *max)
 {
 	unsigned int says = unwind_text_look(state, false);
 
 	if (says == UNWIND_SAYS_NOTHING && unwind_user_has_caller(state)) {
 		/* The walk went to none of these callers: the ip is as exact as before. */
 		state->step = UNWIND_STEP_CODE;
+		*max = 1;
 		says = unwind_text_look(state, true);
 	}
 	return says;
 }
 
-/* Find the caller by the code at the ip, if a return address is in the expected place. */
+/*
+ * Find the caller by the code at the ip, if a return address is in the expected place. Lowers @max
+ * to the entries that this trip still has time for.
+ */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
-				     unsigned long *entries, unsigned int max)
+				     unsigned long *entries, unsigned int *max)
 {
 	struct unwind_user_frame frame __uninitialized;
-	unsigned int says = unwind_user_look(state);
+	unsigned int says = unwind_user_look(state, max);
 	unsigned long ip = state->ip;
 
 	if (says == UNWIND_SAYS_SFRAME)
-		return unwind_sframe_walk(state, entries, max);
+		return unwind_sframe_walk(state, entries, *max);
 	if (says == UNWIND_SAYS_SIGNAL) {
 		state->step = UNWIND_STEP_SIGNAL;
 		return 0;
@@ -521,9 +526,6 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 static unsigned int unwind_user_step(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned int max)
 {
-	/* What the code says may take as long as many frames, if it is not in the cache. */
-	unsigned int batch = state->step == UNWIND_STEP_FP ? UNWIND_USER_BATCH :
-							     UNWIND_USER_BATCH / 2;
 	unsigned int nr = 0;
 
 	switch (state->step) {
@@ -531,7 +533,7 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 		nr = unwind_user_signal(state, entries);
 		break;
 	case UNWIND_STEP_CODE:
-		nr = unwind_user_code(state, entries, max);
+		nr = unwind_user_code(state, entries, &max);
 		break;
 	case UNWIND_STEP_SFRAME:
 		return unwind_sframe_walk(state, entries, max);
@@ -541,7 +543,6 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 	}
 
 	/* Most of these steps lead to frame pointers. */
-	max = min(max, batch);
 	if (state->step != UNWIND_STEP_FP || nr >= max)
 		return nr;
 	return nr + unwind_user_fp(state, entries + nr, max - nr);
@@ -616,15 +617,15 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 
 	while (state->step != UNWIND_STEP_DONE && at < end) {
 		bool resident_only = unwind_must_not_wait();
+		unsigned long *stop = min(at + UNWIND_USER_BATCH, end);
 		/* Most walks are a step of some frames, and one that finds no more. */
-		unsigned long *few = min(at + UNWIND_USER_BATCH / 2, end);
 		unsigned int steps = 2;
 
 		if (resident_only)
 			pagefault_disable();
 		do {
-			at += unwind_user_step(state, at, end - at);
-		} while (--steps && state->step == UNWIND_STEP_SIGNAL && at < few);
+			at += unwind_user_step(state, at, stop - at);
+		} while (--steps && state->step == UNWIND_STEP_SIGNAL && at < stop);
 		if (resident_only)
 			pagefault_enable();
 		if (!pagefault_disabled())

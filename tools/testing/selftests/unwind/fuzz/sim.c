@@ -22,13 +22,14 @@ struct task_struct sim_task = { .mm = &sim_mm, .utask = &sim_utask, .signal = &s
 unsigned long unwind_stats[UNWIND_NR_STATS];
 
 /*
- * Reads between two looks for pending signals: no step takes more than 64 frames. Frame
- * pointers need two reads each, and the last word is read again if it looks like a
- * fault. Tables need three reads, and five to detect a restorer. The reads that they
- * need after frame pointers are fewer than those of two more frames.
+ * Reads between two looks for pending signals: after 56 frames comes a look. Frame pointers
+ * need two reads each, and the last word is read again if it looks like a fault. The rest is
+ * for code, which is followed only before a single frame, and a signal frame. Tables need three
+ * reads, and five to detect a restorer. The reads that they need after frame pointers are fewer
+ * than those of two more frames.
  */
-#define MAX_READS_FP		(2 * 64 + 1)
-#define MAX_READS_UNSEEN	(8 * 66)
+#define MAX_READS_FP		(2 * 56 + 1 + 16)
+#define MAX_READS_UNSEEN	(8 * 58)
 
 /* The state of the kernel during a walk. @told: the walker knows that the task is dying. */
 static struct {

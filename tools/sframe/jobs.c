@@ -101,13 +101,14 @@ static int job_open(const struct job *job, int file)
 	_exit(is_scarce(error) ? STATUS_SCARCE : 1);
 }
 
-/* No section is larger: a file that takes over libdw must not fill the disk or the memory. */
+/*
+ * No section is larger: a file that takes over libdw must not fill the disk or the memory. The
+ * server ignores SIGXFSZ, so that a larger write fails with EFBIG.
+ */
 static void job_limit_output(void)
 {
 	struct rlimit limit;
 
-	/* Get EFBIG in its place. */
-	signal(SIGXFSZ, SIG_IGN);
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur <= SFRAME_SECTION_MAX)
 		return;
 	limit.rlim_cur = SFRAME_SECTION_MAX;

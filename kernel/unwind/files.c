@@ -3,7 +3,7 @@
  * Find where the addresses of a trace are in files: a reader needs this to find symbols
  * after the process is gone.
  *
- * Contexts: task context of the task that was walked, called by deferred.c outside of any
+ * Contexts: task context of the task that was walked, called by tracers.c outside of any
  * SRCU section: the holder of the address space's lock may be waiting for user memory. A
  * task that dies or is in exec takes the lock only if it is free.
  *

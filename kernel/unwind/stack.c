@@ -2,7 +2,7 @@
 /*
  * The user stack of a kernel entry: its trace, and how much of it callbacks can copy.
  *
- * Contexts: task context, called by deferred.c. Callbacks call unwind_deferred_stack()
+ * Contexts: task context, called by tracers.c. Callbacks call unwind_deferred_stack()
  * and unwind_deferred_copy_stack(); any context may call unwind_user_walked(). The rest
  * may fault, and so wait for as long as the user likes; a task that dies or is in exec
  * does not wait.

@@ -398,8 +398,10 @@ static void perf_deferred_output(struct perf_event *event, void *data)
 	if (!perf_deferred_take(&deferred->pass, event->id, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, deferred->task);
-	if (perf_output_begin(&handle, &sample, event, record.header.size))
+	if (perf_output_begin(&handle, &sample, event, record.header.size)) {
+		perf_deferred_give_back(&deferred->pass, record.header.size);
 		return;
+	}
 
 	/*
 	 * Mark the buffer only now that the record has its place: samples with this cookie

@@ -9,6 +9,7 @@
 
 #include <linux/compiler.h>
 #include <linux/limits.h>
+#include <linux/minmax.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
 #include <linux/unwind_stats.h>
@@ -83,6 +84,19 @@ static inline bool perf_deferred_take(struct perf_deferred_pass *pass, u64 id, u
 	pass->from = id;
 	pass->more = true;
 	return false;
+}
+
+/**
+ * perf_deferred_give_back - return the room of a record that was not written
+ * @pass:	the pass
+ * @size:	of the record
+ *
+ * Events whose buffer is full or small would otherwise end passes that copy nothing, each of
+ * which visits all events.
+ */
+static inline void perf_deferred_give_back(struct perf_deferred_pass *pass, unsigned int size)
+{
+	pass->left = min(pass->left + size, (unsigned int)pass->room);
 }
 
 /**

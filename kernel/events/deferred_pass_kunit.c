@@ -18,6 +18,7 @@
  * @id:		its number, from 1 on
  * @size:	size of its record
  * @gone:	the event is closed or disabled
+ * @full:	its buffer has no room
  * @marked:	its buffer is marked as having the record
  * @written:	how often it got the record
  */
@@ -25,6 +26,7 @@ struct event {
 	u64		id;
 	unsigned int	size;
 	bool		gone;
+	bool		full;
 	bool		marked;
 	unsigned int	written;
 };
@@ -55,6 +57,10 @@ static void output(struct perf_deferred_pass *pass, struct event *event)
 	if (event->gone || !perf_deferred_turn(pass, event->id) || event->marked ||
 	    !perf_deferred_take(pass, event->id, event->size))
 		return;
+	if (event->full) {
+		perf_deferred_give_back(pass, event->size);
+		return;
+	}
 	event->marked = true;
 	event->written++;
 }
@@ -174,6 +180,25 @@ static void long_in_interrupts_test(struct kunit *test)
 	expect_written(test, d, 1);
 }
 
+/* Records for which buffers have no room do not add passes, whatever their length. */
+static void no_room_test(struct kunit *test)
+{
+	struct delivery *d = new_delivery(test, MAX_EVENTS, U16_MAX);
+
+	for (unsigned int i = 0; i < d->nr - 1; i++)
+		d->events[i].full = true;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 1);
+	KUNIT_EXPECT_EQ(test, d->events[d->nr - 1].written, 1);
+
+	d->events[d->nr - 1].marked = false;
+	d->passes = 0;
+	d->first = PERF_DEFERRED_IRQ_PASS;
+	deliver(test, d);
+	KUNIT_EXPECT_EQ(test, d->passes, 1);
+	KUNIT_EXPECT_EQ(test, d->events[d->nr - 1].written, 2);
+}
+
 /* Another task's record overwrites the marks. */
 static void overwrite(struct delivery *d, const struct perf_deferred_pass *pass)
 {
@@ -256,6 +281,7 @@ static struct kunit_case perf_deferred_pass_cases[] = {
 	KUNIT_CASE(in_order_test),
 	KUNIT_CASE(short_in_interrupts_test),
 	KUNIT_CASE(long_in_interrupts_test),
+	KUNIT_CASE(no_room_test),
 	KUNIT_CASE(others_in_between_test),
 	KUNIT_CASE(next_is_closed_test),
 	KUNIT_CASE(last_is_closed_test),

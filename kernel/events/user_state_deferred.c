@@ -243,8 +243,10 @@ static void perf_user_state_output(struct perf_event *event, void *data)
 	if (!perf_deferred_take(&state->pass, event->id, record.header.size))
 		return;
 	perf_deferred_sample_id(&sample, event, state->task);
-	if (perf_output_begin(&handle, &sample, event, record.header.size))
+	if (perf_output_begin(&handle, &sample, event, record.header.size)) {
+		perf_deferred_give_back(&state->pass, record.header.size);
 		return;
+	}
 
 	/*
 	 * Set here for the reason given in perf_deferred_output(). Pairs with this function and

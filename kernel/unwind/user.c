@@ -444,35 +444,36 @@ static noinline bool unwind_user_has_caller(struct unwind_user_state *state)
 
 /*
  * Ask the code at the ip where the return address is. Follow the code only if one of
- * the words that may hold a return address does. That takes as long as some frames: lower
- * @max, so that a look at signals comes soon.
+ * the words that may hold a return address does. That takes as long as some frames: move @stop,
+ * so that a look at signals comes soon.
  */
-static unsigned int unwind_user_look(struct unwind_user_state *state, unsigned int *max)
+static unsigned int unwind_user_look(struct unwind_user_state *state,
+				     unsigned long *entries, unsigned long **stop)
 {
 	unsigned int says = unwind_text_look(state, false);
 
 	if (says == UNWIND_SAYS_NOTHING && unwind_user_has_caller(state)) {
 		/* The walk went to none of these callers: the ip is as exact as before. */
 		state->step = UNWIND_STEP_CODE;
-		*max = 1;
+		*stop = entries + 1;
 		says = unwind_text_look(state, true);
 	}
 	return says;
 }
 
 /*
- * Find the caller by the code at the ip, if a return address is in the expected place. Lowers @max
- * to the entries that this trip still has time for.
+ * Find the caller by the code at the ip, if a return address is in the expected place. Moves @stop
+ * to where the trip has to end, which is later than @entries.
  */
 static unsigned int unwind_user_code(struct unwind_user_state *state,
-				     unsigned long *entries, unsigned int *max)
+				     unsigned long *entries, unsigned long **stop)
 {
 	struct unwind_user_frame frame __uninitialized;
-	unsigned int says = unwind_user_look(state, max);
+	unsigned int says = unwind_user_look(state, entries, stop);
 	unsigned long ip = state->ip;
 
 	if (says == UNWIND_SAYS_SFRAME)
-		return unwind_sframe_walk(state, entries, *max);
+		return unwind_sframe_walk(state, entries, *stop - entries);
 	if (says == UNWIND_SAYS_SIGNAL) {
 		state->step = UNWIND_STEP_SIGNAL;
 		return 0;
@@ -523,26 +524,28 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 	return 1;
 }
 
+/* Take a step, of which there is room for up to @stop; moves it down if the step takes long. */
 static unsigned int unwind_user_step(struct unwind_user_state *state,
-				     unsigned long *entries, unsigned int max)
+				     unsigned long *entries, unsigned long **stop)
 {
-	unsigned int nr = 0;
+	unsigned int nr = 0, max;
 
 	switch (state->step) {
 	case UNWIND_STEP_SIGNAL:
 		nr = unwind_user_signal(state, entries);
 		break;
 	case UNWIND_STEP_CODE:
-		nr = unwind_user_code(state, entries, &max);
+		nr = unwind_user_code(state, entries, stop);
 		break;
 	case UNWIND_STEP_SFRAME:
-		return unwind_sframe_walk(state, entries, max);
+		return unwind_sframe_walk(state, entries, *stop - entries);
 	case UNWIND_STEP_FP:
 	case UNWIND_STEP_DONE:
 		break;
 	}
 
 	/* Most of these steps lead to frame pointers. */
+	max = *stop - entries;
 	if (state->step != UNWIND_STEP_FP || nr >= max)
 		return nr;
 	return nr + unwind_user_fp(state, entries + nr, max - nr);
@@ -624,7 +627,7 @@ unsigned int unwind_user_walk(struct unwind_user_state *state,
 		if (resident_only)
 			pagefault_disable();
 		do {
-			at += unwind_user_step(state, at, stop - at);
+			at += unwind_user_step(state, at, &stop);
 		} while (--steps && state->step == UNWIND_STEP_SIGNAL && at < stop);
 		if (resident_only)
 			pagefault_enable();

@@ -327,8 +327,8 @@ static int unwind_again_bit(struct unwind_task_info *info, unsigned long bit, bo
  *
  * Task work may run inside a long entry, in a wait of io_uring or in a virtual machine. A
  * tracer with several consumers may then meet a consumer that asks for the first time after
- * the callback. A callback that was called comes again with the same cookie and trace; one
- * that is still due is left as it is.
+ * the callback. A callback that was called comes again with the same cookie, and the same trace
+ * unless uprobes corrected the user ip meanwhile; one that is still due is left as it is.
  *
  * All tracers of a task share a limit: otherwise a consumer that asks again each time the
  * task work runs would keep the task in the kernel. Refusals for this reason are counted.
@@ -368,7 +368,8 @@ static bool unwind_cache_is_large(const struct unwind_task_info *info)
  * @trace:	set to the trace, which is empty on error
  *
  * Deferred requests in this kernel entry get the same trace: the first caller walks,
- * the others reuse it. The entries stay valid until the task runs its task work or exits.
+ * the others reuse it. The entries stay valid until the task runs its task work or exits. Both
+ * hold until uprobes correct the user ip, see unwind_deferred_regs_moved().
  *
  * Context: task context, page faults allowed. May sleep.
  * Return:
@@ -565,7 +566,7 @@ void unwind_deferred_exec(void)
  * Uprobes move the instruction pointer back onto the probe, out of the slot in which
  * a probed instruction was stepped, or off the return trampoline. The stack is
  * unchanged and the new registers are the true ones: a pending request takes them
- * as its own.
+ * as its own, and a trace that begins elsewhere is not used again.
  *
  * Context: task context of current.
  */
@@ -580,6 +581,7 @@ void unwind_deferred_regs_moved(void)
 	WRITE_ONCE(info->regs_seen, false);
 	barrier();
 	unwind_note_regs(info, true);
+	unwind_drop_other_trace(info);
 }
 
 /**

@@ -158,7 +158,8 @@ static __always_inline void unwind_walk_stack(struct unwind_task_info *info)
  * @info:	current's
  * @trace:	set; empty if there is none
  *
- * Walks only if no walk of this entry was done before, even if that found nothing.
+ * Walks only if no walk of this entry was done before, even if that found nothing; and again after
+ * unwind_drop_other_trace().
  */
 void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace)
 {
@@ -177,6 +178,23 @@ void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *t
 	trace->nr = cache ? cache->nr : 0;
 	trace->entries = trace->nr ? cache->entries : NULL;
 	trace->early = trace->nr && cache->early;
+}
+
+/**
+ * unwind_drop_other_trace - drop the trace of this kernel entry if it begins elsewhere
+ * @info:	current's, whose user instruction pointer was corrected
+ *
+ * Only a program that takes the stack before the correction causes such a trace.
+ */
+void unwind_drop_other_trace(struct unwind_task_info *info)
+{
+	const struct unwind_cache *cache = info->cache;
+
+	if (info->walked && cache && cache->nr &&
+	    cache->entries[0] != instruction_pointer(task_pt_regs(current))) {
+		/* Pairs with unwind_user_walked() on top of this. */
+		WRITE_ONCE(info->walked, false);
+	}
 }
 
 /**

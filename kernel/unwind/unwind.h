@@ -89,6 +89,7 @@ static_assert(UNWIND_MAX_ENTRIES * sizeof(u64) + 72 <= U16_MAX);
 void unwind_get_files(struct unwind_stacktrace *trace);
 void unwind_put_files(struct unwind_stacktrace *trace);
 void unwind_get_trace(struct unwind_task_info *info, struct unwind_stacktrace *trace);
+void unwind_drop_other_trace(struct unwind_task_info *info);
 void unwind_trim_cache(struct unwind_task_info *info);
 void unwind_free_cache(struct unwind_task_info *info);
 void unwind_fault_in_stack(struct unwind_task_info *info);

@@ -481,6 +481,14 @@ int take_fentry_s(void *ctx)
 	return 0;
 }
 
+SEC("?fentry.s/__x64_sys_uretprobe")
+int take_uretprobe_call_s(void *ctx)
+{
+	if (wanted())
+		take(ctx, BPF_UNWIND_TAKE, 0);
+	return 0;
+}
+
 /* Takes the stack under the mmap lock first. */
 struct find_vma_data {
 	void	*ctx;

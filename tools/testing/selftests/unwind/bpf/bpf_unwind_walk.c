@@ -335,9 +335,10 @@ TEST(sleepable_uprobe)
 
 /*
  * A program at a return probe. perf has a request earlier in the probe's system call, when
- * the user ip is still in the trampoline: both get the stack of the caller.
+ * the user ip is still in the trampoline: both get the stack of the caller. With @walked, so
+ * has another program, and it takes the stack there and then.
  */
-TEST(sleepable_return_probe)
+static void return_probe(struct __test_metadata *_metadata, bool walked)
 {
 	struct perf_event_attr attr = tracepoint_attr("raw_syscalls/sys_enter");
 	union record *record = malloc(sizeof(*record));
@@ -349,7 +350,8 @@ TEST(sleepable_return_probe)
 	SKIP_WITHOUT_BPF();
 	if (attr.type == ~0U)
 		SKIP(return, "no CONFIG_FTRACE_SYSCALLS");
-	ASSERT_EQ(0, bpf_run_start(&run, "take_uprobe_s"));
+	ASSERT_EQ(0, bpf_run_start(&run, "take_uprobe_s",
+				   walked ? "take_uretprobe_call_s" : NULL));
 	ASSERT_EQ(0, bpf_run_attach_uretprobe(&run, "take_uprobe_s", bpf_walk_returns));
 	ASSERT_EQ(0, ring_open(&ring, &attr, 0, -1, 32));
 	ASSERT_EQ(0, ring_filter(&ring, "id", NR_URETPROBE));
@@ -370,9 +372,23 @@ TEST(sleepable_return_probe)
 	ASSERT_EQ(deferred->nr * sizeof(__u64), trace->ret);
 	ASSERT_GE(BPF_UNWIND_IPS, deferred->nr);
 	EXPECT_EQ(0, memcmp(trace->ips, deferred->ips, trace->ret));
+	trace = bpf_run_trace(&run, BPF_UNWIND_TAKE, BPF_UNWIND_STACK, 0);
+	ASSERT_EQ(walked, !!trace);
+	if (walked)
+		EXPECT_LT(0, trace->ret);
 	ring_close(&ring);
 	bpf_run_close(&run);
 	free(record);
+}
+
+TEST(sleepable_return_probe)
+{
+	return_probe(_metadata, false);
+}
+
+TEST(sleepable_return_probe_walked_before)
+{
+	return_probe(_metadata, true);
 }
 
 /* A page with one frame that returns to @ra. */

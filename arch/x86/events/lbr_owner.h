@@ -9,7 +9,8 @@
  * Invariant: while an event with call stacks counts, the branch stack holds calls of the task
  * that runs, or none: not those of another task, nor of a guest, nor of a program that exec
  * replaced, nor of before the first of the CPU's events was opened. While KVM's event counts, it
- * holds branches of the guest that the task runs, or none.
+ * holds branches of the guest that the task runs, or none. A context switch has moments at which
+ * that is not so: lbr_owner_shows() tells them.
  */
 #ifndef _X86_EVENTS_LBR_OWNER_H
 #define _X86_EVENTS_LBR_OWNER_H
@@ -35,15 +36,18 @@ enum lbr_kind {
  * @users:	events that count here and want what was saved, of the last two kinds
  * @guests:	those of a guest
  * @guest:	the branch stack holds what a guest has left
- * @task:	the task whose calls it holds, only to be compared while events count here
+ * @task:	the task whose calls it holds, only to be compared while events count here; NULL
+ *		while that changes
  * @stale:	the calls may be another task's, and have to be wiped before an event counts
- * @left:	what ran when the last event went; zero if the calls are not those of that run
+ * @left:	what ran when the last event went; zero if the branches are not those of that run
+ * @left_calls:	they are calls
  */
 struct lbr_owner {
 	int			users;
 	int			guests;
 	bool			guest;
 	bool			stale;
+	bool			left_calls;
 	struct task_struct	*task;
 	struct perf_task_run	left;
 };
@@ -69,10 +73,9 @@ enum lbr_action {
  * @kind:	of the event
  * @new:	the event has not counted before
  *
- * A new event begins with an empty stack. One that goes on keeps what its task has called, if
- * nothing else has run meanwhile. Otherwise the stack is stale: if a task gets on the CPU,
- * lbr_owner_switch() follows, which restores or wipes it, and else lbr_owner_enable(). For an
- * event that goes on with LBR_BRANCHES, the branches of the host stay there.
+ * A new event begins with an empty stack. One that goes on keeps what is there, if nothing else has
+ * run meanwhile, and if it is of its kind. Otherwise the stack is stale: if a task gets on the CPU,
+ * lbr_owner_switch() follows, which restores or wipes it, and else lbr_owner_enable().
  *
  * Return: LBR_WIPE or LBR_LEAVE.
  */
@@ -84,7 +87,8 @@ static inline enum lbr_action lbr_owner_add(struct lbr_owner *owner, bool first,
 	if (!first)
 		return LBR_LEAVE;
 	owner->task = current;
-	owner->stale = kind != LBR_BRANCHES && !new && !perf_task_run_goes_on(&owner->left);
+	owner->stale = !new && !(perf_task_run_goes_on(&owner->left) &&
+				 owner->left_calls == (kind != LBR_BRANCHES));
 	if (!new)
 		return LBR_LEAVE;
 	owner->guest = owner->guests;
@@ -126,10 +130,11 @@ static inline void lbr_owner_del(struct lbr_owner *owner, bool last, enum lbr_ki
 	owner->users -= kind != LBR_BRANCHES;
 	owner->guests -= kind == LBR_GUEST;
 	WARN_ON_ONCE(owner->users < 0 || owner->guests < 0);
-	if (last && kind != LBR_BRANCHES && owner->task == current && !owner->stale)
-		owner->left = perf_task_run();
-	else if (last)
-		owner->left = (struct perf_task_run) {};
+	if (!last)
+		return;
+	owner->left_calls = kind != LBR_BRANCHES;
+	owner->left = owner->task == current && !owner->stale ? perf_task_run() :
+								(struct perf_task_run) {};
 }
 
 /**
@@ -143,7 +148,7 @@ static inline void lbr_owner_del(struct lbr_owner *owner, bool last, enum lbr_ki
  * Branches are not tagged with an address space. So without a place to keep them, those of
  * another task must not be left.
  *
- * Return: what to do.
+ * Return: what to do, before lbr_owner_switched().
  */
 static inline enum lbr_action lbr_owner_switch(struct lbr_owner *owner, struct task_struct *task,
 					       struct kmem_cache *cache, bool sched_in,
@@ -152,10 +157,44 @@ static inline enum lbr_action lbr_owner_switch(struct lbr_owner *owner, struct t
 	*data = owner->users ? perf_task_data_switch(task, cache, sched_in) : NULL;
 	if (!sched_in)
 		return *data ? LBR_SAVE : LBR_LEAVE;
-	owner->task = task;
+	/* An NMI shows nothing from here to lbr_owner_switched(). */
+	WRITE_ONCE(owner->task, NULL);
+	barrier();
 	owner->stale = false;
 	owner->guest = owner->guests;
 	return *data ? LBR_RESTORE : LBR_WIPE;
+}
+
+/**
+ * lbr_owner_switched - what lbr_owner_switch() has asked for is done
+ * @owner:	the owner
+ * @task:	the task that gets on the CPU or has left it
+ * @sched_in:	the task gets on the CPU
+ */
+static inline void lbr_owner_switched(struct lbr_owner *owner, struct task_struct *task,
+				      bool sched_in)
+{
+	if (!sched_in)
+		return;
+	barrier();
+	WRITE_ONCE(owner->task, task);
+}
+
+/**
+ * lbr_owner_shows - may a sample of the host show what the branch stack holds?
+ * @owner:	the owner
+ *
+ * A guest's branches are not for the host, nor what is to be wiped. While a task gets on the CPU,
+ * events count before lbr_owner_switch() has restored its calls: what is there is of the former
+ * task.
+ *
+ * Context: on the CPU, NMI included.
+ * Return: false if the sample has to do without.
+ */
+static inline bool lbr_owner_shows(const struct lbr_owner *owner)
+{
+	return !READ_ONCE(owner->guests) && !READ_ONCE(owner->guest) &&
+	       !READ_ONCE(owner->stale) && READ_ONCE(owner->task) == current;
 }
 
 #endif /* _X86_EVENTS_LBR_OWNER_H */

@@ -45,6 +45,16 @@ static int lbr_owner_init(struct kunit *test)
 	return 0;
 }
 
+/* A task gets on the CPU or leaves it. */
+static enum lbr_action go(struct lbr_owner *owner, struct task_struct *task, bool sched_in,
+			  void **found)
+{
+	enum lbr_action done = lbr_owner_switch(owner, task, cache_a, sched_in, found);
+
+	lbr_owner_switched(owner, task, sched_in);
+	return done;
+}
+
 static void expect(struct kunit *test, bool sched_in, enum lbr_action action, void *data)
 {
 	struct fixture *f = test->priv;
@@ -52,7 +62,7 @@ static void expect(struct kunit *test, bool sched_in, enum lbr_action action, vo
 	void *found;
 
 	scoped_guard(irqsave)
-		done = lbr_owner_switch(&f->owner, f->task, cache_a, sched_in, &found);
+		done = go(&f->owner, f->task, sched_in, &found);
 	KUNIT_EXPECT_EQ(test, action, done);
 	KUNIT_EXPECT_PTR_EQ(test, data, found);
 }
@@ -167,22 +177,28 @@ static void add_test(struct kunit *test)
 /* Each thing that tells runs apart does. */
 static void another_run_test(struct kunit *test)
 {
-	struct lbr_owner owners[5] = {};
+	static const enum lbr_kind kinds[] = { LBR_CALLS, LBR_GUEST, LBR_BRANCHES };
+	struct lbr_owner owners[5];
 	enum lbr_action done[5];
 
-	scoped_guard(irqsave) {
-		for (int i = 0; i < ARRAY_SIZE(owners); i++)
-			owners[i].left = perf_task_run();
-		owners[1].left.task = NULL;
-		owners[2].left.start_time--;
-		owners[3].left.switches--;
-		owners[4].left.execs--;
-		for (int i = 0; i < ARRAY_SIZE(owners); i++)
-			done[i] = begin(&owners[i], true, LBR_CALLS, false);
+	for (int k = 0; k < ARRAY_SIZE(kinds); k++) {
+		scoped_guard(irqsave) {
+			for (int i = 0; i < ARRAY_SIZE(owners); i++) {
+				owners[i] = (struct lbr_owner) { .guest = kinds[k] == LBR_GUEST };
+				owners[i].left_calls = kinds[k] != LBR_BRANCHES;
+				owners[i].left = perf_task_run();
+			}
+			owners[1].left.task = NULL;
+			owners[2].left.start_time--;
+			owners[3].left.switches--;
+			owners[4].left.execs--;
+			for (int i = 0; i < ARRAY_SIZE(owners); i++)
+				done[i] = begin(&owners[i], true, kinds[k], false);
+		}
+		KUNIT_EXPECT_EQ(test, LBR_LEAVE, done[0]);
+		for (int i = 1; i < ARRAY_SIZE(owners); i++)
+			KUNIT_EXPECT_EQ_MSG(test, LBR_WIPE, done[i], "%d, %d", k, i);
 	}
-	KUNIT_EXPECT_EQ(test, LBR_LEAVE, done[0]);
-	for (int i = 1; i < ARRAY_SIZE(owners); i++)
-		KUNIT_EXPECT_EQ_MSG(test, LBR_WIPE, done[i], "%d", i);
 }
 
 /* The last event goes while the calls are still those of the former task. */
@@ -195,10 +211,10 @@ static void former_task_test(struct kunit *test)
 
 	scoped_guard(irqsave) {
 		lbr_owner_add(&owner, true, LBR_CALLS, true);
-		lbr_owner_switch(&owner, f->task, cache_a, true, &found);
+		go(&owner, f->task, true, &found);
 		lbr_owner_del(&owner, true, LBR_CALLS);
 		done = begin(&owner, true, LBR_CALLS, false);
-		lbr_owner_switch(&owner, current, cache_a, true, &found);
+		go(&owner, current, true, &found);
 		lbr_owner_del(&owner, true, LBR_CALLS);
 		own = begin(&owner, true, LBR_CALLS, false);
 	}
@@ -234,7 +250,7 @@ static void switched_in_test(struct kunit *test)
 
 	scoped_guard(irqsave) {
 		added = lbr_owner_add(&owner, true, LBR_CALLS, false);
-		lbr_owner_switch(&owner, current, cache_a, true, &found);
+		go(&owner, current, true, &found);
 		enabled = lbr_owner_enable(&owner);
 		/* An event that goes before it counts leaves a stale stack. */
 		lbr_owner_add(&gone, true, LBR_CALLS, false);
@@ -326,6 +342,49 @@ static void guest_switches_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, on);
 }
 
+/*
+ * A sample of the host shows neither what a guest has called, nor, amid a context switch, what the
+ * former task has.
+ */
+static void shows_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	bool own, shared, guest, before, after, stale, former, amid, restored;
+	struct lbr_owner owner = {};
+	void *found;
+
+	scoped_guard(irqsave) {
+		begin(&owner, true, LBR_CALLS, true);
+		own = lbr_owner_shows(&owner);
+		begin(&owner, false, LBR_BRANCHES, true);
+		shared = lbr_owner_shows(&owner);
+		begin(&owner, false, LBR_GUEST, true);
+		guest = lbr_owner_shows(&owner);
+		lbr_owner_del(&owner, false, LBR_GUEST);
+		before = lbr_owner_shows(&owner);
+		lbr_owner_enable(&owner);
+		after = lbr_owner_shows(&owner);
+		owner.stale = true;
+		stale = lbr_owner_shows(&owner);
+		go(&owner, f->task, true, &found);
+		former = lbr_owner_shows(&owner);
+		lbr_owner_switch(&owner, current, cache_a, true, &found);
+		amid = lbr_owner_shows(&owner);
+		lbr_owner_switched(&owner, current, true);
+		restored = lbr_owner_shows(&owner);
+	}
+	KUNIT_EXPECT_TRUE(test, own);
+	KUNIT_EXPECT_TRUE(test, shared);
+	KUNIT_EXPECT_FALSE(test, guest);
+	/* The guest's branches are still there. */
+	KUNIT_EXPECT_FALSE(test, before);
+	KUNIT_EXPECT_TRUE(test, after);
+	KUNIT_EXPECT_FALSE(test, stale);
+	KUNIT_EXPECT_FALSE(test, former);
+	KUNIT_EXPECT_FALSE(test, amid);
+	KUNIT_EXPECT_TRUE(test, restored);
+}
+
 static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(restored_test),
 	KUNIT_CASE(elsewhere_test),
@@ -341,6 +400,7 @@ static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(guest_goes_on_test),
 	KUNIT_CASE(guest_ends_test),
 	KUNIT_CASE(guest_switches_test),
+	KUNIT_CASE(shows_test),
 	{}
 };
 

@@ -224,6 +224,7 @@ void test_branches_sched_task(struct perf_event_pmu_context *pmu_ctx,
 				      data);
 	else if (action == LBR_WIPE)
 		test_branches_wipe(tb);
+	lbr_owner_switched(&tb->owner, task, sched_in);
 }
 
 /*
@@ -316,6 +317,9 @@ void test_branches_sample(struct perf_event *event, struct perf_sample_data *dat
 		return;
 	tb->sample.nr = 0;
 	tb->sample.hw_idx = -1ULL;
+	/* The scheme of Linux 6.15 shows whatever is there. */
+	if (!READ_ONCE(test_branches_scheme) && !lbr_owner_shows(&tb->owner))
+		bottom = top;
 	while (top != bottom)
 		tb->sampled[tb->sample.nr++] = tb->entries[--top % TEST_BRANCHES];
 	perf_sample_save_brstack(data, event, &tb->sample, NULL);

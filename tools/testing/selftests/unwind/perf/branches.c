@@ -163,6 +163,21 @@ void count_sample(const struct turns *turns, unsigned int who, const union recor
 		count->other++;
 }
 
+bool has_foreign(const struct turns *turns, const union record *record)
+{
+	const __u64 *word = record->words + 1, *entries = word + 3;
+	pid_t tid = word[0] >> 32;
+	unsigned int who = 0;
+	bool foreign = false;
+
+	/* Other tasks, such as the idle one, have no calls at all. */
+	while (who < 2 && tid != turns->tid[who])
+		who++;
+	for (__u64 i = 0; i < word[2]; i++)
+		foreign |= entries[3 * i] - from(who, 0) >= DEPTH;
+	return foreign;
+}
+
 unsigned int all(const struct count *count)
 {
 	return count->whole + count->none + count->other;

@@ -66,6 +66,9 @@ bool both_ready(struct turns *turns, struct ring *ring);
 /* Add a sample to @count if it is of task @who. */
 void count_sample(const struct turns *turns, unsigned int who, const union record *record,
 		  struct count *count);
+
+/* Does a sample show calls of a task that is not its own? */
+bool has_foreign(const struct turns *turns, const union record *record);
 unsigned int all(const struct count *count);
 
 /* Take samples until the first @nr tasks have enough, or for too long. */

@@ -53,6 +53,34 @@ TEST_F(branches, of_two_tasks)
 	expect_both_whole(_metadata, self, pid);
 }
 
+/* Samples may be taken amid a context switch, too: they never show the other task's calls. */
+TEST_F(branches, of_two_tasks_amid_switches)
+{
+	struct perf_event_attr attr = branch_attr("perf_test");
+	struct turns *turns = self->turns;
+	unsigned int nr = 0, foreign = 0;
+	pid_t pid[2];
+
+	/* The timer is on another CPU. */
+	attr.config = 0;
+	ASSERT_EQ(0, ring_open(&self->ring, &attr, -1, 0, 64));
+	for (int who = 0; who < 2; who++)
+		pid[who] = start_turns(turns, who);
+	ASSERT_TRUE(both_ready(turns, &self->ring));
+	for (int i = 0; i < 3000 && nr < 100 * ENOUGH; i++) {
+		usleep(10000);
+		while (ring_next_type(&self->ring, self->record, PERF_RECORD_SAMPLE)) {
+			nr++;
+			foreign += has_foreign(turns, self->record);
+		}
+	}
+	turns->stop = 1;
+	EXPECT_LE(100 * ENOUGH, nr);
+	EXPECT_EQ(0, foreign);
+	for (int who = 0; who < 2; who++)
+		EXPECT_EXIT(pid[who], 0);
+}
+
 /* Events of two PMUs with objects of different sizes: each keeps its own. */
 TEST_F(branches, of_two_pmus)
 {

@@ -7,13 +7,13 @@
  * without a lock, by perf_task_data().
  *
  * Invariant: while an event of a CPU needs data of some cache, each task that may run user code
- * has an entry for that cache, unless it is exiting, or there was no memory when it was forked. The
- * first such event publishes the cache before it walks all tasks; fork puts the child on the
- * list of tasks before it looks for published caches. So either the walk finds the child, or
- * fork finds the cache. The last event withdraws the cache before its walk, and fork sees that
- * under the lock of the child, or the walk finds what fork has attached. An entry is unlinked
- * when no event needs it, and at exit; exit takes no sleeping lock, and nothing is attached to a
- * task after that.
+ * has an entry for that cache, unless it is exiting, or there was no memory when it was forked, or
+ * not at once, and its parent was killed meanwhile. The first such event publishes the cache
+ * before it walks all tasks; fork puts the child on the list of tasks before it looks for
+ * published caches. So either the walk finds the child, or fork finds the cache. The last event
+ * withdraws the cache before its walk, and fork sees that under the lock of the child, or the walk
+ * finds what fork has attached. An entry is unlinked when no event needs it, and at exit; exit
+ * takes no sleeping lock, and nothing is attached to a task after that.
  *
  * An event of a task holds the data of the task in whose context it is: when two tasks swap their
  * contexts, they swap the events that hold their data. Before it is in a context, an event holds

@@ -686,6 +686,8 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		};
 	if (timeout < 0 && (session_polls(session) || jobs_going(&session->jobs)))
 		timeout = TICK;
+	if (timeout < 0)
+		timeout = watch_timeout(session->watch);
 	ready = poll(fds, nr, timeout);
 	if (ready < 0)
 		return errno != EINTR;

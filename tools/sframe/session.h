@@ -140,7 +140,8 @@ unsigned int watch_nr(const struct watch *watch);
 int watch_fd(const struct watch *watch, unsigned int nr);
 void watch_end(struct watch *watch, unsigned int nr);
 bool watch_has_ended(const struct watch *watch);
-bool watch_is_partial(const struct watch *watch);
+bool watch_is_partial(struct watch *watch);
+int watch_timeout(const struct watch *watch);
 bool watch_read(struct watch *watch, watch_fn found, void *data);
 bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
 bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,

@@ -25,6 +25,9 @@
 /* The kernel's limit, on any architecture. */
 #define CPUS_MAX	8192
 
+/* How often to look for new CPUs, in ms. */
+#define CPUS_LOOK	1000
+
 struct watch {
 	struct ring {
 		int				fd;
@@ -33,6 +36,10 @@ struct watch {
 		struct perf_event_mmap_page	*page;
 	}		*rings;
 	unsigned int	nr;
+	int		*cpus;
+	int		nr_cpus;
+	long		cpus_look;
+	bool		may_grow;
 	unsigned int	pages;
 	size_t		page_size;
 	char		*record;
@@ -94,13 +101,13 @@ static void close_rings(struct watch *watch)
 }
 
 /*
- * Store the numbers of all CPUs in @cpus, which has room for CPUS_MAX, and return how many there
- * are. The numbers may have gaps, as in "0-3,8-11". CPUs that are offline are included: events of
- * processes can be opened there, and count when the CPU comes online.
+ * Store the numbers of the CPUs that are online in @cpus, which has room for CPUS_MAX, and return
+ * how many there are. The numbers may have gaps, as in "0-3,8-11". Virtual machines may have many
+ * more CPUs that are offline, and each task that starts would get an event for each of them.
  */
 static int list_cpus(int *cpus)
 {
-	FILE *list = fopen("/sys/devices/system/cpu/possible", "re");
+	FILE *list = fopen("/sys/devices/system/cpu/online", "re");
 	int cpu, end, nr = 0, got;
 
 	while (list && (got = fscanf(list, "%d-%d", &cpu, &end)) > 0) {
@@ -114,19 +121,32 @@ static int list_cpus(int *cpus)
 	if (list)
 		fclose(list);
 	/* Without /sys, assume that there are no gaps. */
-	for (end = nr ? 0 : sysconf(_SC_NPROCESSORS_CONF); nr < end && nr < CPUS_MAX; nr++)
+	for (end = nr ? 0 : sysconf(_SC_NPROCESSORS_ONLN); nr < end && nr < CPUS_MAX; nr++)
 		cpus[nr] = nr;
 	return nr;
 }
 
-/* Open a buffer for each CPU, except offline ones that the kernel refuses. */
-static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pids,
-		      const int *cpus, int nr)
+/* Has a CPU come online since the events were opened? */
+static bool has_new_cpu(const struct watch *watch)
+{
+	int cpus[CPUS_MAX], nr = list_cpus(cpus), known = 0;
+
+	for (int i = 0; i < nr; i++) {
+		while (known < watch->nr_cpus && watch->cpus[known] < cpus[i])
+			known++;
+		if (known == watch->nr_cpus || watch->cpus[known] != cpus[i])
+			return true;
+	}
+	return false;
+}
+
+/* Open a buffer for each CPU, except those that went offline. */
+static int open_rings(struct watch *watch, const pid_t *pids, unsigned int nr_pids)
 {
 	int ret = 0;
 
-	for (int i = 0; !ret && i < nr; i++) {
-		ret = ring_open(watch, &watch->rings[watch->nr], pids, nr_pids, cpus[i]);
+	for (int i = 0; !ret && i < watch->nr_cpus; i++) {
+		ret = ring_open(watch, &watch->rings[watch->nr], pids, nr_pids, watch->cpus[i]);
 		if (ret == -ENODEV)
 			ret = 0;
 		else if (!ret)
@@ -145,6 +165,7 @@ void watch_free(struct watch *watch)
 		return;
 	close_rings(watch);
 	free(watch->rings);
+	free(watch->cpus);
 	free(watch->record);
 	free(watch);
 }
@@ -193,25 +214,30 @@ static void watch_threads(struct watch *watch, pid_t pid, pid_t but, int max_fd)
 struct watch *watch_new(const pid_t *pids, unsigned int nr_pids, int max_fd)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
-	int cpus[CPUS_MAX], nr, ret;
+	int cpus[CPUS_MAX], ret;
 
 	if (!watch)
 		return NULL;
-	nr = list_cpus(cpus);
+	watch->nr_cpus = list_cpus(cpus);
+	watch->cpus_look = now_ms();
+	watch->may_grow = sysconf(_SC_NPROCESSORS_CONF) > watch->nr_cpus;
 	watch->page_size = sysconf(_SC_PAGESIZE);
 	watch->pages = RING_PAGES;
-	watch->rings = calloc(nr, sizeof(*watch->rings));
+	watch->rings = calloc(watch->nr_cpus, sizeof(*watch->rings));
+	watch->cpus = malloc(watch->nr_cpus * sizeof(*watch->cpus));
 	/* No record is larger. */
 	watch->record = malloc(1 << 16);
-	if (!watch->rings || !watch->record)
+	if (!watch->rings || !watch->cpus || !watch->record) {
 		ret = -ENOMEM;
-	else
-		ret = open_rings(watch, pids, nr_pids, cpus, nr);
+	} else {
+		memcpy(watch->cpus, cpus, watch->nr_cpus * sizeof(*cpus));
+		ret = open_rings(watch, pids, nr_pids);
+	}
 	/* An ordinary user may lock few pages, and perf needs them more. */
 	while (ret == -EPERM && watch->pages > 1) {
 		close_rings(watch);
 		watch->pages /= 4;
-		ret = open_rings(watch, pids, nr_pids, cpus, nr);
+		ret = open_rings(watch, pids, nr_pids);
 	}
 	for (unsigned int i = 0; !ret && i < nr_pids; i++)
 		watch_threads(watch, pids[i], i ? 0 : pids[0], max_fd);
@@ -250,10 +276,21 @@ bool watch_has_ended(const struct watch *watch)
 	return false;
 }
 
-/* Are there threads that are not watched? Only a rescan finds what they map. */
-bool watch_is_partial(const struct watch *watch)
+/* Are there threads or CPUs that are not watched? Only a rescan finds what is mapped there. */
+bool watch_is_partial(struct watch *watch)
 {
-	return watch && watch->partial;
+	if (!watch || watch->partial || !watch->may_grow ||
+	    now_ms() - watch->cpus_look < CPUS_LOOK)
+		return watch && watch->partial;
+	watch->cpus_look = now_ms();
+	watch->partial = has_new_cpu(watch);
+	return watch->partial;
+}
+
+/* How long to wait for what tasks map, in ms; -1 without a limit. No event tells of a new CPU. */
+int watch_timeout(const struct watch *watch)
+{
+	return watch && watch->may_grow ? CPUS_LOOK : -1;
 }
 
 /* Copy a record out of the ring, which may wrap. */

@@ -4,15 +4,14 @@
 # descriptors are free. To be sourced there.
 # shellcheck disable=SC2154	# session.sh sets it
 
-# build_cpus: a library that reports the CPUs of the list CPUS, opens all events on CPU 0, and
-# adds the number of the CPU on which it should have opened the event to a file "asked"
+# build_cpus: a library that reports the CPUs of the list in the file "cpus", opens all events on
+# CPU 0, and adds the number of the CPU on which it should have opened the event to a file "asked"
 build_cpus() {
 	cat > cpus.c <<-'END_CPUS'
 	#define _GNU_SOURCE
 	#include <dlfcn.h>
 	#include <stdarg.h>
 	#include <stdio.h>
-	#include <stdlib.h>
 	#include <string.h>
 	#include <sys/syscall.h>
 	#include <unistd.h>
@@ -20,10 +19,8 @@ build_cpus() {
 	FILE *fopen(const char *name, const char *mode)
 	{
 		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
-		char *list = getenv("CPUS");
 
-		return strcmp(name, "/sys/devices/system/cpu/possible") ? next(name, mode) :
-		       fmemopen(list, strlen(list), "r");
+		return next(strcmp(name, "/sys/devices/system/cpu/online") ? name : "cpus", mode);
 	}
 
 	static long ask(long cpu)
@@ -66,7 +63,7 @@ few_open() {
 	mapped few_open/* || return 1
 	# shellcheck disable=SC2016	# for the inner shell
 	(ulimit -n $((50 + ($# == 1 ? 0 : $(nproc --all))))
-	[ $# = 0 ] || export CPUS=$1 LD_PRELOAD=$PWD/cpus.so
+	[ $# = 0 ] || { echo "$1" > cpus; export LD_PRELOAD=$PWD/cpus.so; }
 	timeout 100 "$sframe" run -v -p "$holder" sh -c '
 		until [ "$(grep -c "few_open/.*: converted" err)" = 60 ]; do
 			sleep 0.1
@@ -120,8 +117,37 @@ time.sleep(100000)' & holder=$!
 sparse_cpus() {
 	rm -f asked
 	build_cpus || return 1
-	CPUS=0,2,8-11,40 LD_PRELOAD=$PWD/cpus.so ends 0 "" -v true || return 1
+	echo 0,2,8-11,40 > cpus
+	LD_PRELOAD=$PWD/cpus.so ends 0 "" -v true || return 1
 	[ "$(sort -un asked | xargs)" = "0 2 8 9 10 11 40" ] || fail "asked: $(xargs < asked)"
+}
+
+# A CPU comes online: what is mapped there is found, though no event tells of it. Nothing is mapped
+# elsewhere meanwhile.
+new_cpu() {
+	local status waiter
+	rm -rf .debug new found
+	build_cpus && library new && mkfifo found || return 1
+	echo 0 > cpus
+	: > err
+	(until grep -q "/new: converted" err; do
+		sleep 0.1
+	done; : > found) & waiter=$!
+	# shellcheck disable=SC2016	# for the inner shell
+	LD_PRELOAD=$PWD/cpus.so timeout 100 "$sframe" run -v taskset -c 0 sh -c '
+		echo 0-1 > cpus
+		taskset -c 1 python3 -c "import mmap, time
+with open(\"new\") as file:
+    code = mmap.mmap(file.fileno(), 4096, flags=mmap.MAP_PRIVATE,
+                     prot=mmap.PROT_READ | mmap.PROT_EXEC)
+time.sleep(100000)" & late=$!
+		read found < found
+		kill $late' 2> err
+	status=$?
+	kill $waiter 2> /dev/null
+	wait $waiter 2> /dev/null
+	cat err
+	return $status
 }
 
 # scarce_room COMMAND: the kernel has no room for sections for a while, and then for one alone, the

@@ -760,6 +760,7 @@ check "many files that wait" few_open
 check "many files that wait, and many CPUs" few_open 0-25
 check "many threads" many_threads
 check "numbers of CPUs with gaps" sparse_cpus
+check "a CPU that comes online" new_cpu
 check "a file that is withheld" withheld
 check "conversions without descriptors" scarce_jobs
 check "files that cannot be opened to be converted" scarce_file

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/zalloc.h>
+#include <perf/mmap.h>
 #include <perf/threadmap.h>
 
 #include "../../sframe/server.h"
@@ -20,6 +21,8 @@
 #include "data.h"
 #include "debug.h"
 #include "evlist.h"
+#include "evsel.h"
+#include "mmap.h"
 #include "record-sframe.h"
 #include "thread_map.h"
 
@@ -115,22 +118,77 @@ struct record_sframe *record_sframe__start(struct evlist *evlist, const char *pr
 	return NULL;
 }
 
+/*
+ * Nobody reads the buffers while sections are made. What fills them then would displace the records
+ * that follow, and a record of a fork without those of the child's files would replace what is
+ * synthesized for it. So record what tasks do only afterwards, and synthesize the rest.
+ */
+static void pause_tracking(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->immediate)
+			evsel__disable(evsel);
+	}
+}
+
+static void resume_tracking(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	for (int i = 0; i < evlist->core.nr_mmaps; i++) {
+		struct perf_mmap *map = &evlist->mmap[i].core;
+
+		map->prev = perf_mmap__read_head(map);
+		perf_mmap__consume(map);
+	}
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->immediate)
+			evsel__enable(evsel);
+	}
+}
+
+/*
+ * Only what all tasks have done can be synthesized later, not what children of given ones have; nor
+ * changes of the kernel's code since kcore was copied.
+ */
+static bool may_pause(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	if (perf_thread_map__pid(evlist->core.threads, 0) != -1)
+		return false;
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.text_poke)
+			return false;
+	}
+	return evlist->mmap;
+}
+
 /**
  * record_sframe__wait - wait for the sections that are known to be needed
  * @sframe: from record_sframe__start(), or NULL
+ * @evlist: open events; until the return they do not record what tasks do
  * @stop: has a signal handler ended the recording?
  *
  * Return: 0, also after an error, which only makes stacks less complete; -EINTR if @stop
  * returned true: the caller must not record then.
  */
-int record_sframe__wait(struct record_sframe *sframe, bool (*stop)(void))
+int record_sframe__wait(struct record_sframe *sframe, struct evlist *evlist, bool (*stop)(void))
 {
 	char message[SFRAME_MESSAGE];
+	bool pause;
 	int ret;
 
 	if (!sframe)
 		return 0;
+	pause = may_pause(evlist);
+	if (pause)
+		pause_tracking(evlist);
 	ret = sframe_server_wait(&sframe->server, stop, message);
+	if (pause)
+		resume_tracking(evlist);
 	if (ret < 0)
 		pr_warning("WARNING: no SFrame sections for files that have none: %s\n", message);
 	else if (message[0])

@@ -17,7 +17,7 @@ struct record_sframe;
 
 struct record_sframe *record_sframe__start(struct evlist *evlist, const char *program,
 					   bool keep);
-int record_sframe__wait(struct record_sframe *sframe, bool (*stop)(void));
+int record_sframe__wait(struct record_sframe *sframe, struct evlist *evlist, bool (*stop)(void));
 void record_sframe__stop(struct record_sframe *sframe);
 void record_sframe__end(struct record_sframe *sframe, bool failed, const struct perf_data *data);
 
@@ -31,6 +31,7 @@ static inline struct record_sframe *record_sframe__start(struct evlist *evlist _
 }
 
 static inline int record_sframe__wait(struct record_sframe *sframe __maybe_unused,
+				      struct evlist *evlist __maybe_unused,
 				      bool (*stop)(void) __maybe_unused)
 {
 	return 0;

@@ -248,6 +248,39 @@ impatient() {
 	grep 'realtime priority' log && ! grep -i incomplete log
 }
 
+# What other tasks do while the first sections are made is not recorded: it would fill the buffers,
+# which nobody reads then. Their files are known all the same.
+meantime() {
+	local pid busy status
+	build_hold || return 1
+	rm -rf "$sections"
+	HOLD=T LD_PRELOAD=$PWD/hold.so "${record[@]}" meantime -a sleep 2 > log 2> err < /dev/null &
+	pid=$!
+	soon held T || { cat log err; return 1; }
+	for _ in $(seq 200); do
+		/bin/true
+	done
+	perl -e "sub f { $spin } f() while 1" 20000 & busy=$!
+	soon grep -x perl /proc/$busy/comm || { kill $busy $pid; return 1; }
+	# Each conversion stops at its start.
+	while kill -0 $pid 2> /dev/null; do
+		pkill -CONT -P "$(pgrep -o -x sframe)"
+		sleep 0.3
+	done
+	wait $pid
+	status=$?
+	kill $busy
+	wait $busy 2> /dev/null
+	cat err
+	[ $status = 0 ] || return 1
+	perf script -i meantime --show-task-events > events || return 1
+	[ "$(grep -c PERF_RECORD_EXIT events)" -lt 150 ] ||
+		{ fail "$(grep -c PERF_RECORD_EXIT events) tasks have ended"; return 1; }
+	# Its own section need not be there in time.
+	perf report -i meantime --stdio --comms perl -s dso 2> /dev/null |
+		awk '{ print } $NF == "perl" && $1 + 0 > 20 { found = 1 } END { exit !found }'
+}
+
 # If another user may have chosen a file's build-id, its section is not for others, nor kept.
 of_others() {
 	local id pid
@@ -351,9 +384,11 @@ check "killed" killed
 if command -v gcc > /dev/null; then
 	check "told to stop by a group" timed
 	check "impatient" impatient
+	check "in the meantime" meantime
 else
 	skip "told to stop by a group" "needs gcc"
 	skip "impatient" "needs gcc"
+	skip "in the meantime" "needs gcc"
 fi
 
 finish

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <api/fs/fs.h>
 #include <linux/err.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
@@ -293,6 +294,8 @@ static void __noreturn counting_main(struct sframe_missed_list *list,
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		signal(signals[i], SIG_DFL);
 	session_done = 0;
+	/* It reads symbols of anybody's files: if memory is short, it is to end first. */
+	filename__write_int("/proc/self/oom_score_adj", 1000);
 	if (!out || count_data(list, data))
 		_exit(1);
 	fwrite(&list->samples, sizeof(list->samples), 1, out);

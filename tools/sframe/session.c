@@ -77,9 +77,17 @@ static void session_deaf(struct session *session)
 {
 	if (!session->deaf && scan_deaf())
 		session_say(session,
-			    "process %d does not let anybody read its mappings, and what only it maps may have no section",
+			    "the mappings of process %d take too long to read, and what only it maps may have no section",
 			    scan_deaf());
 	session->deaf = scan_deaf();
+}
+
+static void session_unread(struct session *session)
+{
+	if (!session->unread && session->round.rest)
+		session_say(session,
+			    "it takes long to read what processes have mapped, and some files may have no section");
+	session->unread |= session->round.rest;
 }
 
 /* In a batch of mappings, check once for each run of files of the same process. */
@@ -424,8 +432,9 @@ static void session_open_file(struct session *session, const struct mapping *map
 	unsigned int budget = session->mapped.budget;
 
 	mapped_open(&session->mapped, mapping, believe, file);
-	if (budget && !session->mapped.budget)
-		session->after = mapping->pid;
+	session->round.waited += budget - session->mapped.budget;
+	if (budget && !session->mapped.budget && !session->round.rest)
+		session->round.after = mapping->pid;
 }
 
 /**
@@ -575,15 +584,25 @@ static void session_end_job(struct session *session, unsigned int nr)
 	close(section);
 }
 
-/* A task that maps a lot may cause lost events, but must not keep the session busy. */
-static void session_rescan(struct session *session)
+/**
+ * session_scan - find what tasks have mapped by now
+ * @session:	the session
+ * @children:	also what tasks have mapped that the given ones have started
+ *
+ * Goes on where the last scan ran out of time. Sets the time of the next one: a task that maps a
+ * lot may cause lost events, but must not keep the session busy.
+ */
+void session_scan(struct session *session, bool children)
 {
 	long begin = now_ms();
 
+	/* Events were lost: scan all again. */
+	if (session->lost)
+		session->round.until = session->round.after;
 	session->lost = false;
 	session->hung = 0;
-	if (!watch_rescan(session->options.pids, session->options.nr_pids, session->after,
-			  session_found, session))
+	if (!scan_processes(session->options.pids, session->options.nr_pids, children,
+			    &session->round, session_found, session))
 		session->lost = true;
 	session->rescan = now_ms() + (REPEAT_SHARE - 1) * (now_ms() - begin);
 }
@@ -652,9 +671,12 @@ static void session_watch(struct session *session)
 		session->lost = true;
 	if (session->offer && now_ms() >= session->offer)
 		session_offer(session);
-	if (session->lost && session->mapped.budget && now_ms() >= session->rescan)
-		session_rescan(session);
+	/* The command does not wait for what the first scan had no time for. */
+	if ((session->lost || (session->round.rest && session->runs)) &&
+	    session->mapped.budget && now_ms() >= session->rescan)
+		session_scan(session, true);
 	session_deaf(session);
+	session_unread(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
 		session->lost = true;
 }
@@ -663,8 +685,8 @@ static void session_watch(struct session *session)
 static bool session_polls(const struct session *session)
 {
 	return watch_has_ended(session->watch) || watch_is_partial(session->watch) ||
-	       session->lost || session->hung || session->offer || stuck_nr() ||
-	       session->jobs.held;
+	       session->lost || session->round.rest || session->hung || session->offer ||
+	       stuck_nr() || session->jobs.held;
 }
 
 /* Wait for something to do, and do it. Returns true when @until is ready. */
@@ -789,14 +811,18 @@ void session_run(struct session *session, int fd)
 	const struct pollfd until = { .fd = fd, .events = POLLIN };
 
 	session->runs = true;
+	/* What the start had no time for comes next. */
+	session->rescan = 0;
 	/* Conversions that the start did not wait for are late from now on. */
 	jobs_each(&session->jobs, dso_begins);
 	while (!session_step(session, until, -1))
 		;
 	/* See what running tasks have mapped since the last time. */
 	session->mapped.budget = WAITS_MAX;
-	if (session->lost)
-		session_rescan(session);
+	if (session->lost || session->round.rest)
+		session_scan(session, true);
+	session_deaf(session);
+	session_unread(session);
 	/* Ignore later mappings. */
 	watch_free(session->watch);
 	session->watch = NULL;

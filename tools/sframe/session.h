@@ -143,9 +143,6 @@ bool watch_has_ended(const struct watch *watch);
 bool watch_is_partial(struct watch *watch);
 int watch_timeout(const struct watch *watch);
 bool watch_read(struct watch *watch, watch_fn found, void *data);
-bool watch_scan(const pid_t *pids, unsigned int nr_pids, watch_fn found, void *data);
-bool watch_rescan(const pid_t *pids, unsigned int nr_pids, pid_t after, watch_fn found,
-		  void *data);
 
 /* scan.c: existing mappings */
 
@@ -155,8 +152,22 @@ static inline bool names_file(const char *path)
 	return path[0] == '/' && path[1] != '/' && strcmp(path, "/dev/zero (deleted)");
 }
 
-bool scan_process(pid_t pid, watch_fn found, void *data);
-void scan_end(void);
+/**
+ * struct round - processes to scan, in a circle by pid
+ * @after:	start with the processes after this one, or 0
+ * @until:	stop after this one; if it is @after, scan all
+ * @rest:	there was no time for some: these begin after @after now
+ * @waited:	total time that finding files has taken by waiting for them, in ms
+ */
+struct round {
+	pid_t		after;
+	pid_t		until;
+	bool		rest;
+	unsigned int	waited;
+};
+
+bool scan_processes(const pid_t *pids, unsigned int nr_pids, bool children, struct round *round,
+		    watch_fn found, void *data);
 pid_t scan_deaf(void);
 
 /* needed.c: files that a program needs */
@@ -569,7 +580,7 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @full:	told the user that further files get no section
  * @forgot:	told the user that the list is incomplete
  * @stuck:	told the user that no more files are opened
- * @deaf:	told the user of a process whose mappings cannot be read
+ * @deaf:	told the user of a process whose mappings take too long to read
  * @apart:	told the user that some tasks cannot use the sections, or all tasks can
  * @last:	process whose file was examined last, or 0
  * @unkept:	told the user that some sections cannot be cached
@@ -578,7 +589,8 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @hung:	shortest time that a file to retry has hung, in ms; or 0
  * @rescan:	earliest time of the next rescan, in ms
  * @offer:	when to offer denied sections again, in ms; 0 if there are none
- * @after:	process whose file ran out of time, or 0: a rescan starts after it
+ * @round:	where a rescan starts and ends: after a process whose file ran out of time
+ * @unread:	told the user that some processes are scanned later
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over: files seen from now on are late
  * @over:	watching is over as well
@@ -611,7 +623,8 @@ struct session {
 	unsigned int			hung;
 	long				rescan;
 	long				offer;
-	pid_t				after;
+	struct round			round;
+	bool				unread;
 	bool				for_all;
 	bool				runs;
 	bool				over;
@@ -627,6 +640,7 @@ struct session {
 void session_found(void *data, const struct mapping *mapping);
 bool session_has_refused(void *data, const struct identity *identity);
 bool session_may_remove(const struct session *session, int error);
+void session_scan(struct session *session, bool children);
 void session_convert(struct session *session, int fd);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);

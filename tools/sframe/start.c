@@ -167,9 +167,8 @@ struct session *session_new(const struct sframe_session_options *options, char *
 		session_say(session, "%s is on a file system that does not answer",
 			    options->program);
 	}
-	if (options->running &&
-	    !watch_scan(options->pids, options->nr_pids, session_found, session))
-		session->lost = true;
+	if (options->running)
+		session_scan(session, false);
 	if (session->cache >= 0)
 		session->kept = cache_each(session->cache, options->read_only, session->cached_max,
 					   session_known, session);

@@ -231,7 +231,9 @@ withheld() {
 # build_scarce: a library with which descriptors are scarce while a file "scarce" exists: none for
 # conversions; with SCARCE=file none to open the file that is converted, with SCARCE=ever only for
 # files "ever1" and the like; with SCARCE=maps none to read mappings; with SCARCE=proc there is no
-# /proc, and each look for it adds a byte to a file "looks". Mappings of the process DEAF hang.
+# /proc, and each look for it adds a byte to a file "looks". Of the mappings of these
+# processes, " PID ", those of DEAF hang, those of BUSY take all of the CPU time, and those of SLOW
+# take a second each, which a line in a file "reads" tells of.
 build_scarce() {
 	cat > scarce.c <<-'END_SCARCE'
 	#define _GNU_SOURCE
@@ -285,13 +287,29 @@ build_scarce() {
 		return syscall(SYS_open, name, flags);
 	}
 
+	static int is_one_of(const char *name, const char *pids)
+	{
+		char pid[32];
+
+		snprintf(pid, sizeof(pid), " %d ", atoi(name + strlen("/proc/")));
+		return strstr(name, "/maps") && getenv(pids) && strstr(getenv(pids), pid);
+	}
+
 	FILE *fopen(const char *name, const char *mode)
 	{
 		FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
-		const char *deaf = getenv("DEAF");
+		FILE *reads;
 
-		while (deaf && strstr(name, "/maps") && atoi(name + strlen("/proc/")) == atoi(deaf))
+		while (is_one_of(name, "DEAF"))
 			pause();
+		while (is_one_of(name, "BUSY"))
+			;
+		if (is_one_of(name, "SLOW")) {
+			sleep(1);
+			reads = next("reads", "a");
+			fprintf(reads, "%s\n", name);
+			fclose(reads);
+		}
 		return strstr(name, "/maps") && is_scarce("maps") ? NULL : next(name, mode);
 	}
 
@@ -392,13 +410,50 @@ scarce_deaf() {
 	build_scarce && library deaf && library heard && mapped deaf || return 1
 	deaf=$holder
 	mapped heard || return 1
-	DEAF=$deaf LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a \
+	DEAF=" $deaf " LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a \
 		sh -c 'until grep "/heard: converted" err; do sleep 0.1; done; sleep 1' 2> err
 	status=$?
 	kill "$deaf" "$holder"
 	cat err
-	[ $status = 0 ] && grep "process $deaf does not let anybody read its mappings" err &&
+	[ $status = 0 ] && grep "mappings of process $deaf take too long" err &&
 		! grep '/deaf' err
+}
+
+# Processes whose mappings take long together: the command does not wait for all, and none is read
+# again and again.
+scarce_time() {
+	local pids=() sframe=$bin/standin-slow file status
+	rm -rf .debug
+	: > reads
+	build_scarce || return 1
+	for file in slow_1 slow_2 slow_3; do
+		library $file && mapped $file && pids+=("$holder") || return 1
+	done
+	SLOW=" ${pids[*]} " LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a sh -c '
+		wc -l < reads > before
+		until grep "/slow_3: converted" err; do sleep 0.1; done
+		sleep 1' 2> err
+	status=$?
+	kill "${pids[@]}"
+	cat reads err
+	[ $status = 0 ] && [ "$(cat before)" -lt 3 ] && [ "$(wc -l < reads)" -le 6 ] &&
+		[ "$(grep -c '^sframe: it takes long to read what processes' err)" = 1 ] &&
+		! grep 'through .*/slow_' err
+}
+
+# One of which the mappings alone take too long: others get their turn, and it is named.
+scarce_time_of_one() {
+	local busy sframe=$bin/standin-slow status
+	rm -rf .debug
+	build_scarce && library busy && library quick && mapped busy || return 1
+	busy=$holder
+	mapped quick || return 1
+	BUSY=" $busy " LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a \
+		sh -c 'until grep "/quick: converted" err; do sleep 0.1; done; sleep 1' 2> err
+	status=$?
+	kill "$busy" "$holder"
+	cat err
+	[ $status = 0 ] && grep "mappings of process $busy take too long" err
 }
 
 # Without /proc, the session does not look for it again and again.

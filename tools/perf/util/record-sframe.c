@@ -213,10 +213,15 @@ static void add_missed(void *data, const char *path, bool late, const char *why)
 }
 
 /* Counting may take as long as perf report does. */
-static void say_counting(void)
+static void count_missed(struct sframe_missed_list *list, const struct perf_data *data)
 {
+	int err;
+
 	fputs("[ perf record: Counting what missing SFrame sections cost, a signal ends that ]\n",
 	      stderr);
+	err = sframe_missed__count(list, data);
+	if (err && err != -EINTR)
+		pr_warning("WARNING: what missing SFrame sections cost could not be counted\n");
 }
 
 /**
@@ -240,10 +245,8 @@ void record_sframe__end(struct record_sframe *sframe, bool failed, const struct 
 		pr_warning("WARNING: the process that makes SFrame sections has ended too early\n");
 	if (list.nr && !quiet) {
 		/* Do not spend this time on losses that every recording has. */
-		if (data && (verbose > 0 || sframe_missed__has_news(&list))) {
-			say_counting();
-			sframe_missed__count(&list, data);
-		}
+		if (data && (verbose > 0 || sframe_missed__has_news(&list)))
+			count_missed(&list, data);
 		sframe_missed__print(&list);
 	}
 	sframe_missed__exit(&list);

@@ -15,8 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <api/fs/fs.h>
+#include <internal/lib.h>
 #include <linux/err.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
@@ -241,6 +243,44 @@ static int count_sample(const struct perf_tool *tool, union perf_event *event __
 	return 0;
 }
 
+static void limit(int resource, rlim_t most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) || limit.rlim_cur <= most)
+		return;
+	limit.rlim_cur = most;
+	setrlimit(resource, &limit);
+}
+
+/* Memory that is private now, in bytes. */
+static u64 data_size(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (file && fscanf(file, "%*u %*u %*u %*u %*u %lu", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return (u64)pages * page_size;
+}
+
+/*
+ * Symbols of a file may take any time and memory. Allow many times what those of real files take,
+ * and what the data itself may take. Each compressed record takes much memory, however small it is.
+ */
+static void limit_counting(struct perf_session *session)
+{
+	bool compressed = perf_header__has_feat(&session->header, HEADER_COMPRESSED);
+	u64 size = perf_data__size(session->data);
+
+	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_CPU, 100 + (size >> 20) * (compressed ? 10 : 1));
+	if (!compressed)
+		limit(RLIMIT_DATA, data_size() + 2 * size + (2ULL << 30));
+}
+
 /*
  * Read the recorded data, by the descriptor: another user may have replaced the file of that name.
  * A directory can be opened by its name only.
@@ -269,9 +309,11 @@ static int count_data(struct sframe_missed_list *list, const struct perf_data *d
 	counting.tool.ordering_requires_timestamps = true;
 	counting.tool.no_warn = true;
 	session = perf_session__new(&input, &counting.tool);
-	err = IS_ERR(session) ? PTR_ERR(session) : perf_session__process_events(session);
-	if (!IS_ERR(session))
-		perf_session__delete(session);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	limit_counting(session);
+	err = perf_session__process_events(session);
+	perf_session__delete(session);
 	return err;
 }
 
@@ -284,7 +326,7 @@ struct counts {
 static void __noreturn counting_main(struct sframe_missed_list *list,
 				     const struct perf_data *data, int fd, pid_t parent)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGSEGV, SIGFPE, SIGBUS };
+	static const int signals[] = { SIGINT, SIGTERM, SIGSEGV, SIGFPE, SIGBUS, SIGXCPU };
 	FILE *out = fdopen(fd, "w");
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -387,7 +429,8 @@ static int count_apart(struct sframe_missed_list *list, const struct perf_data *
  * Another process reads the symbols of these files: many are of other users, who may have made
  * them to break perf.
  *
- * Return: 0, or a negative number if @data cannot be read, or -EINTR after SIGINT or SIGTERM.
+ * Return: 0; -EINTR after SIGINT or SIGTERM; or another negative number if @data cannot be read, or
+ *	   takes too much CPU time or memory.
  */
 int sframe_missed__count(struct sframe_missed_list *list, const struct perf_data *data)
 {

@@ -103,17 +103,27 @@ static inline enum lbr_action lbr_owner_add(struct lbr_owner *owner, bool first,
  * lbr_owner_add() and lbr_owner_del(), finds out whether the branch stack goes from a guest to the
  * host, or back.
  *
- * Return: LBR_WIPE or LBR_LEAVE.
+ * Return: LBR_WIPE, to be done before lbr_owner_enabled(); or LBR_LEAVE.
  */
 static inline enum lbr_action lbr_owner_enable(struct lbr_owner *owner)
 {
-	bool guest = owner->guests;
-
-	if (likely(!owner->stale && owner->guest == guest))
+	if (likely(!owner->stale && owner->guest == !!owner->guests))
 		return LBR_LEAVE;
-	owner->stale = false;
-	owner->guest = guest;
 	return LBR_WIPE;
+}
+
+/**
+ * lbr_owner_enabled - the wipe that lbr_owner_enable() has asked for is done
+ * @owner:	the owner
+ *
+ * An NMI amid the wipe may make the events count, and wipes itself then: it still finds the branch
+ * stack to be wiped.
+ */
+static inline void lbr_owner_enabled(struct lbr_owner *owner)
+{
+	barrier();
+	WRITE_ONCE(owner->stale, false);
+	WRITE_ONCE(owner->guest, owner->guests);
 }
 
 /**

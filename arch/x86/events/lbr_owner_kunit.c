@@ -135,13 +135,22 @@ static void new_task_test(struct kunit *test)
 	expect(test, true, LBR_WIPE, NULL);
 }
 
+static enum lbr_action enable(struct lbr_owner *owner)
+{
+	enum lbr_action action = lbr_owner_enable(owner);
+
+	if (action == LBR_WIPE)
+		lbr_owner_enabled(owner);
+	return action;
+}
+
 /* An event begins to count, and no task gets on the CPU. */
 static enum lbr_action begin(struct lbr_owner *owner, bool first, enum lbr_kind kind,
 			     bool new)
 {
 	enum lbr_action done = lbr_owner_add(owner, first, kind, new);
 
-	return done == LBR_LEAVE ? lbr_owner_enable(owner) : done;
+	return done == LBR_LEAVE ? enable(owner) : done;
 }
 
 static void add_test(struct kunit *test)
@@ -251,7 +260,7 @@ static void switched_in_test(struct kunit *test)
 	scoped_guard(irqsave) {
 		added = lbr_owner_add(&owner, true, LBR_CALLS, false);
 		go(&owner, current, true, &found);
-		enabled = lbr_owner_enable(&owner);
+		enabled = enable(&owner);
 		/* An event that goes before it counts leaves a stale stack. */
 		lbr_owner_add(&gone, true, LBR_CALLS, false);
 		lbr_owner_del(&gone, true, LBR_CALLS);
@@ -307,7 +316,7 @@ static void guest_ends_test(struct kunit *test)
 		begin(&shared, true, LBR_CALLS, true);
 		begin(&shared, false, LBR_GUEST, true);
 		lbr_owner_del(&shared, false, LBR_GUEST);
-		rest = lbr_owner_enable(&shared);
+		rest = enable(&shared);
 		back = begin(&shared, false, LBR_GUEST, false);
 
 		begin(&other, true, LBR_GUEST, true);
@@ -332,12 +341,12 @@ static void guest_switches_test(struct kunit *test)
 	expect(test, false, LBR_SAVE, &f->object);
 	scoped_guard(irqsave) {
 		lbr_owner_del(&f->owner, false, LBR_GUEST);
-		off = lbr_owner_enable(&f->owner);
+		off = enable(&f->owner);
 		lbr_owner_add(&f->owner, false, LBR_GUEST, false);
 	}
 	expect(test, true, LBR_RESTORE, &f->object);
 	scoped_guard(irqsave)
-		on = lbr_owner_enable(&f->owner);
+		on = enable(&f->owner);
 	KUNIT_EXPECT_EQ(test, LBR_WIPE, off);
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, on);
 }
@@ -349,8 +358,9 @@ static void guest_switches_test(struct kunit *test)
 static void shows_test(struct kunit *test)
 {
 	struct fixture *f = test->priv;
-	bool own, shared, guest, before, after, stale, former, amid, restored;
+	bool own, shared, guest, before, wiping, after, stale, former, amid, restored;
 	struct lbr_owner owner = {};
+	enum lbr_action wipe;
 	void *found;
 
 	scoped_guard(irqsave) {
@@ -362,7 +372,9 @@ static void shows_test(struct kunit *test)
 		guest = lbr_owner_shows(&owner);
 		lbr_owner_del(&owner, false, LBR_GUEST);
 		before = lbr_owner_shows(&owner);
-		lbr_owner_enable(&owner);
+		wipe = lbr_owner_enable(&owner);
+		wiping = lbr_owner_shows(&owner);
+		lbr_owner_enabled(&owner);
 		after = lbr_owner_shows(&owner);
 		owner.stale = true;
 		stale = lbr_owner_shows(&owner);
@@ -378,6 +390,8 @@ static void shows_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, guest);
 	/* The guest's branches are still there. */
 	KUNIT_EXPECT_FALSE(test, before);
+	KUNIT_EXPECT_EQ(test, LBR_WIPE, wipe);
+	KUNIT_EXPECT_FALSE(test, wiping);
 	KUNIT_EXPECT_TRUE(test, after);
 	KUNIT_EXPECT_FALSE(test, stale);
 	KUNIT_EXPECT_FALSE(test, former);

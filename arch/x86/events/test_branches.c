@@ -280,8 +280,10 @@ void test_branches_add(struct perf_event *event)
 	/* To wipe twice costs nothing here. */
 	if (lbr_owner_add(&tb->owner, !tb->owner.users, LBR_CALLS,
 			  !event->total_time_running) == LBR_WIPE ||
-	    lbr_owner_enable(&tb->owner) == LBR_WIPE)
+	    lbr_owner_enable(&tb->owner) == LBR_WIPE) {
 		test_branches_wipe(tb);
+		lbr_owner_enabled(&tb->owner);
+	}
 }
 
 /**

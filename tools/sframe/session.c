@@ -30,88 +30,6 @@
 /* Rescans after lost events, and these attempts, take at most this share, a tenth, of the time. */
 #define REPEAT_SHARE	10
 
-/**
- * session_say - print a line on stderr, unless the session is quiet
- * @session:	the session
- * @format:	as for printf()
- */
-void session_say(const struct session *session, const char *format, ...)
-{
-	va_list args;
-
-	if (session->options.quiet)
-		return;
-	va_start(args, format);
-	say_line(format, args);
-	va_end(args);
-}
-
-/* Any user can map any number of files. */
-static void session_full(struct session *session)
-{
-	if (!session->full)
-		session_say(session, "there are more than %u files, and others have no section",
-			    FILES_MAX);
-	session->full = true;
-}
-
-static void session_forgot(struct session *session)
-{
-	if (!session->forgot)
-		session_say(session,
-			    "there are more than %u files, and some without section are not listed",
-			    FILES_MAX);
-	session->forgot = true;
-}
-
-static void session_stuck(struct session *session)
-{
-	if (!session->stuck)
-		session_say(session,
-			    "%u processes hang, and no more files are opened until one has ended",
-			    STUCK_MAX);
-	session->stuck = true;
-}
-
-static void session_deaf(struct session *session)
-{
-	if (!session->deaf && scan_deaf())
-		session_say(session,
-			    "the mappings of process %d take too long to read, and what only it maps may have no section",
-			    scan_deaf());
-	session->deaf = scan_deaf();
-}
-
-static void session_unread(struct session *session)
-{
-	if (!session->unread && session->round.rest)
-		session_say(session,
-			    "it takes long to read what processes have mapped, and some files may have no section");
-	session->unread |= session->round.rest;
-}
-
-/* In a batch of mappings, check once for each run of files of the same process. */
-static void session_apart(struct session *session, pid_t pid)
-{
-	bool same = session->last == pid;
-
-	session->last = pid;
-	if (session->apart || !pid || same || !is_elsewhere(pid))
-		return;
-	session_say(session,
-		    "process %d is in another user namespace, which somebody else has made, or as another user, so sections of ours are not used there: root's are, or those made in there",
-		    pid);
-	session->apart = true;
-}
-
-static void session_unkept(struct session *session, int error)
-{
-	if (!session->unkept)
-		session_say(session, "some sections are not put into the cache: %s",
-			    cache_why(error));
-	session->unkept = true;
-}
-
 static void __attribute__((format(printf, 3, 4)))
 dso_lose(struct session *session, struct dso *dso, const char *format, ...)
 {
@@ -463,14 +381,12 @@ void session_found(void *data, const struct mapping *mapping)
 	if (file.fd >= 0 && !mapping->id.size)
 		section = session_cached(session, &file.id);
 	session_look(session, mapping, &file, section);
-	if (stuck_nr() == STUCK_MAX)
-		session_stuck(session);
+	session_stuck(session);
 	if (file.stuck)
 		session->waits = true;
 	else if (file.again && !file.patience && !session->over)
 		session->lost = true;
-	if (session->book.forgot)
-		session_forgot(session);
+	session_forgot(session);
 	if (section >= 0)
 		close(section);
 	if (file.fd >= 0)
@@ -675,8 +591,7 @@ static void session_watch(struct session *session)
 	if ((session->lost || (session->round.rest && session->runs)) &&
 	    session->mapped.budget && now_ms() >= session->rescan)
 		session_scan(session, true);
-	session_deaf(session);
-	session_unread(session);
+	session_scanned(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
 		session->lost = true;
 }
@@ -725,20 +640,6 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 	session_kill_blocked(session);
 	session_watch(session);
 	return !!fds[0].revents;
-}
-
-/* Print the progress once, or on a terminal each time. */
-static void session_progress(const struct session *session, unsigned int done, bool first)
-{
-	unsigned int all = done + session->jobs.waiting + jobs_going(&session->jobs);
-
-	if (session->options.quiet)
-		return;
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\rsframe: %u of %u files are converted for the first time",
-			done, all);
-	else if (first)
-		session_say(session, "%u files are converted for the first time", all);
 }
 
 /*
@@ -821,8 +722,7 @@ void session_run(struct session *session, int fd)
 	session->mapped.budget = WAITS_MAX;
 	if (session->lost || session->round.rest)
 		session_scan(session, true);
-	session_deaf(session);
-	session_unread(session);
+	session_scanned(session);
 	/* Ignore later mappings. */
 	watch_free(session->watch);
 	session->watch = NULL;
@@ -861,16 +761,6 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
 	if (session->jobs.held)
 		session_never_began(session);
 	book_missed(&session->book, missed, data);
-}
-
-/**
- * session_summary - print how many sections there were
- * @session:	the session
- */
-void session_summary(const struct session *session)
-{
-	session_say(session, "%u sections, of which %u were made now", session->sections,
-		    session->converted);
 }
 
 /**

@@ -568,6 +568,26 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
 /* session.c: the session itself */
 
 /**
+ * struct told - what the user was told, once
+ * @full:	further files get no section
+ * @forgot:	the list is incomplete
+ * @stuck:	no more files are opened
+ * @deaf:	the mappings of a process take too long to read
+ * @unread:	those of all processes do
+ * @apart:	some tasks cannot use the sections; or all can, and this is not told
+ * @unkept:	some sections are not put into the cache
+ */
+struct told {
+	bool	full;
+	bool	forgot;
+	bool	stuck;
+	bool	deaf;
+	bool	unread;
+	bool	apart;
+	bool	unkept;
+};
+
+/**
  * struct session - see session.c
  * @options:	what the session covers
  * @device:	the kernel's device, open
@@ -577,20 +597,14 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
  * @book:	files seen
  * @jobs:	conversions
  * @mapped:	the process that opens files
- * @full:	told the user that further files get no section
- * @forgot:	told the user that the list is incomplete
- * @stuck:	told the user that no more files are opened
- * @deaf:	told the user of a process whose mappings take too long to read
- * @apart:	told the user that some tasks cannot use the sections, or all tasks can
+ * @told:	what the user was told
  * @last:	process whose file was examined last, or 0
- * @unkept:	told the user that some sections cannot be cached
  * @waits:	some files wait for hung processes to end
  * @lost:	events were lost, or there are none, so a rescan is needed
  * @hung:	shortest time that a file to retry has hung, in ms; or 0
  * @rescan:	earliest time of the next rescan, in ms
  * @offer:	when to offer denied sections again, in ms; 0 if there are none
  * @round:	where a rescan starts and ends: after a process whose file ran out of time
- * @unread:	told the user that some processes are scanned later
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over: files seen from now on are late
  * @over:	watching is over as well
@@ -611,20 +625,14 @@ struct session {
 	struct book			book;
 	struct jobs			jobs;
 	struct mapped			mapped;
-	bool				full;
-	bool				forgot;
-	bool				stuck;
-	bool				deaf;
-	bool				apart;
+	struct told			told;
 	pid_t				last;
-	bool				unkept;
 	bool				waits;
 	bool				lost;
 	unsigned int			hung;
 	long				rescan;
 	long				offer;
 	struct round			round;
-	bool				unread;
 	bool				for_all;
 	bool				runs;
 	bool				over;
@@ -645,10 +653,20 @@ void session_convert(struct session *session, int fd);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);
 void session_prune(const struct session *session);
-void session_summary(const struct session *session);
+void session_free(struct session *session);
+
+/* say.c: what a session tells the user */
+
 void __attribute__((format(printf, 2, 3)))
 session_say(const struct session *session, const char *format, ...);
-void session_free(struct session *session);
+void session_full(struct session *session);
+void session_forgot(struct session *session);
+void session_stuck(struct session *session);
+void session_scanned(struct session *session);
+void session_apart(struct session *session, pid_t pid);
+void session_unkept(struct session *session, int error);
+void session_progress(const struct session *session, unsigned int done, bool first);
+void session_summary(const struct session *session);
 
 /* start.c: starting a session */
 

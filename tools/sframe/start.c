@@ -113,7 +113,7 @@ static int session_open(struct session *session, char *message)
 	session->cached_max = CACHED_MAX;
 	if (!session->for_all && device_max() / CACHED_SHARE < CACHED_MAX)
 		session->cached_max = device_max() / CACHED_SHARE;
-	session->apart = session->for_all && is_first_namespace();
+	session->told.apart = session->for_all && is_first_namespace();
 	/* The limit for parsing headers. */
 	image_limit_memory(0);
 	session_limit_files(session);

@@ -77,6 +77,29 @@ cache_takes_none() {
 	ends 0 "" -v true && ! grep 'the cache' err
 }
 
+# A cache on a disk that is full: sections are used all the same, no half file is left, and what had
+# no room is kept when there is some.
+cache_full() {
+	local status
+	rm -rf .debug
+	mkdir .debug && mount -t tmpfs -o size=32k,mode=700 none .debug || return 1
+	: > device
+	library small && mapped small && ends 0 "" -v -p "$holder" true &&
+		grep '/small: converted' err && grep '/libc[^ ]*: converted' err &&
+		! grep 'no stacks through .*/libc' err &&
+		once 'some sections are not put into the cache: No space left on device' &&
+		[ "$(find .debug -type f | wc -l)" -lt "$(wc -l < device)" ] &&
+		! find .debug -name '*.*' -type f | grep . &&
+		mount -o remount,size=100m .debug && ends 0 "" -v -p "$holder" true &&
+		grep '/libc[^ ]*: converted' err && ! grep 'the cache' err &&
+		ends 0 "" -v -p "$holder" true && ! grep ': converted' err
+	status=$?
+	kill "$holder"
+	find .debug -type f
+	umount .debug
+	return $status
+}
+
 # A cache that others could write to.
 cache_of_others() {
 	rm -rf .debug

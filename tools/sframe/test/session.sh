@@ -802,6 +802,7 @@ check "a file that others may write, and one of the same build-id" owners_comman
 check "a file that others may write, and a section that is refused" owners_refused
 check "a file that others may write, and all processes" all_of_others
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
+	check "a cache on a disk that is full" cache_full
 	check "owners that may be made up" owners
 	check "owners for a user who is not root" owners_user
 	check "owners for a user who is for all later" owners_later
@@ -809,6 +810,7 @@ if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
 	check "owners in a container" owners_container
 	check "owners where files have devices of their own" owners_device
 else
+	skip "a cache on a disk that is full" "needs a user namespace that may mount"
 	skip "owners that may be made up" "needs a user namespace that may mount"
 fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; then

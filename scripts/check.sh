@@ -112,8 +112,11 @@ slow+="user_state bpf_unwind bpf_unwind_life bpf_unwind_load bpf_unwind_nmi bpf_
 slow+="bpf_unwind_walk "
 slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads sframe_side_users "
 
-# The tests of sframe on the host that the gate runs: a regular expression for their names.
-quick="^(bad|damaged|hostile|install: [^l]|PLT|real|same as libdw.*(libc|perl|python)|wrong)"
+# The tests of sframe on the host that the gate runs: regular expressions for their names.
+quick="^(bad|damaged|hostile|install: [^l]|PLT|real|wrong|"
+quick+="same as libdw.*(bash|git|ld-linux|libc|libstdc|perl|python))"
+sessions="^(files that were replaced|said: a cache that takes|statuses|what is mapped during|"
+sessions+="a file that others may write, and all)"
 
 # kind_of NAME: set kind to the part of a kselftest program, and folder to where it is; fail if no
 # part runs this folder. A part is a folder, except that walk is two parts: then all take about
@@ -287,6 +290,8 @@ gate() {
 			vm plain record "$LINUX/tools/sframe" "$dir/sframe"
 			with=("UNWIND_NAMES=$quick" PERF="$PERF_BIN/perf")
 			host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
+			with=("UNWIND_NAMES=$sessions")
+			host sframe-sessions "$LINUX/tools/sframe/test/session.sh" "$dir/sframe"
 		fi
 		each plain kselftest-sframe kselftest-bpf kselftest-core corpus sframe-corpus \
 			harness-quick kunit

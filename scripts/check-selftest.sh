@@ -213,7 +213,7 @@ all() {
 	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=30 STORM_NMI=20000"
 	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "31 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
-		debug-ftrace $debug ftrace ftrace install
+		debug-ftrace $debug ftrace ftrace install rcupdate.rcu_expedited=1
 		debug-kselftest-walk $debug kselftest hostile_stack oracle
 		debug-kselftest-bpf $debug kselftest bpf_stack bpf_unwind
 		debug-kselftest-perf $debug kselftest delivery nmi

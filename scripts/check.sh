@@ -57,8 +57,9 @@ guest() {
 # vm KERNEL KIND ARGUMENT...: queue a part that is one boot; with[] holds its variables
 #
 # Tests that remove many tracers, programs or probes mostly wait for grace periods. The gate
-# expedites these with append, and saves a quarter of its time; the other tiers do not. Its
-# programs need 1 GB on the debug kernel, which kmemleak scans in half the time of 2 GB.
+# expedites these with append, and saves a quarter of its time. Of the other tiers, only all of
+# ftrace on the debug kernel does: a slow machine needs its whole limit otherwise. The programs of
+# the gate need 1 GB on the debug kernel, which kmemleak scans in half the time of 2 GB.
 vm() {
 	local common=()
 	[ -z "${append-}" ] || common=("APPEND=$append")
@@ -303,8 +304,10 @@ gate() {
 }
 
 all() {
-	each "$1" ftrace kselftest-walk kselftest-bpf kselftest-perf kselftest-core \
-		kselftest-sframe
+	local expedite=
+	[ "$1" != debug ] || expedite=rcupdate.rcu_expedited=1
+	append=$expedite each "$1" ftrace
+	each "$1" kselftest-walk kselftest-bpf kselftest-perf kselftest-core kselftest-sframe
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
 			scripts-check scripts-parts corpus sframe-corpus go

@@ -266,6 +266,16 @@ static u64 data_size(void)
 	return (u64)pages * page_size;
 }
 
+/* Is nearly all memory used that may be? */
+static bool is_near_limit(void)
+{
+	u64 size = data_size();
+	struct rlimit limit;
+
+	/* To read the size takes memory, too. */
+	return !getrlimit(RLIMIT_DATA, &limit) && (!size || size > limit.rlim_cur / 8 * 7);
+}
+
 /*
  * Symbols of a file may take any time and memory. Allow many times what those of real files take,
  * and what the data itself may take. Each compressed record takes much memory, however small it is.
@@ -313,6 +323,9 @@ static int count_data(struct sframe_missed_list *list, const struct perf_data *d
 		return PTR_ERR(session);
 	limit_counting(session);
 	err = perf_session__process_events(session);
+	/* Without memory, perf leaves out mappings and symbols, and goes on. */
+	if (!err && is_near_limit())
+		err = -ENOMEM;
 	perf_session__delete(session);
 	return err;
 }

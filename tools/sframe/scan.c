@@ -29,6 +29,9 @@
 #define SCAN_MAX	5000
 #endif
 
+/* How often a process of too many files leads to another scan, in which it may take less time. */
+#define CUTS_MAX	16
+
 /* Lines of /proc/PID/maps that name a file are shorter, even if all of the name is escaped. */
 #define LINES_SIZE	(1 << 16)
 
@@ -43,6 +46,7 @@
  * @struck:	when the last one was, in ms
  * @deaf:	the process whose mappings hung then, or took too long to read
  * @hung:	time lost to hangs in this scan, in ms
+ * @cuts:	how often a process had too many files
  */
 static struct reader {
 	pid_t		pid;
@@ -54,6 +58,7 @@ static struct reader {
 	long		struck;
 	pid_t		deaf;
 	unsigned int	hung;
+	unsigned int	cuts;
 } reader;
 
 /* Begins the last line, which says whether all could be read. */
@@ -207,15 +212,16 @@ static long busy_since(long begin, const struct round *round, unsigned int waite
 }
 
 /*
- * Call @found for each line of the process. Returns false if it hangs, or uses up the time; the
- * files that were found are known then, and take less time in the next scan.
+ * Call @found for each line of the process. Returns false if it hangs, or uses up the time. The
+ * files that were found are known then, and take less time in the next scan: @whole is set to false
+ * for that, but not again and again.
  */
 static bool found_lines(pid_t pid, const struct round *round, bool *whole, watch_fn found,
 			void *data)
 {
 	unsigned int waited = round->waited;
+	long begin = now_ms(), first = 0, hung;
 	struct blocked blocked;
-	long first = 0;
 	char *line;
 
 	blocked_begin(&blocked, reader.pid);
@@ -226,13 +232,15 @@ static bool found_lines(pid_t pid, const struct round *round, bool *whole, watch
 		}
 		first = first ?: now_ms();
 		if (busy_since(first, round, waited) >= SCAN_MAX) {
-			*whole = false;
+			*whole = reader.cuts++ >= CUTS_MAX;
 			return false;
 		}
 		found_line(line, pid, found, data);
 	}
 	reader.strikes = strikes_more(strikes_left(reader.strikes, now_ms() - reader.struck));
 	reader.struck = now_ms();
+	hung = busy_since(begin, round, waited);
+	reader.hung += hung > 0 ? hung : 0;
 	return false;
 }
 
@@ -244,7 +252,6 @@ static bool found_lines(pid_t pid, const struct round *round, bool *whole, watch
  */
 static bool scan_process(pid_t pid, const struct round *round, watch_fn found, void *data)
 {
-	long begin = now_ms();
 	bool whole = true;
 
 	if (!reader.pid && !reader_start())
@@ -253,8 +260,6 @@ static bool scan_process(pid_t pid, const struct round *round, watch_fn found, v
 		if (found_lines(pid, round, &whole, found, data))
 			return whole;
 		reader.deaf = pid;
-		if (whole)
-			reader.hung += now_ms() - begin;
 	}
 	reader_end();
 	return whole;
@@ -442,7 +447,8 @@ static bool scan_list(const struct processes *list, struct round *round, watch_f
  *
  * With @children, does not find a process whose parent has ended.
  *
- * Return: false if some are missing for lack of descriptors, memory, or time for one process.
+ * Return: false if some are missing for lack of descriptors or memory, or as one process has too
+ *	   many files; the latter not again and again.
  */
 bool scan_processes(const pid_t *pids, unsigned int nr_pids, bool children, struct round *round,
 		    watch_fn found, void *data)

@@ -40,6 +40,21 @@ hangs() {
 		grep '/libc[^ ]*: converted' err
 }
 
+# A file that hangs at the start does not keep the files of other processes from their sections.
+hangs_alone() {
+	local first sframe=$bin/standin-slow
+	rm -rf .debug early
+	library hangs_alone && library others && hanging hangs_alone && mapped mnt/file || return 1
+	first=$holder
+	mapped others && : > dead &&
+		served -a sh -c 'grep -c "/others: converted" err > early'
+	kill "$first"
+	wait "$first" 2> /dev/null
+	[ "$(cat early)" = 1 ] &&
+		grep 'through .*/mnt/file: it is on a file system that does not answer' err &&
+		! grep 'take too long to read' err
+}
+
 # session_of PARENT: set $session to the process that makes sections for run
 session_of() {
 	session=$(pgrep -x -P "$1" sframe)

@@ -816,6 +816,7 @@ fi
 if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; then
 	check "a file that cannot be opened" hangs dead
 	check "a file that cannot be closed" hangs unflushed
+	check "a file that cannot be opened, and those of others" hangs_alone
 	check "many files that cannot be opened" many_hang
 	check "a file that hangs once" hangs_once
 	check "a conversion that hangs" hangs_job

@@ -179,6 +179,7 @@ gate() {
 	sessions+="what is mapped during|a file that others may write, and all)"
 	grep -q '^check "perl"' "$sframe/perf.sh" &&
 		grep -q '^check "somebody without privileges"' "$sframe/perf.sh" &&
+		[ "$(grep -cE "^check \"${sessions#*^}" "$sframe/session.sh")" = 6 ] &&
 		check gate debug plain &&
 		[ "$(tail -n 1 "$tmp/checked")" = "20 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END

@@ -29,18 +29,20 @@ struct kmem_cache;
  * @cache:	where @data is from; tells which PMUs it is for
  * @data:	the object, zeroed when it is allocated
  * @stamp:	the task's context switches when @data was saved, 0 if it never was, and since exec
+ * @kind:	what @data was saved for, as the PMU numbers it
  * @events:	number of events of the task that need it
  * @global:	an event of a CPU needs it
  * @rcu_head:	frees it when no context switch uses it any more
  *
  * task_struct::perf_ctx_data_lock protects @next, @events and @global. Only context switches of
- * the task change @data and @stamp, and the task itself with interrupts off.
+ * the task change @data, @stamp and @kind, and the task itself with interrupts off.
  */
 struct perf_ctx_data {
 	struct perf_ctx_data __rcu	*next;
 	struct kmem_cache		*cache;
 	void				*data;
 	unsigned long			stamp;
+	unsigned int			kind;
 	unsigned long			events;
 	bool				global;
 	struct rcu_head			rcu_head;
@@ -73,6 +75,7 @@ static inline struct perf_ctx_data *perf_task_data(struct task_struct *task,
  * @task:	the task, which gets on this CPU or leaves it
  * @cache:	pmu::task_ctx_cache
  * @sched_in:	which of these it does
+ * @kind:	what the PMU counts for, if some uses must not see what others have left; or 0
  *
  * What was saved is of use only if the task has not run since: it may have been on a CPU that
  * has no event. The scheduler counts each switch before it tells perf, so a task that has not
@@ -83,16 +86,18 @@ static inline struct perf_ctx_data *perf_task_data(struct task_struct *task,
  * not be left to a task that gets on the CPU.
  */
 static inline void *perf_task_data_switch(struct task_struct *task, struct kmem_cache *cache,
-					  bool sched_in)
+					  bool sched_in, unsigned int kind)
 {
 	struct perf_ctx_data *data = perf_task_data(task, cache);
 	unsigned long switches = task->nvcsw + task->nivcsw;
 
 	if (!data)
 		return NULL;
-	if (!sched_in)
+	if (!sched_in) {
 		data->stamp = switches;
-	return data->stamp && data->stamp == switches ? data->data : NULL;
+		data->kind = kind;
+	}
+	return data->stamp && data->stamp == switches && data->kind == kind ? data->data : NULL;
 }
 
 /**

@@ -156,7 +156,8 @@ static inline void lbr_owner_del(struct lbr_owner *owner, bool last, enum lbr_ki
  * @data:	set to the object to save to or restore from
  *
  * Branches are not tagged with an address space. So without a place to keep them, those of
- * another task must not be left.
+ * another task must not be left. What a guest has left is restored for a guest alone: KVM's event
+ * may go while the task is not on a CPU.
  *
  * Return: what to do, before lbr_owner_switched().
  */
@@ -164,7 +165,9 @@ static inline enum lbr_action lbr_owner_switch(struct lbr_owner *owner, struct t
 					       struct kmem_cache *cache, bool sched_in,
 					       void **data)
 {
-	*data = owner->users ? perf_task_data_switch(task, cache, sched_in) : NULL;
+	enum lbr_kind kind = owner->guests ? LBR_GUEST : LBR_CALLS;
+
+	*data = owner->users ? perf_task_data_switch(task, cache, sched_in, kind) : NULL;
 	if (!sched_in)
 		return *data ? LBR_SAVE : LBR_LEAVE;
 	/* An NMI shows nothing from here to lbr_owner_switched(). */

@@ -351,6 +351,22 @@ static void guest_switches_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, LBR_LEAVE, on);
 }
 
+/* KVM's event goes while its task is not on a CPU, and an event of the CPU goes on. */
+static void guest_gone_test(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	scoped_guard(irqsave)
+		begin(&f->owner, false, LBR_GUEST, true);
+	expect(test, false, LBR_SAVE, &f->object);
+	scoped_guard(irqsave)
+		lbr_owner_del(&f->owner, false, LBR_GUEST);
+	expect(test, true, LBR_WIPE, NULL);
+	/* The host's own calls are kept as ever. */
+	expect(test, false, LBR_SAVE, &f->object);
+	expect(test, true, LBR_RESTORE, &f->object);
+}
+
 /*
  * A sample of the host shows neither what a guest has called, nor, amid a context switch, what the
  * former task has.
@@ -414,6 +430,7 @@ static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(guest_goes_on_test),
 	KUNIT_CASE(guest_ends_test),
 	KUNIT_CASE(guest_switches_test),
+	KUNIT_CASE(guest_gone_test),
 	KUNIT_CASE(shows_test),
 	{}
 };

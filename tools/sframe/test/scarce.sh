@@ -403,20 +403,21 @@ scarce_scans() {
 	return $status
 }
 
-# A process that keeps the lock of its mappings does not keep others from their sections.
-scarce_deaf() {
-	local deaf status
+# scarce_unread VARIABLE: a process whose mappings cannot be read, as they hang (DEAF) or take all
+# of the CPU time (BUSY), does not keep others from their sections, and is named
+scarce_unread() {
+	local sframe=$bin/standin-slow status unread
 	rm -rf .debug
-	build_scarce && library deaf && library heard && mapped deaf || return 1
-	deaf=$holder
+	build_scarce && library unread && library heard && mapped unread || return 1
+	unread=$holder
 	mapped heard || return 1
-	DEAF=" $deaf " LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a \
+	env "$1= $unread " LD_PRELOAD="$PWD/scarce.so" timeout 100 "$sframe" run -v -a \
 		sh -c 'until grep "/heard: converted" err; do sleep 0.1; done; sleep 1' 2> err
 	status=$?
-	kill "$deaf" "$holder"
+	kill "$unread" "$holder"
 	cat err
-	[ $status = 0 ] && grep "mappings of process $deaf take too long" err &&
-		! grep '/deaf' err
+	[ $status = 0 ] && grep "mappings of process $unread take too long" err &&
+		! grep '/unread' err
 }
 
 # Processes whose mappings take long together: the command does not wait for all, and each is read
@@ -439,21 +440,6 @@ scarce_time() {
 	[ $status = 0 ] && [ "$(cat before)" -le 1 ] && [ "$(wc -l < reads)" -le 3 ] &&
 		[ "$(grep -c '^sframe: it takes long to read what processes' err)" = 1 ] &&
 		! grep 'through .*/slow_' err
-}
-
-# One of which the mappings alone take too long: others get their turn, and it is named.
-scarce_time_of_one() {
-	local busy sframe=$bin/standin-slow status
-	rm -rf .debug
-	build_scarce && library busy && library quick && mapped busy || return 1
-	busy=$holder
-	mapped quick || return 1
-	BUSY=" $busy " LD_PRELOAD=$PWD/scarce.so timeout 100 "$sframe" run -v -a \
-		sh -c 'until grep "/quick: converted" err; do sleep 0.1; done; sleep 1' 2> err
-	status=$?
-	kill "$busy" "$holder"
-	cat err
-	[ $status = 0 ] && grep "mappings of process $busy take too long" err
 }
 
 # Without /proc, the session does not look for it again and again.

@@ -769,9 +769,9 @@ check "sections that the kernel has no room for" scarce_room head -n 1
 check "sections of which it has no room for the last" scarce_room tail -n 1
 check "processes that cannot be looked at for a while" scarce_scans
 check "processes that cannot be looked at ever" scarce_proc
-check "a process whose mappings hang" scarce_deaf
+check "a process whose mappings hang" scarce_unread DEAF
 check "processes whose mappings take long together" scarce_time
-check "a process whose mappings take long" scarce_time_of_one
+check "a process whose mappings take long" scarce_unread BUSY
 check "sections that fill the memory" scarce_memory o 1
 check "sections that fill the memory without a cache" scarce_memory u 1 file
 check "large sections in the cache" scarce_memory u 0

@@ -11,11 +11,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -23,117 +21,6 @@
 
 /* Interval of progress messages, in ms. */
 #define PATIENCE	1000
-
-/* Interval of attempts to register sections that the kernel had no room for, in ms. */
-#define OFFER		1000
-
-/* Rescans after lost events, and these attempts, take at most this share, a tenth, of the time. */
-#define REPEAT_SHARE	10
-
-static void __attribute__((format(printf, 3, 4)))
-dso_lose(struct session *session, struct dso *dso, const char *format, ...)
-{
-	char *known = dso->why;
-	va_list args;
-
-	va_start(args, format);
-	if (vasprintf(&dso->why, format, args) < 0)
-		dso->why = NULL;
-	va_end(args);
-	/* Do not repeat the message when a retry fails in the same way. */
-	if (session->options.verbose && dso->path && dso->why &&
-	    (!known || strcmp(known, dso->why)))
-		session_say(session, "%s: %s", dso->path, dso->why);
-	free(known);
-}
-
-/* Other files with its build-id must not suffer. Rescan, as they may be mapped already. */
-static void dso_refuse(struct session *session, struct dso *dso)
-{
-	if (book_refuse(&session->book, dso) && !session->over)
-		session->lost = true;
-}
-
-static void dso_keep(struct dso *dso)
-{
-	free(dso->why);
-	dso->why = NULL;
-	dso->again = false;
-}
-
-/* The device that takes sections for a user, or a negative errno. */
-static int session_device(struct session *session, const struct user *user)
-{
-	return user->uid == ALL_USERS ? session->device : users_device(&session->users, user);
-}
-
-static void dso_lose_user(struct session *session, struct dso *dso, int error)
-{
-	const char *why = users_why(error);
-
-	if (why)
-		dso_lose(session, dso, "is for one user alone, %s", why);
-	else
-		dso_lose(session, dso, "is for one user, for whom there is none: %s",
-			 strerror(-error));
-}
-
-/**
- * session_may_remove - may a rejected section be removed from the cache?
- * @session:	the session
- * @error:	why the kernel rejects it, a negative errno
- */
-bool session_may_remove(const struct session *session, int error)
-{
-	return session->cache >= 0 && !session->options.read_only &&
-	       (error == -EINVAL || error == -EOPNOTSUPP);
-}
-
-/* The user has too many sections, or memory is short: that may change when others end. */
-static void dso_deny(struct session *session, struct dso *dso)
-{
-	dso->denied = true;
-	if (!dso->since)
-		dso->since = now_ms();
-	if (!session->offer)
-		session->offer = now_ms() + OFFER;
-}
-
-/* Returns false if the section is damaged; @dso may be freed then. */
-static bool dso_add(struct session *session, struct dso *dso, int section)
-{
-	int device = session_device(session, &dso->user);
-	int ret = device < 0 ? 0 : device_add(device, &dso->id, section, &session->room);
-	bool damaged = ret == -EINVAL || ret == -EOPNOTSUPP;
-
-	dso->again = false;
-	dso->denied = false;
-	if (device < 0) {
-		dso_lose_user(session, dso, device);
-		return true;
-	}
-	if (!ret) {
-		dso_keep(dso);
-		session->sections++;
-		return true;
-	}
-	if (ret == -ENOBUFS) {
-		dso_lose(session, dso, "has a section for which no memory is left");
-		return true;
-	}
-	if (ret == -EDQUOT || is_scarce(-ret))
-		dso_deny(session, dso);
-	/* It may be a damaged one from the cache. */
-	if (dso->user.uid == ALL_USERS && session_may_remove(session, ret)) {
-		cache_remove(session->cache, &dso->id);
-		dso->again = !dso->identity.ino;
-	}
-	dso_lose(session, dso, "has a section that the kernel does not take: %s",
-		 strerror(-ret));
-	if (damaged && dso->identity.ino)
-		dso_refuse(session, dso);
-	return !damaged;
-}
 
 static void session_queue(struct session *session, struct dso *dso,
 			  const struct mapped_file *file)
@@ -148,14 +35,6 @@ static void session_queue(struct session *session, struct dso *dso,
 	if (session->runs)
 		dso->since = now_ms();
 	jobs_queue(&session->jobs, dso);
-}
-
-static int session_cached(const struct session *session, const struct build_id *id)
-{
-	errno = ENOENT;
-	if (!id->size || session->cache < 0)
-		return -1;
-	return cache_find(session->cache, id, session->options.read_only);
 }
 
 /* Is this another file with the build-id of one that is being converted? */
@@ -415,66 +294,6 @@ static void session_kill_blocked(struct session *session)
 	}
 }
 
-static bool session_begin_entry(struct session *session, struct cache_entry *entry,
-				const struct dso *dso, int section)
-{
-	int ret = cache_begin(entry, session->cache, &dso->id, section, dso->alone);
-
-	if (ret)
-		session_unkept(session, -ret);
-	else
-		cache_set_lost(entry, dso->lost);
-	return !ret;
-}
-
-static bool session_keeps(const struct session *session, const struct dso *dso)
-{
-	return session->cache >= 0 && dso->own && !session->options.read_only;
-}
-
-/* Register a section that is in no file of the cache: it is in memory until the session ends. */
-static bool dso_add_memory(struct session *session, struct dso *dso, int section)
-{
-	unsigned int before = session->sections;
-	struct stat st;
-	bool good;
-
-	if (fstat(section, &st) || (size_t)st.st_size > session->room) {
-		dso_lose(session, dso, "has a section for which no memory is left");
-		return true;
-	}
-	good = dso_add(session, dso, section);
-	if (session->sections > before)
-		session->room -= st.st_size;
-	return good;
-}
-
-/*
- * Register the section first and sync the cache entry afterwards: running tasks do not wait for
- * the disk. Register the cache file to save memory, unless a server would have to be asked for it.
- */
-static void session_keep(struct session *session, struct dso *dso, int section)
-{
-	bool keep = session_keeps(session, dso);
-	bool remote = keep && device_needs_copy(session->cache), good;
-	struct cache_entry entry;
-	int ret;
-
-	if (keep && !remote)
-		keep = session_begin_entry(session, &entry, dso, section);
-	if (dso->since && !dso->late)
-		dso->late = now_ms() - dso->since + 1;
-	good = keep && !remote ? dso_add(session, dso, entry.section) :
-				 dso_add_memory(session, dso, section);
-	if (keep && remote)
-		keep = good && session_begin_entry(session, &entry, dso, section);
-	if (!keep)
-		return;
-	ret = cache_end(&entry, good);
-	if (ret)
-		session_unkept(session, -ret);
-}
-
 static void session_end_job(struct session *session, unsigned int nr)
 {
 	char message[SFRAME_MESSAGE];
@@ -521,41 +340,6 @@ void session_scan(struct session *session, bool children)
 			    &session->round, session_found, session))
 		session->lost = true;
 	session->rescan = now_ms() + (REPEAT_SHARE - 1) * (now_ms() - begin);
-}
-
-/* @dso may be freed then. */
-static void dso_offer(struct session *session, struct dso *dso)
-{
-	int section = session_cached(session, &dso->id);
-
-	dso->denied = false;
-	if (section >= 0) {
-		dso->late = now_ms() - dso->since + 1;
-		dso_add(session, dso, section);
-		close(section);
-	} else if (is_scarce(errno)) {
-		dso_deny(session, dso);
-	} else if (session_keeps(session, dso)) {
-		/* It is gone from the cache: make it again when the file is found. */
-		dso->again = true;
-		session->lost = true;
-	}
-}
-
-/* Offer the sections again that the kernel had no room for, as far as they are in the cache. */
-static void session_offer(struct session *session)
-{
-	long begin = now_ms();
-	struct dso *dso, *next;
-
-	session->offer = 0;
-	for (dso = book_denied(&session->book); dso; dso = next) {
-		next = dso->next;
-		dso_offer(session, dso);
-	}
-	/* Some were denied again. */
-	if (session->offer)
-		session->offer = now_ms() + OFFER + (REPEAT_SHARE - 1) * (now_ms() - begin);
 }
 
 /* The end of a hung process makes room for files that were not opened. */

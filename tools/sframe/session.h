@@ -567,6 +567,9 @@ void __attribute__((format(printf, 1, 0))) say_line(const char *format, va_list 
 
 /* session.c: the session itself */
 
+/* Rescans, and further attempts to register sections, take at most a tenth of the time. */
+#define REPEAT_SHARE	10
+
 /**
  * struct told - what the user was told, once
  * @full:	further files get no section
@@ -647,13 +650,27 @@ struct session {
 
 void session_found(void *data, const struct mapping *mapping);
 bool session_has_refused(void *data, const struct identity *identity);
-bool session_may_remove(const struct session *session, int error);
 void session_scan(struct session *session, bool children);
 void session_convert(struct session *session, int fd);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);
 void session_prune(const struct session *session);
 void session_free(struct session *session);
+
+/* offer.c: sections for the kernel */
+
+void __attribute__((format(printf, 3, 4)))
+dso_lose(struct session *session, struct dso *dso, const char *format, ...);
+void dso_refuse(struct session *session, struct dso *dso);
+void dso_keep(struct dso *dso);
+int session_device(struct session *session, const struct user *user);
+void dso_lose_user(struct session *session, struct dso *dso, int error);
+bool session_may_remove(const struct session *session, int error);
+int session_cached(const struct session *session, const struct build_id *id);
+bool dso_add(struct session *session, struct dso *dso, int section);
+bool session_keeps(const struct session *session, const struct dso *dso);
+void session_keep(struct session *session, struct dso *dso, int section);
+void session_offer(struct session *session);
 
 /* say.c: what a session tells the user */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Show what is known about files: /sys/kernel/debug/unwind/sframe.
+ * Show what is known about files: /sys/kernel/debug/unwind/sframe; and its words for errors.
  *
  * Contexts: unwind_object_show() runs in RCU read-side sections. The object that it gets
  * is immutable, except for statistics, unless it is still being read.
@@ -16,9 +16,16 @@
 
 #include "object.h"
 
-static const char *unwind_object_why(const struct unwind_object *object)
+/**
+ * unwind_object_why - name the reason for an object without a table
+ * @error:	an errno of unwind_object_load() or unwind_object_fetch(), or 0
+ *
+ * Context: any.
+ * Return: a word.
+ */
+const char *unwind_object_why(int error)
 {
-	switch (object->error) {
+	switch (error) {
 	case 0:
 		return "ok";
 	case -ENOEXEC:
@@ -34,9 +41,27 @@ static const char *unwind_object_why(const struct unwind_object *object)
 		return "too-large";
 	case -ENOMEM:
 		return "no-memory";
+	case -EALREADY:
+	case -EBUSY:
+	case -ETIMEDOUT:
+		return "reading";
 	default:
 		return "unreadable";
 	}
+}
+
+/**
+ * unwind_object_show_path - print the name of a file
+ * @m:		where to
+ * @path:	the name, or NULL
+ *
+ * Users choose names, and a terminal may execute what is in them: escape them.
+ *
+ * Context: any.
+ */
+void unwind_object_show_path(struct seq_file *m, const char *path)
+{
+	seq_escape_str(m, path ?: "?", ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
 }
 
 static void unwind_object_show_table(struct seq_file *m, const struct sframe_table *table)
@@ -59,7 +84,7 @@ static void unwind_object_show_state(struct seq_file *m, const struct unwind_obj
 	bool ready = state == UNWIND_OBJECT_READY;
 	const struct sframe_table *table = ready ? object->table : NULL;
 
-	seq_printf(m, "%s ", ready ? unwind_object_why(object) : "reading");
+	seq_printf(m, "%s ", ready ? unwind_object_why(object->error) : "reading");
 	if (table)
 		unwind_object_show_table(m, table);
 	else
@@ -77,8 +102,7 @@ static void unwind_object_show(const struct unwind_object *object,
 	seq_printf(m, " %zu %lu ", READ_ONCE(object->bytes), atomic_long_read(&object->hits));
 	/* Pairs with unwind_object_name(). */
 	path = READ_ONCE(object->path);
-	/* Users choose names, and a terminal may execute what is in them: escape them. */
-	seq_escape_str(m, path ?: "?", ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
+	unwind_object_show_path(m, path);
 	seq_putc(m, '\n');
 }
 

@@ -118,8 +118,11 @@ static int unwind_object_look_aside(const struct unwind_object *mapped, bool may
 		unwind_side_put(*side);
 		*side = unwind_side_get(&mapped->elf.build_id, nth);
 		ret = *side ? unwind_object_known(unwind_side_source(*side), may_load, told) : 0;
-		if (ret || !*side || (*told)->table)
+		if (ret || !*side)
 			return ret;
+		unwind_side_note(*side, (*told)->table ? 0 : (*told)->error);
+		if ((*told)->table)
+			return 0;
 	}
 	return 0;
 }
@@ -195,13 +198,14 @@ int unwind_object_get(struct file *file, const struct unwind_object_place *place
 	case -ENOENT:
 	case -EINPROGRESS:
 		return -EAGAIN;
+	case 0:
 	case -EAGAIN:
-	case -ETIMEDOUT:
 		return ret;
-	default:
-		/* The next walks would fail, too: report no table until the next tick. */
-		return 0;
 	}
+	if (side)
+		unwind_side_note(side, ret);
+	/* After other errors the next walks would fail, too: no table until the next tick. */
+	return ret == -ETIMEDOUT ? ret : 0;
 }
 
 /**

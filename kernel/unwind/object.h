@@ -20,6 +20,7 @@
 #include "text.h"
 
 struct cred;
+struct seq_file;
 
 /**
  * struct unwind_section - place of a section in a file, as given by its registration
@@ -237,6 +238,9 @@ int unwind_object_fetch(const struct unwind_object_source *source,
 int unwind_fetch_init(void);
 bool unwind_objects_any(void);
 int unwind_objects_init(void);
+
+const char *unwind_object_why(int error);
+void unwind_object_show_path(struct seq_file *m, const char *path);
 
 typedef void (*unwind_object_visit_t)(const struct unwind_object *object,
 				      enum unwind_object_state state, void *data);

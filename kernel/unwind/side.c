@@ -2,15 +2,16 @@
 /*
  * SFrame sections that users register for files that have none: /dev/unwind_sframe.
  *
- * Contexts: open, ioctl and release run in task context and may sleep.
- * unwind_side_get() runs in the context of the task that is walked, and does not sleep.
+ * Contexts: open, ioctl, release and reads of fdinfo run in task context and may sleep.
+ * unwind_side_get() and unwind_side_note() run in the context of the task that is walked, and do
+ * not sleep.
  *
  * A registration is found by the build-id of its files, and lasts as long as the device
  * file it was made with is open. It names a section in a file, which a walk loads when it
  * needs it: the result is an object like any other, and is dropped when memory is short.
- * Invariant: a registration is immutable once it is in the hash, leaves the hash once, in
- * release, and is freed a grace period after the last reference is put. Except for the
- * device file, only a task that reads the file holds a reference for long.
+ * Invariant: except for what walks note, a registration is immutable once it is in the hash; it
+ * leaves the hash once, in release, and is freed a grace period after the last reference is put.
+ * Except for the device file, only a task that reads the file holds a reference for long.
  *
  * A section controls where a walk reads the stack of a task. So sections of users without
  * CAP_PERFMON are only used for tasks that these users could ptrace, and so read, anyway; rows
@@ -22,6 +23,7 @@
 #include <linux/capability.h>
 #include <linux/cleanup.h>
 #include <linux/cred.h>
+#include <linux/dcache.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -35,6 +37,8 @@
 #include <linux/refcount.h>
 #include <linux/rhashtable.h>
 #include <linux/sched/coredump.h>
+#include <linux/sched/signal.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 #include <linux/uaccess.h>
@@ -70,6 +74,8 @@ struct unwind_side_user {
  * @pid_ns:	pid namespace in which it was opened, with a reference
  * @admin:	opened with CAP_SYS_ADMIN in init_user_ns
  * @trusted:	likewise, or with CAP_PERFMON: used for all tasks
+ * @lock:	protects @sides until release; unwind_side_lock nests in it, so that nobody else
+ *		waits while fdinfo is read
  * @sides:	its registrations
  */
 struct unwind_side_file {
@@ -78,6 +84,7 @@ struct unwind_side_file {
 	struct pid_namespace	*pid_ns;
 	bool			admin;
 	bool			trusted;
+	struct mutex		lock;	/* protects sides */
 	struct list_head	sides;
 };
 
@@ -103,6 +110,8 @@ struct unwind_side_key {
  * @source:	the section
  * @cred:	credentials of the device file, with a reference
  * @pid_ns:	pid namespace of @owner, with a reference: only its tasks use untrusted sections
+ * @loaded:	a walk has had its table
+ * @error:	why a walk had none, an errno of the last such walk; or 0
  */
 struct unwind_side {
 	refcount_t			refs;
@@ -114,6 +123,8 @@ struct unwind_side {
 	struct unwind_object_source	source;
 	const struct cred		*cred;
 	struct pid_namespace		*pid_ns;
+	bool				loaded;
+	int				error;
 };
 
 static const struct rhashtable_params unwind_side_params = {
@@ -125,7 +136,7 @@ static const struct rhashtable_params unwind_side_params = {
 
 static struct rhltable unwind_sides;
 static DEFINE_HASHTABLE(unwind_side_users, 6);
-/* Protects all of the above, and lists of registrations until the device file is released. */
+/* Protects all of the above. */
 static DEFINE_MUTEX(unwind_side_lock);
 
 /*
@@ -228,6 +239,25 @@ const struct unwind_object_source *unwind_side_source(const struct unwind_side *
 	return &side->source;
 }
 
+/**
+ * unwind_side_note - note what became of a registered section in a walk
+ * @side:	a registration
+ * @error:	why the walk has no table, an errno; or 0 if it has one
+ *
+ * Context: any, with a reference.
+ */
+void unwind_side_note(struct unwind_side *side, int error)
+{
+	/* Someone has turned sections off. */
+	if (error == -ECANCELED)
+		return;
+	/* Pairs with unwind_side_show(). Mostly equal: the cache line stays shared. */
+	if (error && READ_ONCE(side->error) != error)
+		WRITE_ONCE(side->error, error);
+	else if (!error && !READ_ONCE(side->loaded))
+		WRITE_ONCE(side->loaded, true);
+}
+
 /*
  * Make all tasks look for registrations again in their next walk. If the owner is not
  * trusted, leave it to the next tick, within a second: otherwise one user could make the
@@ -260,6 +290,7 @@ static int unwind_side_publish(struct unwind_side_file *owner, struct unwind_sid
 	struct unwind_side *side = *new;
 	int ret;
 
+	guard(mutex)(&owner->lock);
 	guard(mutex)(&unwind_side_lock);
 	if (unwind_side_has(owner, &side->key))
 		return -EEXIST;
@@ -425,6 +456,7 @@ static int unwind_side_open(struct inode *inode, struct file *file)
 	owner = kzalloc(sizeof(*owner), GFP_KERNEL_ACCOUNT);
 	if (!owner)
 		return -ENOMEM;
+	mutex_init(&owner->lock);
 	INIT_LIST_HEAD(&owner->sides);
 	owner->admin = file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN);
 	owner->trusted = owner->admin || file_ns_capable(file, &init_user_ns, CAP_PERFMON);
@@ -460,9 +492,49 @@ static int unwind_side_release(struct inode *inode, struct file *file)
 		cond_resched();
 	}
 	put_pid_ns(owner->pid_ns);
+	mutex_destroy(&owner->lock);
 	kfree(owner);
 	return 0;
 }
+
+#ifdef CONFIG_PROC_FS
+/* @buf has room for a name of PATH_MAX. */
+static void unwind_side_show(struct seq_file *m, const struct unwind_side *side, char *buf)
+{
+	const char *path = d_path(&side->source.file->f_path, buf, PATH_MAX);
+	/* Pairs with unwind_side_note(). */
+	bool loaded = READ_ONCE(side->loaded);
+	int error = READ_ONCE(side->error);
+
+	seq_printf(m, "sframe:\t%*phN ", side->key.id.size, side->key.id.bytes);
+	if (loaded || !error)
+		seq_puts(m, loaded ? "ok" : "unused");
+	if (error)
+		seq_printf(m, "%s%s", loaded ? "," : "", unwind_object_why(error));
+	seq_putc(m, ' ');
+	unwind_object_show_path(m, IS_ERR(path) ? NULL : path);
+	seq_putc(m, '\n');
+}
+
+/* A line for each registration: what became of it, and which file it keeps open. */
+static void unwind_side_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	char *buf __free(kfree) = kmalloc(PATH_MAX, GFP_KERNEL);
+	struct unwind_side_file *owner = file->private_data;
+	struct unwind_side *side;
+
+	if (!buf)
+		return;
+	guard(mutex)(&owner->lock);
+	list_for_each_entry(side, &owner->sides, list) {
+		/* On overflow, the caller starts over with more room. */
+		if (seq_has_overflowed(m) || fatal_signal_pending(current))
+			return;
+		unwind_side_show(m, side, buf);
+		cond_resched();
+	}
+}
+#endif
 
 static const struct file_operations unwind_side_fops = {
 	.owner		= THIS_MODULE,
@@ -470,6 +542,9 @@ static const struct file_operations unwind_side_fops = {
 	.release	= unwind_side_release,
 	.unlocked_ioctl	= unwind_side_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
+#ifdef CONFIG_PROC_FS
+	.show_fdinfo	= unwind_side_show_fdinfo,
+#endif
 };
 
 /* All users may register sections for their own tasks. */

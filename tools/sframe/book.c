@@ -478,6 +478,16 @@ static void missed_code(const struct missed *missed, const struct dso *dso)
 	missed->fn(missed->data, dso->path, true, why);
 }
 
+static void missed_stacks(const struct missed *missed, const struct dso *dso)
+{
+	char why[128];
+
+	if (dso->why || !dso->unused)
+		return;
+	snprintf(why, sizeof(why), SFRAME_UNUSED " in some stacks: %s", dso->unused);
+	missed->fn(missed->data, dso->path, true, why);
+}
+
 static void missed_dso(const void *node, VISIT visit, void *data)
 {
 	const struct dso *dso = *(const struct dso *const *)node;
@@ -497,10 +507,11 @@ static void missed_dso(const void *node, VISIT visit, void *data)
 		missed->fn(missed->data, dso->path, true, why);
 	}
 	missed_code(missed, dso);
+	missed_stacks(missed, dso);
 }
 
 /**
- * book_missed - list files that had no section, or had it late
+ * book_missed - list files whose stacks may be incomplete
  * @book:	the book
  * @missed:	called for each file
  * @data:	for @missed

@@ -257,6 +257,21 @@ int device_open_as(const struct user *user)
 }
 
 /**
+ * device_info - open what the kernel says of the sections of a device
+ * @device:	the device
+ *
+ * Return: a file of lines, of which those for sections begin with "sframe:"; NULL if it cannot be
+ * opened.
+ */
+FILE *device_info(int device)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", device);
+	return fopen(path, "re");
+}
+
+/**
  * device_needs_copy - does reading a file involve a server, or can the kernel not read it?
  * @fd:		the file, or a directory of such files
  *

@@ -280,3 +280,99 @@ void session_offer(struct session *session)
 	if (session->offer)
 		session->offer = now_ms() + OFFER + (REPEAT_SHARE - 1) * (now_ms() - begin);
 }
+
+/**
+ * struct refusal - what the kernel says of a section that it has not used
+ * @state:	its word
+ * @why:	the end of a sentence
+ */
+struct refusal {
+	const char	*state;
+	const char	*why;
+};
+
+static const struct refusal refusals[] = {
+	{ "damaged",		"it is damaged" },
+	{ "no-elf",		"its file has become shorter" },
+	{ "no-section",		"it has no valid function" },
+	{ "unsupported",	"it has an unknown version" },
+	{ "too-large",		"it is too large, or others have taken the room for it" },
+	{ "no-memory",		"there was no memory for it, or none in the cgroup" },
+	{ "reading",		"its file was not read in time" },
+	{ "unreadable",		"its file cannot be read" },
+};
+
+static const char *refusal_of(const char *state)
+{
+	for (unsigned int i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+		if (!strcmp(state, refusals[i].state))
+			return refusals[i].why;
+	}
+	return NULL;
+}
+
+static bool read_id(const char *hex, struct build_id *id)
+{
+	*id = (struct build_id) {};
+	if (strlen(hex) % 2)
+		return false;
+	for (; *hex; hex += 2) {
+		if (id->size == UNWIND_SFRAME_BUILD_ID_MAX ||
+		    sscanf(hex, "%2hhx", &id->bytes[id->size]) != 1)
+			return false;
+		id->size++;
+	}
+	return true;
+}
+
+/* Note what the kernel says of a section. Only files that a watched task has mapped have a name. */
+static void session_hear(struct session *session, const struct user *user, const char *line)
+{
+	char hex[2 * UNWIND_SFRAME_BUILD_ID_MAX + 2], state[32], *word = state;
+	const char *why;
+	struct build_id id;
+	struct dso *dso;
+	bool used;
+
+	if (sscanf(line, "sframe: %41s %31s", hex, state) != 2 || !read_id(hex, &id))
+		return;
+	used = !strncmp(state, "ok,", 3);
+	if (used)
+		word += 3;
+	why = refusal_of(word);
+	dso = why ? book_find(&session->book, &id, user) : NULL;
+	if (!dso || !dso->path || dso->user.uid != user->uid)
+		return;
+	if (used)
+		dso->unused = why;
+	else
+		dso_lose(session, dso, SFRAME_UNUSED ": %s", why);
+}
+
+static void session_ask_device(struct session *session, const struct user *user, int device)
+{
+	FILE *info = device < 0 ? NULL : device_info(device);
+	char *line = NULL;
+	size_t size = 0;
+
+	while (info && getline(&line, &size, info) > 0)
+		session_hear(session, user, line);
+	free(line);
+	if (info)
+		fclose(info);
+}
+
+/**
+ * session_ask - ask the kernel which sections it has not used
+ * @session:	the session
+ *
+ * The kernel reads a section when it meets its file in a stack, long after it was registered.
+ */
+void session_ask(struct session *session)
+{
+	static const struct user all = { .uid = ALL_USERS };
+
+	session_ask_device(session, &all, session->device);
+	for (unsigned int i = 0; i < session->users.nr; i++)
+		session_ask_device(session, &session->users.known[i], session->users.devices[i]);
+}

@@ -337,7 +337,9 @@ static void run_missed(void *data, const char *path, bool late, const char *why)
 {
 	unsigned int *next_time = data;
 
-	if (late && strstr(why, SFRAME_NO_WORDS))
+	if (late && strstr(why, SFRAME_UNUSED))
+		run_say("stacks through %s may be incomplete: it %s", path, why);
+	else if (late && strstr(why, SFRAME_NO_WORDS))
 		run_say("incomplete stacks through %s: it %s", path, why);
 	else if (late)
 		*next_time += !strcmp(why, SFRAME_NEXT_TIME);

@@ -43,7 +43,7 @@ struct sframe_server {
 	int	socket;
 };
 
-/* Called for a file that had no section, or had it late. */
+/* Called for a file that had no section, or had it late or in part. */
 typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const char *why);
 
 /* Reason for a file whose section was never in time. */
@@ -51,6 +51,9 @@ typedef void (*sframe_missed_fn)(void *data, const char *path, bool late, const 
 
 /* Reason for a file whose section lacks some of its code. */
 #define SFRAME_NO_WORDS	"of code for which SFrame has no words"
+
+/* Reason for a file whose section was registered, but not used in all stacks. */
+#define SFRAME_UNUSED	"has a section that the kernel did not use"
 
 /* Reasons for a file whose readers wait, perhaps for ever. */
 #define SFRAME_HANGS	"is on a file system that does not answer"

@@ -535,7 +535,7 @@ void session_prune(const struct session *session)
 }
 
 /**
- * session_missed - list files that had no section, or had it late
+ * session_missed - list files whose stacks may be incomplete
  * @session:	the session
  * @missed:	called for each file
  * @data:	for @missed
@@ -544,6 +544,7 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
 {
 	if (session->jobs.held)
 		session_never_began(session);
+	session_ask(session);
 	book_missed(&session->book, missed, data);
 }
 

@@ -109,6 +109,7 @@ unsigned int device_max(void);
 bool device_is_for_all(void);
 bool device_needs_copy(int fd);
 int device_add(int device, const struct build_id *id, int section, size_t *room);
+FILE *device_info(int device);
 
 /* watch.c: mappings of tasks */
 
@@ -406,6 +407,7 @@ int mapped_end(struct mapped *mapped);
  *		ms
  * @late:	how long it then had no section, in ms, or LATE_TOO_LATE
  * @lost:	bytes of code that .eh_frame describes but its section does not
+ * @unused:	why the kernel has not used its section in some stacks, NULL if it has
  * @file:	its O_PATH descriptor, until it is converted
  * @next:	next one in the queue, or next rejected one, or next one in book_denied()
  * @before:	pointer that points to it, if it is rejected
@@ -429,6 +431,7 @@ struct dso {
 	long		since;
 	long		late;
 	u64		lost;
+	const char	*unused;
 	int		file;
 	struct dso	*next;
 	struct dso	**before;
@@ -671,6 +674,7 @@ bool dso_add(struct session *session, struct dso *dso, int section);
 bool session_keeps(const struct session *session, const struct dso *dso);
 void session_keep(struct session *session, struct dso *dso, int section);
 void session_offer(struct session *session);
+void session_ask(struct session *session);
 
 /* say.c: what a session tells the user */
 

@@ -48,6 +48,14 @@ int device_open_as(const struct user *user)
 	return device < 0 ? -errno : device;
 }
 
+/* The answer is the file that SFRAME_INFO names; its lines are those for sections for all. */
+FILE *device_info(int device __attribute__((unused)))
+{
+	const char *info = getenv("SFRAME_INFO");
+
+	return info ? fopen(info, "re") : NULL;
+}
+
 bool device_is_off(void)
 {
 	return getenv("SFRAME_OFF");

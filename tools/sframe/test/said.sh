@@ -137,6 +137,22 @@ unreadable() {
 		! grep 'unreadable: it is not there' err
 }
 
+# What the kernel did not use is said, with its reason.
+unused() {
+	local name status
+	library always && library once && library never && mapped always once never || return 1
+	for name in "always ok" "once ok,no-memory" "never too-large"; do
+		printf 'sframe:\t%s %s /file\n' "$(readelf -n "${name% *}" |
+			sed -n 's/.*Build ID: //p')" "${name#* }"
+	done > info
+	SFRAME_INFO=$PWD/info ends 0 "" -p "$holder" true
+	status=$?
+	kill "$holder"
+	[ $status = 0 ] && ! grep /always err &&
+		grep '/once may be incomplete: it .* not use in some stacks: there was no' err &&
+		grep 'no stacks through .*/never: it .* did not use: it is too large' err
+}
+
 # Code that a section cannot describe is said when the section is made, and also later, even if
 # nobody knew that the file is needed. The C library is not listed for that.
 lossy() {

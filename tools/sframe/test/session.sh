@@ -719,6 +719,7 @@ check "without the device" without_device
 check "the kernel and the disk" kept
 check "said: the kernel uses none" switched_off
 check "said: code without words" lossy
+check "said: sections that the kernel did not use" unused
 check "many sections in the cache" many_cached
 check "too many sections in the cache" full_cache
 check "too many sections in a cache that hangs" hanging_cache

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * SFrame sections that are added through /dev/unwind_sframe for files that have none: how
- * long they are used, and which ones are refused and why.
+ * long they are used, what the device says of them, and which ones are refused and why.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -269,6 +269,104 @@ TEST_F(side, object)
 	EXPECT_STATE(path, "damaged");
 	close(fd);
 	close(other);
+}
+
+/* Lines of a device's fdinfo for sections of this build-id that begin like this, or are this. */
+static unsigned int lines_of(int device, const char *id, const char *end)
+{
+	char name[64], text[512], hex[64] = "", *line = NULL;
+	unsigned int found = 0;
+	size_t size = 0;
+	FILE *file;
+
+	for (const char *byte = id; *byte; byte++)
+		sprintf(hex + strlen(hex), "%02x", (unsigned char)*byte);
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", device);
+	snprintf(text, sizeof(text), "sframe:\t%s %s%s", hex, end, strchr(end, ' ') ? "\n" : " ");
+	file = fopen(name, "re");
+	while (file && getline(&line, &size, file) > 0)
+		found += !strncmp(line, text, strlen(text));
+	free(line);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+#define EXPECT_LISTED(device, id, state, path) do {				\
+	char _end[300];								\
+										\
+	snprintf(_end, sizeof(_end), "%s %s", state, path);			\
+	EXPECT_EQ(1, lines_of(device, id, _end)) TH_LOG("for %s", _end);	\
+} while (0)
+
+/* The device tells what became of each section in walks, and which file it keeps open. */
+TEST_F(side, fdinfo)
+{
+	struct unwind_test_op no_table = OP_FAIL(UNWIND_TEST_FAIL_CACHE, 1);
+	struct unwind_test_op no_object = OP_FAIL(UNWIND_TEST_FAIL_OBJECT, 1);
+	char a[64], b[64], shown[80];
+	int other = device(), fd;
+
+	snprintf(a, sizeof(a), "%s/section\033 a", self->dir);
+	snprintf(shown, sizeof(shown), "%s/section\\033\\040a", self->dir);
+	snprintf(b, sizeof(b), "%s/section_b", self->dir);
+	ASSERT_EQ(0, add_path(self->fd, &self->a.image, ID_A, a));
+	ASSERT_EQ(0, add_path(self->fd, &self->b.image, ID_B, b));
+	EXPECT_LISTED(self->fd, ID_A, "unused", shown);
+	EXPECT_LISTED(self->fd, ID_B, "unused", b);
+	EXPECT_EQ(0, lines_of(other, ID_B, "unused"));
+	EXPECT_CHAIN(&self->b);
+	EXPECT_LISTED(self->fd, ID_B, "ok", b);
+	EXPECT_LISTED(self->fd, ID_A, "unused", shown);
+
+	/* A walk without the table is remembered, also if later ones have it. */
+	ASSERT_EQ(0, tracer_op(self->walker.fd, no_table));
+	EXPECT_FRAMES(&self->a, WITHOUT_TABLE);
+	EXPECT_LISTED(self->fd, ID_A, "no-memory", shown);
+	do {
+		walk_anew();
+		ASSERT_TRUE(walk_mapped(&self->walker, &self->a));
+	} while (self->walker.event.nr == WITHOUT_TABLE);
+	EXPECT_LISTED(self->fd, ID_A, "ok,no-memory", shown);
+
+	/* So is one that cannot even remember the file. */
+	close(self->fd);
+	self->fd = other;
+	snprintf(b, sizeof(b), "%s/other_b", self->dir);
+	ASSERT_EQ(0, add_path(self->fd, &self->b.image, ID_B, b));
+	ASSERT_EQ(0, tracer_op(self->walker.fd, no_object));
+	EXPECT_FRAMES(&self->b, WITHOUT_TABLE);
+	EXPECT_LISTED(self->fd, ID_B, "no-memory", b);
+	walk_anew();
+	EXPECT_CHAIN(&self->b);
+	EXPECT_LISTED(self->fd, ID_B, "ok,no-memory", b);
+
+	/* The last reason counts. */
+	fd = open(b, O_RDWR | O_CLOEXEC);
+	ASSERT_TRUE(change(fd, "\xff\xff\xff\xff", 4,
+			   offsetof(struct sframe_head, nr_functions)));
+	close(fd);
+	walk_anew();
+	EXPECT_FRAMES(&self->b, WITHOUT_TABLE);
+	EXPECT_LISTED(self->fd, ID_B, "ok,damaged", b);
+}
+
+/* More lines than fit into a page. */
+TEST_F(side, fdinfo_of_many)
+{
+	enum { MANY = 300 };
+	char path[64], end[80], id[16];
+
+	snprintf(path, sizeof(path), "%s/section", self->dir);
+	snprintf(end, sizeof(end), "unused %s", path);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(id, sizeof(id), "id%d", i);
+		ASSERT_EQ(0, add_path(self->fd, &self->a.image, id, path));
+	}
+	for (int i = 0; i < MANY; i++) {
+		snprintf(id, sizeof(id), "id%d", i);
+		EXPECT_EQ(1, lines_of(self->fd, id, end));
+	}
 }
 
 /* Sections anywhere in a file, and several in one file. */

@@ -212,9 +212,11 @@ expect 0 "check: the gate's parts, and how they are run" gate
 all() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=30 STORM_NMI=20000"
-	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "31 passed, 0 failed" ] &&
+	local ftrace="ftrace ftrace install rcupdate.rcu_expedited=1"
+	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "32 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
-		debug-ftrace $debug ftrace ftrace install rcupdate.rcu_expedited=1
+		debug-ftrace-1 ${debug% SEC*} FTRACE=\[a-k\]\*.tc $ftrace
+		debug-ftrace-2 ${debug% SEC*} FTRACE=\[\!a-k\]\*.tc $ftrace
 		debug-kselftest-walk $debug kselftest hostile_stack oracle
 		debug-kselftest-bpf $debug kselftest bpf_stack bpf_unwind
 		debug-kselftest-perf $debug kselftest delivery nmi

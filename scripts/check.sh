@@ -303,10 +303,21 @@ gate() {
 	esac
 }
 
+# All of ftrace on the debug kernel takes up to 2,400 s, so two guests share it.
+debug_ftrace() {
+	local append=rcupdate.rcu_expedited=1 with
+	with=("UNWIND_FTRACE=[a-k]*.tc")
+	vm debug ftrace-1 "$ftrace" "$BUILD/kernel-debug/install"
+	with=("UNWIND_FTRACE=[!a-k]*.tc")
+	vm debug ftrace-2 "$ftrace" "$BUILD/kernel-debug/install"
+}
+
 all() {
-	local expedite=
-	[ "$1" != debug ] || expedite=rcupdate.rcu_expedited=1
-	append=$expedite each "$1" ftrace
+	if [ "$1" = debug ]; then
+		debug_ftrace
+	else
+		each "$1" ftrace
+	fi
 	each "$1" kselftest-walk kselftest-bpf kselftest-perf kselftest-core kselftest-sframe
 	if [ "$1" = plain ]; then
 		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \

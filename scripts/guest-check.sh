@@ -44,8 +44,9 @@ ftrace)
 	# The modules in the default directory are the host's, not those of this kernel.
 	export MODPROBE_OPTIONS="-d $3"
 	# Without --logdir, ftracetest writes to its own directory, which is read-only.
+	# shellcheck disable=SC2086	# a pattern
 	"$2/ftracetest" --ktap --verbose --logdir /tmp/ftrace \
-		"$2/test.d/user-unwind/${UNWIND_FTRACE:-}"
+		"$2/test.d/user-unwind/"${UNWIND_FTRACE:-}
 	;;
 stackprof)
 	"$2/test/test.sh" "$3"

@@ -206,6 +206,9 @@ fragments() {
 	tools/testing/selftests/unwind/qemu/check-config.sh "$kernel/requested" "$kernel/.config"
 }
 
+# Calls between files go one way.
+circles() { scripts/circles.py "$kernel/kernel/unwind"; }
+
 if [ -z "$kernel" ]; then
 	lint manifest scripts/series.py manifest
 	lint python python
@@ -220,6 +223,7 @@ else
 	lint config fragments
 	lint series scripts/series.py export
 	lint "without the options" without
+	lint circles circles
 	lint W=1 warnings
 	lint sparse sparse
 fi

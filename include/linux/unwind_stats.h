@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Counters of user stack unwinding since boot, for the core and for its users, shown
- * by kernel/unwind/stats.c. May be incremented in any context.
+ * Counters of user stack unwinding, for the core and for its users, shown by
+ * kernel/unwind/stats.c. They begin at boot, and may be changed in any context.
  */
 #ifndef _LINUX_UNWIND_STATS_H
 #define _LINUX_UNWIND_STATS_H
@@ -42,6 +42,7 @@ enum unwind_stat {
 	UNWIND_STAT_STATES_UNHEARD,
 	UNWIND_STAT_THIRD_CPU,
 	UNWIND_STAT_BUFFERS_MISSED,
+	UNWIND_STAT_TRACERS,
 	UNWIND_NR_STATS,
 };
 

@@ -154,7 +154,4 @@ struct unwind_user_state {
 	bool			outermost;
 };
 
-bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr, u32 base,
-		      unsigned long *val);
-
 #endif /* _LINUX_UNWIND_USER_ARCH_H */

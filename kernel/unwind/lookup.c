@@ -28,8 +28,6 @@
 /* How many registrations for a file are tried until one has a table. */
 #define UNWIND_OBJECT_SIDES	4
 
-atomic_t unwind_objects_ticks;
-
 /* A walk asked since the last tick. */
 static bool unwind_objects_asked;
 

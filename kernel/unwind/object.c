@@ -58,6 +58,7 @@ static struct list_lru unwind_objects_lru;
 static struct shrinker *unwind_objects_shrinker;
 
 atomic_long_t unwind_objects_epoch = ATOMIC_LONG_INIT(1);
+atomic_t unwind_objects_ticks;
 
 bool unwind_sframe_enabled;
 struct unwind_object unwind_vdso;

@@ -17,106 +17,21 @@
 #include <linux/bits.h>
 #include <linux/cleanup.h>
 #include <linux/errno.h>
-#include <linux/file.h>
 #include <linux/hash.h>
-#include <linux/mm.h>
+#include <linux/log2.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 
 #include "object.h"
+#include "rule.h"
 #include "sframe_user.h"
 #include "text.h"
 #include "unwind.h"
 
 /* Uses of a table that are batched before its object is updated. */
 #define UNWIND_SFRAME_HITS	256
-
-/* How often per tick a task retries files that could not be read at the time. */
-#define UNWIND_SFRAME_AGAIN	8
-
-/**
- * unwind_sframe_count_slow - add the uses in a mapping to the count of its object
- * @code:	the mapping
- */
-void unwind_sframe_count_slow(struct unwind_text_code *code)
-{
-	unwind_object_hit(&code->ref, code->hits);
-	code->hits = 0;
-}
-
-/**
- * struct unwind_sframe_file - the file of a mapping
- * @file:	the file, with a reference; NULL if there is none
- * @place:	where it is mapped
- */
-struct unwind_sframe_file {
-	struct file			*file;
-	struct unwind_object_place	place;
-};
-
-static void unwind_sframe_get_file(struct vm_area_struct *vma, void *data)
-{
-	struct unwind_sframe_file *found = data;
-
-	*found = (struct unwind_sframe_file) {
-		.file	= vma->vm_file ? get_file(vma->vm_file) : NULL,
-		.place	= {
-			.start	= vma->vm_start,
-			.end	= vma->vm_end,
-			.offset	= (u64)vma->vm_pgoff << PAGE_SHIFT,
-			.locked	= vma->vm_flags & VM_LOCKED,
-		},
-	};
-}
-
-/*
- * Should the next walk try again to get a file that could not be read now? Limit the
- * retries: the file may never be readable, and each retry also forgets all other files.
- */
-static bool unwind_sframe_again(struct unwind_text *text)
-{
-	u32 ticks = unwind_object_ticks();
-
-	if (text->again_ticks != ticks) {
-		text->again_ticks = ticks;
-		text->again = 0;
-	}
-	return text->again < UNWIND_SFRAME_AGAIN && ++text->again;
-}
-
-/**
- * unwind_sframe_find - find the table of a mapping
- * @state:	the walk
- * @code:	an executable mapping; gets the table if there is one
- */
-void unwind_sframe_find(struct unwind_user_state *state, struct unwind_text_code *code)
-{
-	bool may_load = !pagefault_disabled() && !state->no_load;
-	unsigned long start = code->range.start;
-	struct unwind_sframe_file found = {};
-	struct file *file __free(fput) = NULL;
-	int ret;
-
-	ret = unwind_user_see_vma(start, !pagefault_disabled(), unwind_sframe_get_file, &found);
-	file = found.file;
-	if (!ret && !file) {
-		found.place.offset = 0;
-		if (arch_unwind_user_vdso(start, &found.place.start, &found.place.end))
-			unwind_object_get_vdso(&found.place, &code->ref);
-		return;
-	}
-	if (!ret)
-		ret = unwind_object_get(file, &found.place, may_load, &code->ref);
-	if (!ret)
-		return;
-	if (ret == -ETIMEDOUT)
-		state->no_load = true;
-	/* The next walk may find it. */
-	if (state->text && (!may_load || unwind_sframe_again(state->text)))
-		state->text->seq = 0;
-}
 
 /* Search the table of the mapping, and set @frame if found; false if the table is stale. */
 static bool unwind_sframe_ask(const struct unwind_user_state *state, bool exact,
@@ -346,7 +261,7 @@ static void unwind_sframe_used(const struct unwind_user_state *state, unsigned i
 		unwind_sframe_count_slow(state->code);
 }
 
-/* Limit of a frame in unwind_sframe_batch(); larger frames go to unwind_user_apply(). */
+/* Limit of a frame in unwind_sframe_batch(); larger frames go to unwind_sframe_apply(). */
 #define UNWIND_SFRAME_SIZE	BIT(31)
 
 /* Convert an aligned offset to words; misaligned offsets give a value above the limit. */
@@ -367,7 +282,7 @@ static __always_inline unsigned long unwind_sframe_clamp(unsigned long words)
  * Walk as long as frames are remembered and callers are in the same mapping. All steps
  * share one window of user access and one mask of the pointer: each step is checked to be
  * less than UNWIND_SFRAME_SIZE, and the gap after user memory is larger than all steps
- * together. Frames that are too large or unreadable are left to unwind_user_apply(),
+ * together. Frames that are too large or unreadable are left to unwind_sframe_apply(),
  * which counts why the walk ends. Returns the number of entries stored.
  */
 static noinline unsigned int
@@ -429,6 +344,17 @@ unwind_sframe_batch(struct unwind_user_state *state, unsigned long *entries, uns
 }
 
 /*
+ * Go to the caller by the rule of a table. A table that leads to no caller ends the walk, and a
+ * counter says why; ip, sp and fp are unchanged then.
+ */
+static noinline bool
+unwind_sframe_apply(struct unwind_user_state *state, bool exact,
+		    const struct unwind_user_frame *frame, unsigned long *entry)
+{
+	return unwind_user_go(state, exact, false, frame, entry);
+}
+
+/*
  * Find callers: a batch of remembered ones, or one. Sets the next step, and returns the
  * number of callers.
  */
@@ -461,7 +387,7 @@ static unsigned int unwind_sframe_step(struct unwind_user_state *state, bool exa
 	}
 
 	unwind_sframe_used(state, 1);
-	if (!unwind_user_apply(state, exact, &frame, entries))
+	if (!unwind_sframe_apply(state, exact, &frame, entries))
 		return 0;
 
 	/* After a signal frame the ip is exact again, but the registers are lost. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Walking with SFrame, see sframe_user.c.
+ * Walking with SFrame, see sframe_find.c and sframe_user.c.
  */
 #ifndef _KERNEL_UNWIND_SFRAME_USER_H
 #define _KERNEL_UNWIND_SFRAME_USER_H

@@ -30,6 +30,7 @@
 #include "test_tracer.h"
 #include "text.h"
 #include "unwind.h"
+#include "vma.h"
 
 /* True when user mode will not be resumed where it was left. */
 static bool unwind_regs_differ(struct unwind_task_info *info)

@@ -3,13 +3,14 @@
  * Counters of user stack unwinding, for the administrator.
  *
  * The counters are per CPU and may be incremented in any context; a reader gets a
- * sum that may lag a few events behind. Values that are not counters come last.
+ * sum that may lag a few events behind. How many tracers there are comes last: it is the only
+ * value that also goes down.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
+#include <linux/minmax.h>
 #include <linux/seq_file.h>
-
-#include "unwind.h"
+#include <linux/unwind_stats.h>
 
 DEFINE_PER_CPU(unsigned long [UNWIND_NR_STATS], unwind_stats);
 
@@ -46,6 +47,7 @@ static const char * const unwind_stat_names[] = {
 	[UNWIND_STAT_STATES_UNHEARD]	= "states_unheard",
 	[UNWIND_STAT_THIRD_CPU]		= "third_cpu",
 	[UNWIND_STAT_BUFFERS_MISSED]	= "buffers_missed",
+	[UNWIND_STAT_TRACERS]		= "tracers",
 };
 
 static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);
@@ -53,14 +55,14 @@ static_assert(ARRAY_SIZE(unwind_stat_names) == UNWIND_NR_STATS);
 static int unwind_stats_show(struct seq_file *m, void *unused)
 {
 	for (int i = 0; i < UNWIND_NR_STATS; i++) {
-		unsigned long sum = 0;
+		long sum = 0;
 		int cpu;
 
 		for_each_possible_cpu(cpu)
 			sum += READ_ONCE(per_cpu(unwind_stats[i], cpu));
-		seq_printf(m, "%s %lu\n", unwind_stat_names[i], sum);
+		/* A tracer may come and go during this, and be seen to go only. */
+		seq_printf(m, "%s %ld\n", unwind_stat_names[i], max(sum, 0L));
 	}
-	seq_printf(m, "tracers %u\n", unwind_nr_tracers());
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(unwind_stats);

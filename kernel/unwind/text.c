@@ -13,18 +13,14 @@
  * by write() to a file that is mapped privately. So all caches are dropped about once a
  * second while anybody walks.
  */
-#include <linux/minmax.h>
-#include <linux/mm.h>
-#include <linux/mmap_lock.h>
-#include <linux/sched.h>
 #include <linux/stddef.h>
-#include <linux/uaccess.h>
-#include <linux/unwind_user.h>
+#include <linux/string.h>
+#include <linux/unwind_user_arch.h>
 #include <linux/uprobes.h>
 
 #include "sframe_user.h"
 #include "text.h"
-#include "unwind.h"
+#include "vma.h"
 
 /**
  * unwind_text_forget - drop the cache of a task's code
@@ -51,39 +47,6 @@ void unwind_text_begin_anew(struct unwind_text *text, u64 seq)
 	unwind_objects_ask();
 }
 
-/**
- * unwind_text_look_at - see what the code at the ip says
- * @state:	the walk
- * @look:	the two cache slots for the answer, or NULL
- * @follow:	see arch_unwind_user_look()
- *
- * Context: as the walk; page faults are allowed or disabled.
- * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
- */
-unsigned int unwind_text_look_at(struct unwind_user_state *state, u64 *look, bool follow)
-{
-	unsigned int says = UNWIND_SAYS_NO_CODE;
-
-	/* Do not decode bytes outside executable mappings. */
-	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip)) {
-		says = arch_unwind_user_look(state, follow);
-		if (says != UNWIND_SAYS_SIGNAL && unwind_sframe_knows(state))
-			says = UNWIND_SAYS_SFRAME;
-		if (says == UNWIND_SAYS_NOTHING && follow)
-			says = UNWIND_SAYS_FP;
-	}
-
-	/* Do not cache the answer for code that cannot be read now, but may be later. */
-	if (look && says != UNWIND_SAYS_NO_CODE && unwind_text_may_remember(state, state->ip)) {
-		u64 key = unwind_text_key(state);
-
-		if ((look[0] ^ key) > UNWIND_TEXT_SAYS)
-			look[1] = look[0];
-		look[0] = key | says;
-	}
-	return says;
-}
-
 static struct unwind_text_code *unwind_text_find_code(struct unwind_text *text,
 						      unsigned long addr)
 {
@@ -103,80 +66,8 @@ static bool unwind_text_is_data(const struct unwind_text *text, unsigned long ad
 	return false;
 }
 
-/**
- * struct unwind_text_vma - properties of a mapping
- * @range:	where it is; without a mapping, where the gap is, or of size 0
- * @mapped:	a mapping exists
- * @code:	it is executable
- * @rewritable:	it is writable, or shared with a mapping that may be
- */
-struct unwind_text_vma {
-	struct unwind_text_range	range;
-	bool				mapped;
-	bool				code;
-	bool				rewritable;
-};
-
-static void unwind_text_copy(struct unwind_text_vma *copy, const struct vm_area_struct *vma)
-{
-	unsigned long flags;
-
-	*copy = (struct unwind_text_vma) {};
-	if (!vma)
-		return;
-
-	/* May be changing: unwind_text_fast() notices. */
-	copy->range.start = max(data_race(vma->vm_start), PAGE_SIZE);
-	/* So may this ... */
-	copy->range.size = data_race(vma->vm_end) - copy->range.start;
-	copy->mapped = true;
-	/* ... and these. */
-	flags = data_race(vma->vm_flags);
-	copy->code = flags & VM_EXEC;
-	copy->rewritable = flags & (VM_WRITE | VM_MAYSHARE);
-}
-
-#ifdef CONFIG_PER_VMA_LOCK
-/* Returns false while the mappings change: ask again under the lock. */
-static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
-			     struct unwind_text_vma *copy)
-{
-	MA_STATE(mas, &mm->mm_mt, addr, addr);
-	unsigned int seq = unwind_text_seq(mm);
-
-	if (seq & 1)
-		return false;
-
-	/* Pairs with call_rcu() in vm_area_free(). */
-	scoped_guard(rcu)
-		unwind_text_copy(copy, mas_walk(&mas));
-	if (!copy->mapped) {
-		copy->range.start = mas.index;
-		copy->range.size = mas.last - mas.index + 1;
-	}
-	return !read_seqcount_retry(&mm->mm_lock_seq, seq);
-}
-#else
-static bool unwind_text_fast(struct mm_struct *mm, unsigned long addr,
-			     struct unwind_text_vma *copy)
-{
-	return false;
-}
-#endif
-
-static bool unwind_text_slow(struct mm_struct *mm, unsigned long addr,
-			     struct unwind_text_vma *copy)
-{
-	if (pagefault_disabled() ? !mmap_read_trylock(mm) : mmap_read_lock_killable(mm))
-		return false;
-
-	unwind_text_copy(copy, vma_lookup(mm, addr));
-	mmap_read_unlock(mm);
-	return true;
-}
-
 static void unwind_text_remember_code(struct unwind_user_state *state,
-				      const struct unwind_text_vma *vma)
+				      const struct unwind_vma *vma)
 {
 	struct unwind_text *text = state->text;
 	struct unwind_text_code *code = state->own;
@@ -213,12 +104,11 @@ static bool unwind_text_has_trampoline(const struct unwind_text_range *range)
  */
 bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 {
-	struct mm_struct *mm = current->mm;
 	struct unwind_text *text = state->text;
 	struct unwind_text_code *code;
-	struct unwind_text_vma vma;
+	struct unwind_vma vma;
 
-	if (!unwind_text_may_be(addr) || unwind_is_trampoline(state, addr))
+	if (!unwind_may_be_user(addr) || unwind_is_trampoline(state, addr))
 		return false;
 
 	code = text ? unwind_text_find_code(text, addr) : NULL;
@@ -229,7 +119,7 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 	if (text && unwind_text_is_data(text, addr))
 		return false;
 
-	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
+	if (!unwind_vma_find(addr, &vma))
 		return true;
 	if (vma.mapped && unwind_text_has_trampoline(&vma.range))
 		return vma.code;
@@ -238,61 +128,6 @@ bool unwind_text_lookup(struct unwind_user_state *state, unsigned long addr)
 	else if (text && vma.range.size)
 		text->data[text->next_data++ % UNWIND_TEXT_RANGES] = vma.range;
 	return vma.code;
-}
-
-/**
- * unwind_user_see_vma - look at the mapping of an address of current
- * @addr:	the address
- * @wait:	wait for the lock of the address space where that of the mapping does not do
- * @see:	called with the mapping locked, if there is one; takes what it needs, such as a
- *		reference to the file, and reads no file: code that reads a file takes these
- *		locks inside of the file system's
- * @data:	for @see
- *
- * Context: task context of current; may sleep if @wait is true.
- * Return: 0, also without a mapping; -EAGAIN if the lock cannot be taken.
- */
-int unwind_user_see_vma(unsigned long addr, bool wait,
-			void (*see)(struct vm_area_struct *vma, void *data), void *data)
-{
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma = lock_vma_under_rcu(mm, addr);
-
-	if (vma) {
-		see(vma, data);
-		vma_end_read(vma);
-		return 0;
-	}
-
-	if (wait ? mmap_read_lock_killable(mm) : !mmap_read_trylock(mm))
-		return -EAGAIN;
-	vma = vma_lookup(mm, addr);
-	if (vma)
-		see(vma, data);
-	mmap_read_unlock(mm);
-	return 0;
-}
-
-/**
- * unwind_mapped_from - how far a mapping reaches from an address on
- * @addr:	the address
- * @max:	limit of the result
- *
- * Return: bytes from @addr on, at most @max; 0 when nothing is mapped there, @max
- * when the lock cannot be taken.
- */
-unsigned int unwind_mapped_from(unsigned long addr, unsigned int max)
-{
-	struct mm_struct *mm = current->mm;
-	struct unwind_text_vma vma;
-
-	if (!unwind_text_may_be(addr))
-		return 0;
-	if (!unwind_text_fast(mm, addr, &vma) && !unwind_text_slow(mm, addr, &vma))
-		return min(max, TASK_SIZE_MAX - addr);
-	if (!vma.mapped)
-		return 0;
-	return min(max, vma.range.start + vma.range.size - addr);
 }
 
 #ifdef CONFIG_UPROBES

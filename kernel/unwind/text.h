@@ -5,11 +5,7 @@
 #ifndef _KERNEL_UNWIND_TEXT_H
 #define _KERNEL_UNWIND_TEXT_H
 
-#include <linux/bits.h>
 #include <linux/compiler.h>
-#include <linux/hash.h>
-#include <linux/log2.h>
-#include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user_arch.h>
@@ -92,7 +88,7 @@ struct unwind_text_frame {
  * @next_data:	likewise in @data
  * @code:	executable mappings, but not that of the trampoline of return probes
  * @data:	other mappings that words on the stack point to, and gaps between mappings
- * @look:	what the code at an ip said: unwind_text_key(), with &enum unwind_user_says
+ * @look:	what the code at an ip said: unwind_code_key(), with &enum unwind_user_says
  *		or an answer of the architecture in the low bits; the latest of each pair
  *		comes first
  * @caller:	a return address on top of a stack, where a call ends
@@ -152,74 +148,8 @@ unwind_text_may_remember(const struct unwind_user_state *state, unsigned long ad
 	       unwind_text_in(&state->code->range, addr) && !state->code->rewritable;
 }
 
-/* Can @addr be a user address at all? Many words of a stack are small numbers. */
-static __always_inline bool unwind_text_may_be(unsigned long addr)
-{
-	return addr >= PAGE_SIZE && addr < TASK_SIZE_MAX;
-}
-
-/* Sequence count of the mappings; odd if they may change at any time. */
-static __always_inline unsigned int unwind_text_seq(struct mm_struct *mm)
-{
-#ifdef CONFIG_PER_VMA_LOCK
-	/*
-	 * Pairs with mm_lock_seqcount_begin() and mm_lock_seqcount_end(). Starts no
-	 * read section that would have to end.
-	 */
-	return smp_load_acquire(&mm->mm_lock_seq.sequence);
-#else
-	return 1;
-#endif
-}
-
 void unwind_text_begin_anew(struct unwind_text *text, u64 seq);
-
 void unwind_text_forget(struct unwind_text *text);
-unsigned int unwind_text_look_at(struct unwind_user_state *state, u64 *look, bool follow);
-
-/* Addresses have spare bits: two for the word size, and below them four for the answer. */
-#define UNWIND_TEXT_SAYS	GENMASK(3, 0)
-
-static __always_inline u64 unwind_text_key(const struct unwind_user_state *state)
-{
-	return state->ip << 6 | state->ws << 2;
-}
-
-/* Is a uprobe being handled? Then the code is not what other walks read there. */
-static __always_inline bool unwind_text_at_uprobe(void)
-{
-#ifdef CONFIG_UPROBES
-	return unlikely(current->utask) && current->utask->auprobe;
-#else
-	return false;
-#endif
-}
-
-/**
- * unwind_text_look - see what the code at the ip says, from the cache if possible
- * @state:	the walk
- * @follow:	see arch_unwind_user_look()
- *
- * Context: as the walk; page faults are allowed or disabled.
- * Return: as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
- */
-static __always_inline unsigned int
-unwind_text_look(struct unwind_user_state *state, bool follow)
-{
-	u64 key = unwind_text_key(state), says, *look = NULL;
-
-	static_assert(ARCH_UNWIND_SAYS_MAX <= UNWIND_TEXT_SAYS);
-	if (state->text && !unwind_text_at_uprobe()) {
-		look = state->text->look[hash_64(key, ilog2(UNWIND_TEXT_LOOKS))];
-		says = look[0] ^ key;
-		if (unlikely(says > UNWIND_TEXT_SAYS))
-			says = look[1] ^ key;
-		/* If the first instruction said nothing, the code after it may tell. */
-		if (likely(says <= UNWIND_TEXT_SAYS) && (says || !follow))
-			return says;
-	}
-	return unwind_text_look_at(state, look, follow);
-}
 
 #ifdef CONFIG_UPROBES
 /* Do functions with a return probe return to @addr? */

@@ -227,6 +227,7 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 	 * unwind_claim_call() and unwind_deferred_request_regs().
 	 */
 	smp_store_release(&work->bit, bit);
+	unwind_count(UNWIND_STAT_TRACERS);
 	return 0;
 }
 
@@ -276,16 +277,5 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	/* ... and no unwind_reset_entry() that read it before can act on it. */
 	synchronize_rcu();
 	unwind_bits_used &= ~BIT(bit);
-}
-
-/**
- * unwind_nr_tracers - count the tracers
- *
- * Return: the number of tracers, including those that are being cancelled.
- */
-unsigned int unwind_nr_tracers(void)
-{
-	guard(mutex)(&unwind_mutex);
-
-	return hweight_long(unwind_bits_used & ~UNWIND_RESERVED_BITS);
+	unwind_count_add(UNWIND_STAT_TRACERS, -1);
 }

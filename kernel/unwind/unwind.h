@@ -98,10 +98,5 @@ void unwind_user_start(struct unwind_user_state *state, struct pt_regs *regs,
 		       struct unwind_text *text, struct unwind_text_code *own);
 unsigned int unwind_user_walk(struct unwind_user_state *state,
 			      unsigned long *entries, unsigned int max);
-bool unwind_user_apply(struct unwind_user_state *state, bool exact,
-		       const struct unwind_user_frame *frame, unsigned long *entry);
-
-unsigned int unwind_nr_tracers(void);
-unsigned int unwind_mapped_from(unsigned long addr, unsigned int max);
 
 #endif /* _KERNEL_UNWIND_UNWIND_H */

@@ -20,18 +20,24 @@
  * interrupted code, on any stack; a return address outside of code ends the walk
  * and is not reported.
  */
+#include <linux/bits.h>
 #include <linux/cache.h>
+#include <linux/hash.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
+#include <linux/unwind_user_word.h>
 
 #include <asm/unwind_user_rule.h>
 
+#include "rule.h"
 #include "sframe_user.h"
 #include "text.h"
 #include "unwind.h"
+#include "vma.h"
 
 struct unwind_text_code unwind_text_none __ro_after_init;
 
@@ -50,32 +56,6 @@ static void unwind_user_bad_frame(unsigned long fp)
 {
 	if (fp)
 		unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
-}
-
-/**
- * unwind_user_word - read an address from user memory
- * @state:	the walk, which says how large it is
- * @addr:	where it is
- * @base:	base of the segment that it is relative to in 32-bit code
- * @val:	set to it
- *
- * Context: as the walk; page faults are allowed or disabled.
- * Return: true; false if it is misaligned or cannot be read.
- */
-bool unwind_user_word(const struct unwind_user_state *state, unsigned long addr, u32 base,
-		      unsigned long *val)
-{
-	u32 word;
-
-	if (!IS_ALIGNED(addr, state->ws))
-		return false;
-	if (state->ws == sizeof(u64))
-		return !get_user(*val, (unsigned long __user *)addr);
-
-	if (get_user(word, (u32 __user *)addr))
-		return false;
-	*val = (u32)(word + base);
-	return true;
 }
 
 /*
@@ -105,193 +85,70 @@ static unsigned int unwind_user_fp_one(struct unwind_user_state *state, unsigned
 	return 1;
 }
 
-/*
- * Does a call end at this address of code? Samples of one loop find the same caller on
- * top of the stack again and again: remember the latest one.
- */
-static __always_inline bool unwind_user_after_call(struct unwind_user_state *state,
-						   unsigned long ra)
-{
-	struct unwind_text *text = state->text;
-	bool called = text && ra == text->caller;
+/* Addresses have spare bits: two for the word size, and below them four for the answer. */
+#define UNWIND_CODE_SAYS	GENMASK(3, 0)
 
-	if (likely(called))
-		return true;
-	called = arch_unwind_user_after_call(ra) > 0;
-	if (called && unwind_text_may_remember(state, ra))
-		text->caller = ra;
-	return called;
+static __always_inline u64 unwind_code_key(const struct unwind_user_state *state)
+{
+	return state->ip << 6 | state->ws << 2;
 }
 
-/*
- * Read a word that may be a return address: after a call, the restorer of a signal
- * handler, or the trampoline of a return probe. Returns 0 when it is none; sets the
- * next step.
- */
-static __always_inline unsigned long
-unwind_user_caller(struct unwind_user_state *state, unsigned long addr)
+/* Is a uprobe being handled? Then the code is not what other walks read there. */
+static __always_inline bool unwind_code_at_uprobe(void)
 {
-	unsigned long ra;
-
-	state->step = UNWIND_STEP_SIGNAL;
-
-	if (!unwind_user_word(state, addr, state->cs_base, &ra) || !unwind_text_may_be(ra))
-		return 0;
-	if (unwind_is_trampoline(state, ra))
-		return ra;
-	if (!unwind_text(state, ra))
-		return 0;
-	if (unwind_user_after_call(state, ra)) {
-		state->step = UNWIND_STEP_FP;
-		return ra;
-	}
-	return arch_unwind_user_restorer(state, ra) ? ra : 0;
-}
-
-/* Like unwind_user_caller(), but replaces the trampoline of a return probe. */
-static __always_inline unsigned long
-unwind_user_real_caller(struct unwind_user_state *state, unsigned long addr)
-{
-	unsigned long ra = unwind_user_caller(state, addr);
-
-	if (unwind_is_trampoline(state, ra) && !unwind_uretprobe_address(state, &ra, addr))
-		return 0;
-	return ra;
-}
-
-/* Compute a value by a rule; false if it needs a lost or unreadable value. */
-static __always_inline bool
-unwind_user_value(const struct unwind_user_state *state, bool exact, u8 base, s32 off,
-		  unsigned long cfa, unsigned long *value)
-{
-	unsigned int reg = base & ~UNWIND_BASE_LOAD;
-	unsigned long addr;
-
-	if (reg == UNWIND_BASE_CFA)
-		addr = cfa;
-	else if (reg == ARCH_DWARF_SP)
-		addr = state->sp;
-	else if (reg == ARCH_DWARF_FP)
-		addr = state->fp;
-	else if (reg == UNWIND_BASE_ARCH)
-		addr = state->arch;
-	/* Only tables name other registers, of which few are known unless the ip is exact. */
-	else if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) ||
-		 (exact ? !arch_unwind_user_reg(state, reg, &addr) :
-			  !arch_unwind_user_saved_reg(state, &state->code->range, reg, &addr)))
-		return false;
-
-	addr += off;
-	if (!(base & UNWIND_BASE_LOAD)) {
-		*value = addr;
-		return true;
-	}
-	if (state->ws != sizeof(u64))
-		return unwind_user_word(state, addr, state->ss_base, value);
-	return !get_user(*value, (unsigned long __user *)addr);
-}
-
-/*
- * Get the caller's frame pointer, or 0 if it is not known: steps that use it will fail.
- */
-static __always_inline unsigned long
-unwind_user_caller_fp(const struct unwind_user_state *state, bool exact, const bool guess,
-		      const struct unwind_user_frame *frame, unsigned long cfa)
-{
-	unsigned long fp;
-
-	if (frame->fp == UNWIND_BASE_SAME)
-		return state->fp;
-	if (frame->fp == (ARCH_DWARF_FP | UNWIND_BASE_LOAD) && exact && !guess &&
-	    arch_unwind_user_fp_restored(state))
-		return state->fp;
-	return unwind_user_value(state, exact, frame->fp, frame->fp_off, cfa, &fp) ? fp : 0;
-}
-
-/* Is the CFA valid? The stack that a signal interrupted may be at any address. */
-static __always_inline bool
-unwind_user_cfa_ok(const struct unwind_user_state *state, bool exact, const bool guess,
-		   const struct unwind_user_frame *frame, unsigned long cfa)
-{
-	if (!IS_ALIGNED(cfa, state->ws))
-		return false;
-	if (cfa == state->sp)
-		return exact && !frame->signal && !guess;
-	return cfa > state->sp || frame->signal;
-}
-
-/* Check a return address, and undo a return probe; false if it is not in code. */
-static bool unwind_user_table_caller(struct unwind_user_state *state, unsigned long *ra,
-				     unsigned long slot)
-{
-	if (unwind_text(state, *ra) || unwind_uretprobe_address(state, ra, slot))
-		return true;
-
-	unwind_count(UNWIND_STAT_NO_CODE);
+#ifdef CONFIG_UPROBES
+	return unlikely(current->utask) && current->utask->auprobe;
+#else
 	return false;
+#endif
 }
 
 /*
- * Go to the caller by a rule: set ip, sp and fp, and the mapping of the return address, whether it
- * is a caller or not. False if there is no caller; ip, sp and fp are unchanged then. @guess is a
- * constant in each caller: the rule is that of code without a table. It names no place for the
- * return address but the CFA, and there is a caller only if a call ends at that address, or a
- * signal handler or return probe goes there; then the step is set, too.
+ * See what the code at the ip says, and remember it in the two slots @look, which may be NULL.
+ * Returns as arch_unwind_user_look(), or UNWIND_SAYS_NO_CODE.
  */
-static __always_inline bool
-unwind_user_go(struct unwind_user_state *state, bool exact, const bool guess,
-	       const struct unwind_user_frame *frame, unsigned long *entry)
+static noinline unsigned int
+unwind_code_look_at(struct unwind_user_state *state, u64 *look, bool follow)
 {
-	unsigned long cfa, slot, ra, fp;
+	unsigned int says = UNWIND_SAYS_NO_CODE;
 
-	if (!unwind_user_value(state, exact, frame->cfa, frame->cfa_off, 0, &cfa) ||
-	    !unwind_user_cfa_ok(state, exact, guess, frame, cfa)) {
-		if (!guess)
-			unwind_count(UNWIND_STAT_ENDED_BAD_FRAME);
-		return false;
-	}
-	if (!guess && !unwind_user_value(state, exact, frame->ra, frame->ra_off, cfa, &ra)) {
-		unwind_count(UNWIND_STAT_ENDED_UNREADABLE);
-		return false;
-	}
-	/* Now, because state->code is about to be the mapping of the caller. */
-	fp = unwind_user_caller_fp(state, exact, guess, frame, cfa);
-
-	slot = cfa + frame->ra_off;
-	if (guess) {
-		ra = unwind_user_real_caller(state, slot);
-		if (!ra)
-			return false;
-	} else if (!unwind_user_table_caller(state, &ra, slot)) {
-		return false;
+	/* Do not decode bytes outside executable mappings. */
+	if (unwind_text(state, state->ip) || unwind_is_trampoline(state, state->ip)) {
+		says = arch_unwind_user_look(state, follow);
+		if (says != UNWIND_SAYS_SIGNAL && unwind_sframe_knows(state))
+			says = UNWIND_SAYS_SFRAME;
+		if (says == UNWIND_SAYS_NOTHING && follow)
+			says = UNWIND_SAYS_FP;
 	}
 
-	*entry = ra;
-	state->ip = ra;
-	state->sp = cfa;
-	state->fp = fp;
-	/* A table says itself which frame is the outermost. */
-	state->outermost = guess && !fp && (frame->fp & UNWIND_BASE_LOAD);
-	return true;
+	/* Do not cache the answer for code that cannot be read now, but may be later. */
+	if (look && says != UNWIND_SAYS_NO_CODE && unwind_text_may_remember(state, state->ip)) {
+		u64 key = unwind_code_key(state);
+
+		if ((look[0] ^ key) > UNWIND_CODE_SAYS)
+			look[1] = look[0];
+		look[0] = key | says;
+	}
+	return says;
 }
 
-/**
- * unwind_user_apply - go to the caller by the rule of a table
- * @state:	the walk; gets ip, sp and fp of the caller, and the mapping of the return address,
- *		whether it is a caller or not
- * @exact:	the ip is the next instruction to run, not a return address
- * @frame:	the rule, which has a caller
- * @entry:	set to the return address
- *
- * A table that leads to no caller ends the walk, and a counter says why.
- *
- * Context: as the walk.
- * Return: false if there is no caller; ip, sp and fp are unchanged then.
- */
-bool unwind_user_apply(struct unwind_user_state *state, bool exact,
-		       const struct unwind_user_frame *frame, unsigned long *entry)
+/* Likewise, from the cache if possible. For @follow see arch_unwind_user_look(). */
+static __always_inline unsigned int
+unwind_code_look(struct unwind_user_state *state, bool follow)
 {
-	return unwind_user_go(state, exact, false, frame, entry);
+	u64 key = unwind_code_key(state), says, *look = NULL;
+
+	static_assert(ARCH_UNWIND_SAYS_MAX <= UNWIND_CODE_SAYS);
+	if (state->text && !unwind_code_at_uprobe()) {
+		look = state->text->look[hash_64(key, ilog2(UNWIND_TEXT_LOOKS))];
+		says = look[0] ^ key;
+		if (unlikely(says > UNWIND_CODE_SAYS))
+			says = look[1] ^ key;
+		/* If the first instruction said nothing, the code after it may tell. */
+		if (likely(says <= UNWIND_CODE_SAYS) && (says || !follow))
+			return says;
+	}
+	return unwind_code_look_at(state, look, follow);
 }
 
 /*
@@ -319,7 +176,7 @@ static unsigned long unwind_user_switch_caller(struct unwind_user_state *state,
 
 	if (!unwind_user_word(state, addr, state->cs_base, &ra))
 		return 0;
-	if ((text && ra == text->no_caller) || !unwind_text_may_be(ra))
+	if ((text && ra == text->no_caller) || !unwind_may_be_user(ra))
 		return 0;
 	if (!unwind_uretprobe_address(state, &ra, addr) && !unwind_text(state, ra))
 		return 0;
@@ -342,7 +199,7 @@ static unsigned int unwind_user_switch(struct unwind_user_state *state, unsigned
 
 	state->step = UNWIND_STEP_DONE;
 	/* Most walks end at frame pointer 0: reading there would cost the task a page fault. */
-	if (!unwind_text_may_be(state->fp))
+	if (!unwind_may_be_user(state->fp))
 		goto bad_frame;
 	if (cfa > state->sp)
 		goto bad_frame;
@@ -450,13 +307,13 @@ static noinline bool unwind_user_has_caller(struct unwind_user_state *state)
 static unsigned int unwind_user_look(struct unwind_user_state *state,
 				     unsigned long *entries, unsigned long **stop)
 {
-	unsigned int says = unwind_text_look(state, false);
+	unsigned int says = unwind_code_look(state, false);
 
 	if (says == UNWIND_SAYS_NOTHING && unwind_user_has_caller(state)) {
 		/* The walk went to none of these callers: the ip is as exact as before. */
 		state->step = UNWIND_STEP_CODE;
 		*stop = entries + 1;
-		says = unwind_text_look(state, true);
+		says = unwind_code_look(state, true);
 	}
 	return says;
 }
@@ -498,7 +355,7 @@ static unsigned int unwind_user_signal(struct unwind_user_state *state,
 				       unsigned long *entries)
 {
 	/* At a return address the code tells; the answer is mostly cached. */
-	if (state->syscall < 0 && unwind_text_look(state, false) != UNWIND_SAYS_SIGNAL) {
+	if (state->syscall < 0 && unwind_code_look(state, false) != UNWIND_SAYS_SIGNAL) {
 		state->step = UNWIND_STEP_FP;
 		return 0;
 	}
@@ -554,7 +411,7 @@ static unsigned int unwind_user_step(struct unwind_user_state *state,
 /* Forget what is known about the code, if it may have become stale. */
 static __always_inline void unwind_user_recall(struct unwind_user_state *state)
 {
-	u64 seq = unwind_text_seq(current->mm) | (u64)unwind_object_ticks() << 32;
+	u64 seq = unwind_vma_seq(current->mm) | (u64)unwind_object_ticks() << 32;
 	struct unwind_text *text = state->text;
 
 	if (unlikely((seq & 1) || seq != text->seq))

@@ -18,6 +18,7 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_stats.h>
 #include <linux/unwind_user_arch.h>
+#include <linux/unwind_user_word.h>
 
 #include <asm/unwind_user.h>
 

@@ -15,6 +15,7 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 #include <linux/unwind_user_arch.h>
+#include <linux/unwind_user_word.h>
 
 #include <asm/unwind_user.h>
 

@@ -9,6 +9,7 @@ real=(
 	linux/unwind_user.h		include/linux/unwind_user.h
 	linux/unwind_user_arch.h	include/linux/unwind_user_arch.h
 	linux/unwind_user_types.h	include/linux/unwind_user_types.h
+	linux/unwind_user_word.h	include/linux/unwind_user_word.h
 	linux/unwind_stats.h		include/linux/unwind_stats.h
 	linux/cleanup.h			include/linux/cleanup.h
 	linux/elf.h			include/uapi/linux/elf.h
@@ -29,13 +30,14 @@ real=(
 	kernel/unwind/object.h		kernel/unwind/object.h
 	kernel/unwind/text.h		kernel/unwind/text.h
 	kernel/unwind/unwind.h		kernel/unwind/unwind.h
+	kernel/unwind/vma.h		kernel/unwind/vma.h
 )
 
 # Headers for the files under test: the real ones, and empty ones for the rest.
 headers() {
 	local i name sources=()
 	rm -rf "$out/include"
-	for name in "${under_test[@]}" kernel/unwind/sframe_user.h; do
+	for name in "${under_test[@]}" kernel/unwind/{rule,sframe_user}.h; do
 		sources+=("$linux/$name")
 	done
 	for ((i = 0; i < ${#real[@]}; i += 2)); do

@@ -26,7 +26,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # The files under test, and the harness that makes a program of them.
 # shellcheck disable=SC2034	# build.sh uses them
 walker() {
-	under_test=(kernel/unwind/{user,text,sframe_user,sframe}.c
+	under_test=(kernel/unwind/{user,vma,text,sframe_find,sframe_user,sframe}.c
 		arch/x86/kernel/unwind_user_{code,fp,frame,sframe}.c)
 	under_test_flags=()
 	harness=(sim sim_object input input_table sframe_plain model fuzz)

@@ -342,6 +342,32 @@ int perf_session__start_callchains(struct perf_session *session)
 	return is_pipe ? 0 : scan_session(session);
 }
 
+/**
+ * perf_session__skips - is this a record that nobody asks for?
+ * @session: the session
+ * @event: an event that was read
+ *
+ * A tool that does not merge, as perf record when it looks for build-ids, need not sort the
+ * records: that takes as long as for the samples.
+ *
+ * Return: true if the event need not be delivered.
+ */
+bool perf_session__skips(const struct perf_session *session, const union perf_event *event)
+{
+	const struct perf_tool *tool = session->tool;
+
+	if (session->callchain_deferred || dump_trace)
+		return false;
+	switch (event->header.type) {
+	case PERF_RECORD_CALLCHAIN_DEFERRED:
+		return tool->callchain_deferred == process_event_sample_stub;
+	case PERF_RECORD_USER_STATE_DEFERRED:
+		return tool->user_state_deferred == process_event_sample_stub;
+	default:
+		return false;
+	}
+}
+
 /*
  * Parsing a sample in the other byte order swaps parts of it in place, and a held
  * sample is parsed twice. So keep the original and parse a copy.

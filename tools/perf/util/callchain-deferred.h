@@ -196,6 +196,7 @@ u64 callchain_deferred__join_branches(struct perf_sample *sample, u64 *ips, u64 
 int perf_session__start_callchains(struct perf_session *session);
 union perf_event *perf_session__event_to_parse(struct perf_session *session,
 					       union perf_event *event);
+bool perf_session__skips(const struct perf_session *session, const union perf_event *event);
 int perf_session__feed_callchain(struct perf_session *session, union perf_event *event,
 				 struct perf_sample *sample, u64 file_offset,
 				 const char *file_path);

@@ -452,15 +452,16 @@ size_t callchain_deferred__scnprintf_late(const struct callchain_deferred *cd, c
 
 void perf_session__warn_callchains(const struct perf_session *session)
 {
+	const struct callchain_deferred *cd = session->callchain_deferred;
 	__u64 bad, all;
 
-	if (!session->callchain_deferred)
+	if (!cd)
 		return;
 
-	bad = callchain_deferred__missing(session->callchain_deferred, &all);
+	bad = callchain_deferred__missing(cd, &all) + callchain_deferred__stats(cd)->empty;
 	if (bad && bad >= all / 20)
-		pr_warning("Deferred callchains: %" PRI_lu64 " of %" PRI_lu64 " are missing.\n",
-			   bad, all);
+		pr_warning("Deferred callchains: %" PRI_lu64 " of %" PRI_lu64
+			   " are missing or empty.\n", bad, all);
 }
 
 size_t callchain_deferred__fprintf_stats(const struct callchain_deferred *cd, FILE *fp)

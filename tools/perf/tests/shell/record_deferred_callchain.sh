@@ -181,7 +181,8 @@ test_merge() {
 	part_ends
 }
 
-# Recording reads the file for build-ids but does not merge.
+# Recording reads the file for build-ids, which takes no merging. It merges only to count what
+# missing sections cost.
 test_record() {
 	echo "Recording"
 
@@ -350,19 +351,35 @@ test_inject() {
 	part_ends
 }
 
-# inject -s holds samples of sched_switch back until one of sched_stat tells how long the task has
-# slept, and loses none of other events.
+# The number of switches in a file with user addresses, and with a mark that these were lost.
+switches() {
+	script -i "$1" -F event,ip,sym | awk '
+		/: *$/ { mine = $1 == "sched:sched_switch:"; got = 0; next }
+		mine && NF && $1 !~ "^ffff" && !got++ { users++ }
+		mine && /\[user callchain lost\]/ { lost++ }
+		END { print users + 0, lost + 0 }'
+}
+
+# inject -s writes the latest switch of a task with each later sample of sched_stat for that task,
+# and with the user callchain of the switch. It loses no sample of other events.
 test_inject_sched() {
 	echo "Inject of tracepoints"
 
 	perf version --build-options | grep -q "libtraceevent: \[ on" || { part_ends; return 0; }
 	# shellcheck disable=SC2086
-	record -e cpu-clock,sched:sched_switch --call-graph deferred -- ${kernel} > /dev/null
+	record -m "${all}" -e cpu-clock,sched:sched_switch,sched:sched_stat_runtime \
+		--call-graph deferred -- ${kernel} > /dev/null
 	perf inject -s -i "${data}" -o "${dir}/merged" 2> /dev/null || fail "Inject -s"
-	script -i "${data}" | awk -v RS= -v ORS="\n\n" '!/sched:sched_switch:/' > "${dir}/a"
-	script -i "${dir}/merged" > "${dir}/b"
+	script -i "${data}" | awk -v RS= -v ORS="\n\n" '/cpu-clock:/' > "${dir}/a"
+	script -i "${dir}/merged" | awk -v RS= -v ORS="\n\n" '!/sched:sched_switch:/' > "${dir}/b"
 	[ "$(grep -c "cpu-clock:" "${dir}/a")" -gt 10 ] || fail "Samples before inject -s"
 	cmp "${dir}/a" "${dir}/b" || fail "Inject -s changes other samples"
+	read -r before_users before_lost < <(switches "${data}")
+	read -r users lost < <(switches "${dir}/merged")
+	echo "switches: ${before_users} with user addresses, ${before_lost} lost;" \
+		"written: ${users}, ${lost} lost"
+	[ "${users}" -gt 10 ] || fail "Inject -s writes no switches with user addresses"
+	[ $((before_lost + lost)) -eq 0 ] || fail "Lost user addresses of switches"
 	part_ends
 }
 
@@ -423,6 +440,7 @@ test_user_state() {
 	[ $((deferred * 5)) -le "${copied}" ] || fail "Size of the file"
 	[ "$(stat_of "${data}" "samples merged")" -gt 0 ] || fail "No sample has its stack"
 	[ "$(stat_of "${data}" "samples lost")" -eq 0 ] || fail "Samples without stack"
+	[ "$(stat_of "${data}" "samples empty")" -eq 0 ] || fail "Samples with an empty stack"
 
 	# Few samples, because unwinding by DWARF is slow.
 	# shellcheck disable=SC2086
@@ -450,6 +468,9 @@ test_user_state() {
 		-- sh -c '/bin/true; /bin/true; /bin/true' 2> "${dir}/log"
 	[ "$(stat_of "${data}" "samples merged")" -gt 50 ] || fail "Stacks of page faults"
 	[ "$(stat_of "${data}" "samples lost")" -eq 0 ] || fail "Page faults without stack"
+	empty=$(stat_of "${data}" "samples empty")
+	echo "${empty} samples of page faults are empty"
+	[ $((empty * 20)) -le "$(stat_of "${data}" "samples merged")" ] || fail "Empty page faults"
 	part_ends
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print the table of make bench: bench-table.py DIRECTORY
 
-Reads "times", "attach", "chains", "start", "stock", "whole" and the recordings of
+Reads "times", "attach", "chains", "ends", "start", "stock", "whole" and the recordings of
 guest-bench.sh, and "complete" of bench.sh. The cost of a sample is the additional time of
 the work with the profiler, divided by the number of samples. The work is timed from its
 first round on; of the hundreds of samples, a few at most are of the program's start and
@@ -35,6 +35,8 @@ WARM, COLD, LOAD, MEMORY = 3, 800, 2000000, 1.15
 # stacks, because frames that are not walked cost nothing.
 START, STOCK, LISTED, BYTES, INCOMPLETE = 30000000, 3, 0.25, 130, 1
 STOCK_WAYS = WAYS[:3]
+# Limits for the end of perf record: a deferred sample relative to fp, and that of counting one.
+ENDS, COUNT = 1.25, 30000
 # Limit for a conversion, relative to the time in which libdw alone produces all rows.
 CONVERT = 3
 CONVERTED = re.compile(r"(\S+): libdw alone ([\d.]+) ms for (\d+) rows; convert ([\d.]+) ms")
@@ -146,7 +148,7 @@ class Bench:
 
 def row(name, label, cells):
     """Print a line of the table."""
-    print(f"{name:24}{label:24}".ljust(48) + "".join(f"{cell:>17}" for cell in cells))
+    print(f"{name:24}{label:24}".ljust(48) + "".join(f" {cell:>16}" for cell in cells))
 
 
 def minus(more, less):
@@ -364,6 +366,28 @@ def rounds_of(path):
     return figures
 
 
+def ends(bench, limits):
+    """
+    What perf record does with the recorded data at its end, per sample. To look for build-ids,
+    it must not merge: a deferred sample may cost as much as one with its stack, and its share of
+    a record. To count samples that go through files without a section, it must.
+    """
+    costs = rounds_of(os.path.join(bench.out, "ends"))
+    found = {}
+    for way, end, place in (("fp", "build-ids", "none"), ("deferred", "build-ids", "none"),
+                            ("deferred", "counted", "uncounted")):
+        samples = [len(PerfData(os.path.join(bench.out, f"ends-{way}-{end}-{r}.data")).samples)
+                   for r in range(1, bench.rounds + 1)]
+        more = minus(costs[way, end], costs[way, place])
+        found[way, end] = [ns / nr for ns, nr in zip(more, samples)]
+    looks = [found[way, "build-ids"] for way in WAYS[:2]]
+    row("build-ids", "instructions", map(figure, looks))
+    row("missing sections", "instructions", ["", figure(found["deferred", "counted"])])
+    limits.at_most("perf record's search for build-ids: times fp",
+                   [cost / median(looks[0]) for cost in looks[1]], ENDS)
+    limits.at_most("perf record's count of missing sections", found["deferred", "counted"], COUNT)
+
+
 def starts(bench, limits):
     """
     The cost of perf record with almost nothing to record, and the additional cost of the
@@ -504,13 +528,13 @@ def task_data(bench, limits):
         for line in file:
             tasks, _, *numbers = map(int, line.split())
             figures.setdefault(tasks, []).append(numbers)
-    print(f"{'':12}" + "".join(f"{head:>18}" for head in (
+    print(f"{'':12}" + "".join(f" {head:>19}" for head in (
         "first open", "second open", "open and close", "a thread before", "with the events",
         "bytes of a task", "kB kept")))
     for tasks, rounds in figures.items():
         *costs, before, during, after, kb_before, kb_during, kb_after = zip(*rounds)
         used, kept = minus(kb_during, kb_before), minus(kb_after, kb_before)
-        print(f"  {tasks:<10,}" + "".join(f"{cell:>18}" for cell in (
+        print(f"  {tasks:<10,}" + "".join(f" {cell:>19}" for cell in (
             *map(figure, costs), figure([1024 * kb / tasks for kb in used]), figure(kept))))
         limits.none(f"{tasks:,} tasks: those without data", max(during))
         limits.none(f"{tasks:,} tasks: those with data before",
@@ -547,6 +571,9 @@ def main(out):
     print()
     print("in NMI, per sample with 3 user registers:")
     registers(bench, limits)
+    print()
+    print("at the end of perf record, per sample:")
+    ends(bench, limits)
     print()
     print("perf record of what does next to nothing, millions of instructions in all:")
     starts(bench, limits)

@@ -5,7 +5,8 @@
 # profiler, on the base and with the series; that of data of all tasks; the cost of frames
 # that only SFrame can unwind, and of a section of a C library's size. For programs of the
 # distribution, which have neither frame pointers nor sections: the cost of starting perf
-# record with cached sections, and the cost and the contents of recordings.
+# record with cached sections, and the cost and the contents of recordings. What perf record does
+# at its end.
 #
 #   bench.sh BASE-BUILD-DIR KERNEL-BUILD-DIR OUTPUT-DIR
 #
@@ -16,7 +17,7 @@
 # samples: those of the base are known to be wrong.
 #
 # Environment: LINUX, the source tree; ROUNDS, 3 if not set; GUEST_PATH, where perf is, if
-# that is not on PATH.
+# that is not on PATH; AGAINST, the table of another run to compare this one with.
 set -eu -o pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,6 +27,8 @@ base=$1
 kernel=$2
 out=$3
 begin=$SECONDS
+# It may be in the directory that is about to be removed.
+old=${AGAINST:+$(< "$AGAINST")}
 
 # guest KERNEL-BUILD-DIR WHAT: one boot, see guest-bench.sh
 guest() {
@@ -38,6 +41,9 @@ rm -rf "$out"
 mkdir -p "$out"
 gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -static \
 	-o "$out/bench-load" "$here/bench-load.c" "$here/bench-chain.S"
+# A file without a build-id can have no section.
+gcc -Wall -Wextra -O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -static \
+	-Wl,--build-id=none -o "$out/bench-unnamed" "$here/bench-load.c" "$here/bench-chain.S"
 gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
 	-o "$out/bench-bpf" "$here/bench-bpf.c"
 gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
@@ -87,6 +93,7 @@ shoot series "$kernel"
 guest "$base" base
 # Room for 10000 threads.
 MEM=3G guest "$kernel" tasks
+guest "$kernel" ends
 guest "$kernel" all
 
 # Count the complete user stacks on the host, which is faster and gives the same result,
@@ -100,6 +107,10 @@ for file in "$out"/stock-*-1.data; do
 	echo "$name ${figures%%$'\n'*}" >> "$out/complete"
 done
 echo
-"$here/bench-table.py" "$out"
+status=0
+"$here/bench-table.py" "$out" > "$out/table" || status=1
+cat "$out/table"
 echo
-echo "bench: $((SECONDS - begin)) s; the recordings are in $out"
+[ -z "$old" ] || "$here/bench-against.py" <(echo "$old") "$out/table" || status=1
+echo "bench: $((SECONDS - begin)) s; this table and the recordings are in $out"
+exit "$status"

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# In the guest: take the measurements of make bench, see bench.sh. Recordings and these files
-# go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the SFrame
-# sections read), "attach" (tasks, round, the figures of bench-attach), "chains" (recording,
-# samples, those that reach main, those that reach _start), "bpf" (program, depth, round,
-# nanoseconds, samples), and the kernel's own counters, "stats" and, for the sections of
-# reload, "objects". For programs of the distribution: "start" (command, way, round,
-# nanoseconds of perf record with it), "stock" and "whole" (program, way, round, nanoseconds), their
-# recordings, and "listed" (program, way, round, nanoseconds of perf script); "convert" is the
-# output of the converter's own benchmark.
+# In the guest: take the measurements of make bench, see bench.sh. Recordings and these
+# files go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the
+# SFrame sections read), "attach" (tasks, round, the figures of bench-attach), "chains"
+# (recording, samples, those that reach main, those that reach _start), "bpf" (program,
+# depth, round, nanoseconds, samples), "ends" (way, what perf record does at the end,
+# round, nanoseconds of it all), and the kernel's own counters, "stats" and, for the
+# sections of reload, "objects". For programs of the distribution: "start" (command, way,
+# round, nanoseconds of perf record with it), "stock" and "whole" (program, way, round,
+# nanoseconds), their recordings, and "listed" (program, way, round, nanoseconds of perf
+# script); "convert" is the output of the converter's own benchmark.
 #
-#   guest-bench.sh base|tasks|all DIRECTORY ROUNDS
+#   guest-bench.sh base|tasks|ends|all DIRECTORY ROUNDS
 set -u
 
 cd /tmp || exit 1
@@ -22,6 +23,7 @@ load=$2/bench-load
 chain=$2/bench-chain
 bpf=$2/bench-bpf
 attach=$2/bench-attach
+unnamed=$2/bench-unnamed
 sframe=$2/sframe/bench
 rounds=$3
 period=200000
@@ -197,6 +199,37 @@ start() {
 	[ "$round" = warm ] || echo "$name $way $round $ns" >> /out/start
 }
 
+# ends ROUND: measure perf record when it does nothing with the recorded data at its end, when it
+# looks for the build-ids, and when it counts the samples that go through a file without a section,
+# or would count them
+ends() {
+	local way end program options how file ns
+	for way in fp deferred; do
+		call_graph $way
+		for end in none build-ids uncounted counted; do
+			program=$load
+			case $end in
+			none) options=(-B) ;;
+			build-ids) options=(-N) ;;
+			*)
+				[ $way = deferred ] || continue
+				program=$unnamed how=(--call-graph deferred) options=(-B)
+				[ $end = counted ] || options=(-B -q)
+				;;
+			esac
+			file=ends-$way-$end-$1.data
+			counted perf record "${options[@]}" --no-bpf-event -e cpu-clock -c 20000 \
+				"${how[@]}" -o "$file" -- "$program" user 30 100000
+			ns=$(finished) || exit
+			[ $end != counted ] || grep -q "Counting what missing" log ||
+				die "perf record counts nothing"
+			[ "$1" != warm ] || continue
+			echo "$way $end $1 $ns" >> /out/ends
+			mv "$file" /out/ || die "no room for $file"
+		done
+	done
+}
+
 # stock NAME WAY ROUND COMMAND...: measure from before the exec to the exit of COMMAND, including
 # perf's work meanwhile; and all of it, with perf's start and its last read of the buffers
 stock() {
@@ -340,6 +373,13 @@ if [ "$what" = base ]; then
 		for way in none regs; do
 			measure perf_test/self/ bulk 5 12 $way "$round" base-$way
 		done
+	done
+	exit
+fi
+if [ "$what" = ends ]; then
+	{ mkdir cgroup && mount -t cgroup2 none cgroup; } || die "no cgroups"
+	for round in warm $(seq "$rounds"); do
+		ends "$round"
 	done
 	exit
 fi

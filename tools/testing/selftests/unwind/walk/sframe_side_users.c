@@ -113,6 +113,40 @@ TEST_F(side, of_somebody)
 	EXPECT_CHAIN(&self->a);
 }
 
+/* Walk, with the same mappings, until a walk has this many frames. */
+static bool walks_at_last(struct walker *walker, const struct mapped *mapped,
+			  unsigned int frames)
+{
+	struct trace right = trace_of_mapped(mapped, frames);
+
+	do {
+		if (!walk_mapped(walker, mapped))
+			return false;
+	} while (walker->event.nr != right.nr);
+	return trace_is(walker, &right);
+}
+
+/* Does a process of a user that was walked before notice sections that come and go? */
+static bool notices(struct walker *walker, const struct mapped *mapped)
+{
+	int fd;
+
+	if (!walks(walker, mapped, SOMEBODY, true, WITHOUT_TABLE))
+		return false;
+	fd = device();
+	if (fd < 0 || add(fd, &mapped->image, ID_A) ||
+	    !walks_at_last(walker, mapped, ALL_FRAMES))
+		return false;
+	close(fd);
+	return walks_at_last(walker, mapped, WITHOUT_TABLE);
+}
+
+/* Running tasks notice within a second: otherwise users could make others look all the time. */
+TEST_F(side, noticed)
+{
+	EXPECT_CHILD(notices(&self->walker, &self->a));
+}
+
 /* The user could not ptrace an invisible process, though the user id is the same. */
 TEST_F(side, of_another_pid_namespace)
 {

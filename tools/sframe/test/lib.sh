@@ -54,12 +54,13 @@ stacks_end() {
 	share "$1" && [ "$per_mille" -lt 700 ]
 }
 
-# as_somebody COMMAND...: run as a user without privileges, who may record own processes
+# as_somebody COMMAND...: run as a user without privileges, who may record own processes, with
+# PARANOID for perf_event_paranoid, by default 1
 as_somebody() {
 	local paranoid=/proc/sys/kernel/perf_event_paranoid former status
 	mkdir -p somebody && chmod 777 somebody || return 1
 	read -r former < $paranoid
-	echo 1 > $paranoid
+	echo "${PARANOID-1}" > $paranoid
 	HOME=$PWD/somebody setpriv --reuid 12345 --regid 12345 --clear-groups "$@"
 	status=$?
 	echo "$former" > $paranoid

@@ -147,6 +147,26 @@ somebody() {
 	[ -d somebody/.debug/.sframe ] && whole somebody/warm
 }
 
+# Where users may not see the kernel, as most distributions have it.
+of_user_code() {
+	PARANOID=2 as_somebody "${record[@]}" somebody/user -- \
+		perl -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+		{ cat log err; return 1; }
+	cat err
+	perf evlist -v -f -i somebody/user | grep -q "exclude_kernel: 1" && whole somebody/user
+}
+
+# A user with CAP_PERFMON, whose sections are for all tasks, and own ones among them.
+perfmon() {
+	mkdir -p perfmon && chmod 777 perfmon || return 1
+	HOME=$PWD/perfmon setpriv --reuid 12345 --regid 12345 --clear-groups \
+		--inh-caps +perfmon --ambient-caps +perfmon "${record[@]}" perfmon/data -- \
+		perl -e "sub f { $spin } f() for 1..30" 20000 > log 2> err < /dev/null ||
+		{ cat log err; return 1; }
+	cat err
+	[ -d perfmon/.debug/.sframe ] && whole perfmon/data
+}
+
 # With -N nothing is kept, and what was kept before is used.
 kept() {
 	rm -rf "$work/.debug"
@@ -408,6 +428,8 @@ check "opt out" off
 check "without the device, without a cache" without
 check "processes that run" running
 check "somebody without privileges" somebody
+check "somebody who may not see the kernel" of_user_code
+check "somebody with CAP_PERFMON" perfmon
 check "nothing is kept" kept
 check "statuses" statuses
 check "files of somebody else" of_others

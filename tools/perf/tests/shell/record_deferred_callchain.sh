@@ -366,9 +366,9 @@ test_inject_sched() {
 	echo "Inject of tracepoints"
 
 	perf version --build-options | grep -q "libtraceevent: \[ on" || { part_ends; return 0; }
-	# shellcheck disable=SC2086
+	# Few switches, because each is written many times.
 	record -m "${all}" -e cpu-clock,sched:sched_switch,sched:sched_stat_runtime \
-		--call-graph deferred -- ${kernel} > /dev/null
+		--call-graph deferred -- perf bench -f simple sched messaging -g 1 -l 5 > /dev/null
 	perf inject -s -i "${data}" -o "${dir}/merged" 2> /dev/null || fail "Inject -s"
 	script -i "${data}" | awk -v RS= -v ORS="\n\n" '/cpu-clock:/' > "${dir}/a"
 	script -i "${dir}/merged" | awk -v RS= -v ORS="\n\n" '!/sched:sched_switch:/' > "${dir}/b"

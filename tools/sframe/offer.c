@@ -326,21 +326,22 @@ static bool read_id(const char *hex, struct build_id *id)
 }
 
 /* Note what the kernel says of a section. Only files that a watched task has mapped have a name. */
-static void session_hear(struct session *session, const struct user *user, const char *line)
+static void session_hear(struct session *session, const struct user *user, char *line)
 {
-	char hex[2 * UNWIND_SFRAME_BUILD_ID_MAX + 2], state[32], *word = state;
-	const char *why;
+	const char *name = strsep(&line, "\t"), *hex = strsep(&line, " ");
+	const char *state = strsep(&line, " "), *why;
 	struct build_id id;
 	struct dso *dso;
 	bool used;
 
-	if (sscanf(line, "sframe: %41s %31s", hex, state) != 2 || !read_id(hex, &id))
+	if (!state || strcmp(name, "sframe:"))
 		return;
 	used = !strncmp(state, "ok,", 3);
-	if (used)
-		word += 3;
-	why = refusal_of(word);
-	dso = why ? book_find(&session->book, &id, user) : NULL;
+	why = refusal_of(used ? state + 3 : state);
+	/* There may be a thousand lines, of which few say more than "ok" or "unused". */
+	if (!why || !read_id(hex, &id))
+		return;
+	dso = book_find(&session->book, &id, user);
 	if (!dso || !dso->path || dso->user.uid != user->uid)
 		return;
 	if (used)

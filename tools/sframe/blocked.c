@@ -265,10 +265,10 @@ void stuck_add(pid_t pid, uid_t uid)
 void stuck_kill(pid_t pid, uid_t uid)
 {
 	kill(pid, SIGKILL);
-	for (int tries = 0; tries < 10; tries++) {
+	for (int ms = 1; ms < 100; ms *= 2) {
 		if (waitpid(pid, NULL, WNOHANG))
 			return;
-		poll(NULL, 0, 10);
+		poll(NULL, 0, ms);
 	}
 	stuck_add(pid, uid);
 }

@@ -21,8 +21,7 @@ static int compare_ids(const void *a, const void *b)
 {
 	const struct dso *one = a, *two = b;
 
-	return memcmp(&one->id, &two->id, sizeof(one->id)) ?:
-	       memcmp(&one->user, &two->user, sizeof(one->user));
+	return memcmp(&one->id, &two->id, sizeof(one->id));
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -152,29 +151,18 @@ static char *gone_key(const struct mapping *mapping)
 	return asprintf(&key, "g %s %s", id, mapping->path) < 0 ? NULL : key;
 }
 
-/* The group does not matter for ALL_USERS. */
-static struct user known_user(const struct user *user)
-{
-	return user && user->uid != ALL_USERS ? *user : (struct user) { ALL_USERS, 0 };
-}
-
 /**
  * book_find - find a file by its build-id
  * @book:	the book
  * @id:		the build-id
- * @user:	for whom, or NULL for all; an entry for all is preferred, unless it is to be retried
  *
  * Return: its entry; NULL if it was not seen, or has no build-id.
  */
-struct dso *book_find(const struct book *book, const struct build_id *id,
-		      const struct user *user)
+struct dso *book_find(const struct book *book, const struct build_id *id)
 {
-	struct dso key = { .id = *id, .user = known_user(NULL) };
+	const struct dso key = { .id = *id };
 	struct dso **known = id->size ? tfind(&key, &book->dsos, compare_ids) : NULL;
 
-	key.user = known_user(user);
-	if (id->size && key.user.uid != ALL_USERS && (!known || (*known)->again))
-		known = tfind(&key, &book->dsos, compare_ids);
 	return known ? *known : NULL;
 }
 
@@ -223,6 +211,7 @@ static struct dso *dso_new(const struct build_id *id, const char *path)
 		return NULL;
 	dso->id = *id;
 	dso->file = -1;
+	dso->unserved.uid = ALL_USERS;
 	dso->path = path ? strdup(path) : NULL;
 	if (!path || dso->path)
 		return dso;
@@ -234,19 +223,16 @@ static struct dso *dso_new(const struct build_id *id, const char *path)
  * book_add - add an entry
  * @book:	the book
  * @id:		build-id of the file
- * @user:	for whom, or NULL for all
  * @path:	its name; NULL if only the cache knows the file
  *
  * Return: the entry; NULL if one exists, or without room or memory.
  */
-struct dso *book_add(struct book *book, const struct build_id *id, const struct user *user,
-		     const char *path)
+struct dso *book_add(struct book *book, const struct build_id *id, const char *path)
 {
 	struct dso *dso = make_room(book) ? dso_new(id, path) : NULL, **place;
 
 	if (!dso)
 		return NULL;
-	dso->user = known_user(user);
 	place = tsearch(dso, &book->dsos, compare_ids);
 	if (place && *place == dso) {
 		book->nr_dsos++;
@@ -300,7 +286,6 @@ struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 		free(key);
 		return NULL;
 	}
-	dso->user = known_user(NULL);
 	dso->identity = file->identity;
 	dso->key = key;
 	if (add_refused(book, dso))
@@ -355,28 +340,17 @@ void book_accept(struct book *book, const struct identity *identity)
 		forget(book, refused);
 }
 
-/* No name from /proc starts like this key: it has a colon there. NULL for ALL_USERS. */
-static char *seen_by(const char *file, const struct user *user)
-{
-	char *key;
-
-	if (user->uid == ALL_USERS || asprintf(&key, "%u %u %s", user->uid, user->gid, file) < 0)
-		return NULL;
-	return key;
-}
-
 /**
  * book_see - remember that a file was examined
  * @book:	the book
- * @file:	its device, inode and name, or its name; or NULL
- * @user:	for whom
+ * @file:	its device, inode and name; or NULL
  */
-void book_see(struct book *book, const char *file, const struct user *user)
+void book_see(struct book *book, const char *file)
 {
 	char **place, *key = NULL;
 
 	if (file && book->nr_files < FILES_MAX)
-		key = user->uid == ALL_USERS ? strdup(file) : seen_by(file, user);
+		key = strdup(file);
 	place = key ? tsearch(key, &book->files, compare_files) : NULL;
 	if (place && *place == key)
 		book->nr_files++;
@@ -388,16 +362,10 @@ void book_see(struct book *book, const char *file, const struct user *user)
  * book_has_seen - was a file examined before?
  * @book:	the book
  * @file:	as for book_see()
- * @user:	as for book_see()
  */
-bool book_has_seen(const struct book *book, const char *file, const struct user *user)
+bool book_has_seen(const struct book *book, const char *file)
 {
-	char *key = file ? seen_by(file, user) : NULL;
-	bool seen = file && (key || user->uid == ALL_USERS) &&
-		    tfind(key ?: file, &book->files, compare_files);
-
-	free(key);
-	return seen;
+	return file && tfind(file, &book->files, compare_files);
 }
 
 static void denied_dso(const void *node, VISIT visit, void *data)
@@ -426,7 +394,7 @@ struct dso *book_denied(const struct book *book)
 
 /**
  * struct missed - where to report files without section
- * @good:	build-ids of files that have a section, for any user
+ * @good:	build-ids of files that have a section
  * @fn:		called for each file
  * @data:	for @fn
  */
@@ -436,20 +404,13 @@ struct missed {
 	void			*data;
 };
 
-static int compare_only_ids(const void *a, const void *b)
-{
-	const struct dso *one = a, *two = b;
-
-	return memcmp(&one->id, &two->id, sizeof(one->id));
-}
-
 static void good_dso(const void *node, VISIT visit, void *data)
 {
 	const struct dso *dso = *(const struct dso *const *)node;
 	struct missed *missed = data;
 
 	if ((visit == postorder || visit == leaf) && !dso->why)
-		tsearch(dso, &missed->good, compare_only_ids);
+		tsearch(dso, &missed->good, compare_ids);
 }
 
 static void keep_dso(void *dso)
@@ -460,7 +421,7 @@ static void keep_dso(void *dso)
 /* A rejected file needs no section if another file with its build-id has one. */
 static bool is_covered(const struct missed *missed, const struct dso *dso)
 {
-	return dso->key && dso->id.size && tfind(dso, &missed->good, compare_only_ids);
+	return dso->key && dso->id.size && tfind(dso, &missed->good, compare_ids);
 }
 
 /* The C library has less code than this that the kernel unwinds without a section. */

@@ -11,18 +11,13 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "session.h"
@@ -90,6 +85,16 @@ unsigned int device_max(void)
 	return kernel_setting("/proc/sys/kernel/unwind_user_sframe_max", UINT_MAX);
 }
 
+/* Does this process use a capability? True if unknown. */
+static bool has_cap(int cap)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &header, data) ||
+	       data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
+}
+
 /**
  * device_is_for_all - are our sections used for tasks of others?
  *
@@ -97,50 +102,64 @@ unsigned int device_max(void)
  */
 bool device_is_for_all(void)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-
-	if (syscall(SYS_capget, &header, data))
-		return true;
-	return data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN) ||
-	       data[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON);
+	return has_cap(CAP_SYS_ADMIN) || has_cap(CAP_PERFMON);
 }
 
-/*
- * Become a user without effective capabilities, with the user's ids if it is another user. Keep
- * permitted ones for our own user, because some of our own tasks may have the same.
- */
-static bool become(const struct user *user)
+/* Set the capabilities of this process: permitted ones are there to be effective later. */
+static int set_caps(const struct __user_cap_data_struct *data)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
-	bool ours = user->uid == getuid();
 
-	if ((!ours || user->gid != getgid()) &&
-	    (setgroups(0, NULL) || setresgid(user->gid, user->gid, user->gid) ||
-	     setresuid(user->uid, user->uid, user->uid)))
-		return false;
-	if (ours && syscall(SYS_capget, &header, data))
-		return false;
-	for (unsigned int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
-		data[i].effective = 0;
-	if (syscall(SYS_capset, &header, data))
-		return false;
-	errno = EPERM;
-	return !device_is_for_all();
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }
 
 /*
- * A user that may debug the opener can make it send us any file, and closing that can hang. With
- * fs.suid_dumpable 1 a change of ids lets the new user do that. Returns 0 or a negative errno.
+ * Open the device with permitted capabilities, as some of our own tasks may have the same, but
+ * without effective ones, so that the sections are not for all tasks.
  */
-static int may_become(const struct user *user)
+static int open_without(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+	struct __user_cap_data_struct less[_LINUX_CAPABILITY_U32S_3];
+	int device, ret;
+
+	if (syscall(SYS_capget, &header, caps))
+		return -errno;
+	memcpy(less, caps, sizeof(less));
+	for (unsigned int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		less[i].effective = 0;
+	ret = set_caps(less);
+	if (ret)
+		return ret;
+	device = device_open();
+	if (device < 0)
+		device = -errno;
+	ret = set_caps(caps);
+	if (ret && device >= 0)
+		close(device);
+	return ret ?: device;
+}
+
+/**
+ * device_may_become - may a process become a user whose sections it makes?
+ * @user:	the user
+ *
+ * A user that may debug the process would see what is in its memory. With fs.suid_dumpable 1 a
+ * change of ids lets the new user do that.
+ *
+ * Return: 0, or a negative errno: -EOPNOTSUPP with that setting, -EPERM if it cannot become one.
+ */
+int device_may_become(const struct user *user)
 {
 	int value, ret = -EOPNOTSUPP;
 	FILE *file;
 
 	if (user->uid == getuid())
 		return 0;
+	/* Without CAP_KILL, the deputy would not end with us. */
+	if (!has_cap(CAP_SETUID) || !has_cap(CAP_SETGID) || !has_cap(CAP_KILL))
+		return -EPERM;
 	file = fopen("/proc/sys/fs/suid_dumpable", "re");
 	if (!file)
 		return -errno;
@@ -150,110 +169,44 @@ static int may_become(const struct user *user)
 	return ret;
 }
 
-/*
- * The user may stop the opener after its change of ids, but not debug it. It has only the socket
- * open. Set the parent death signal after the change of ids, which resets it.
+/**
+ * device_become - become a user
+ * @user:	the user
+ *
+ * Another user has no capabilities then. Our own user keeps them, to get at files.
+ *
+ * Return: 0, or a negative errno.
  */
-static void __attribute__((noreturn))
-opener_main(const struct user *user, int socket, pid_t parent)
+int device_become(const struct user *user)
 {
-	int device = -1, error = 0;
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+	bool ours = user->uid == getuid();
+	int ret;
 
-	if (dup2(socket, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0))
-		_exit(1);
-	if (become(user) && !prctl(PR_SET_DUMPABLE, 0) && !prctl(PR_SET_PDEATHSIG, SIGKILL))
-		device = device_open();
-	if (device < 0)
-		error = errno;
-	if (getppid() != parent || pass_send(0, &error, sizeof(error), device))
-		_exit(1);
-	_exit(0);
-}
-
-/* Has somebody stopped the opener? */
-static bool opener_is_stopped(pid_t pid)
-{
-	siginfo_t info = {};
-
-	return !waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) && info.si_pid;
-}
-
-/* Is this really the device? */
-static bool is_device(int fd)
-{
-	struct stat device, st;
-
-	return !stat(DEVICE, &device) && !fstat(fd, &st) && S_ISCHR(st.st_mode) &&
-	       st.st_rdev == device.st_rdev;
-}
-
-/* We had no free descriptor for the device, or a security module has withheld it. */
-static int opener_withheld(int socket)
-{
-	int other = fcntl(socket, F_DUPFD_CLOEXEC, 0);
-
-	if (other < 0)
-		return -EMFILE;
-	close(other);
-	return -EACCES;
-}
-
-/* Returns the opened device or a negative errno. This is quick unless the user obstructs it. */
-static int opener_wait(int socket, pid_t pid)
-{
-	struct pollfd ready = { .fd = socket, .events = POLLIN };
-	long end = now_ms() + OPEN_BLOCKED_MAX;
-	int device, error;
-	bool cut;
-
-	while (poll(&ready, 1, TICK) <= 0) {
-		if (opener_is_stopped(pid))
-			return -EBUSY;
-		if (now_ms() >= end)
-			return -ETIMEDOUT;
-	}
-	if (pass_receive(socket, &error, sizeof(error), &device, &cut))
-		return -ECHILD;
-	if (device >= 0 && is_device(device))
-		return device;
-	if (device >= 0)
-		close(device);
-	return cut ? opener_withheld(socket) : error > 0 ? -error : -EBADMSG;
+	if ((!ours || user->gid != getgid()) &&
+	    (setgroups(0, NULL) || setresgid(user->gid, user->gid, user->gid) ||
+	     setresuid(user->uid, user->uid, user->uid)))
+		return -errno;
+	if (ours)
+		return 0;
+	ret = set_caps(none);
+	return ret ?: device_is_for_all() ? -EPERM : 0;
 }
 
 /**
- * device_open_as - open the device for the tasks of one user
- * @user:	whose
+ * device_open_for - after device_become(), open the device for the tasks of this user
+ * @ours:	it is our own user
  *
- * A separate process opens it.
- *
- * Return: the device, or a negative errno: -EOPNOTSUPP if fs.suid_dumpable is 1; for the process,
- * -EBUSY if it was stopped, -ETIMEDOUT if it hangs, -ECHILD if it has ended, -EBADMSG if it has
- * sent something else.
+ * Return: the device, or a negative errno.
  */
-int device_open_as(const struct user *user)
+int device_open_for(bool ours)
 {
-	int sockets[2], device = may_become(user);
-	pid_t parent = getpid(), pid;
+	int device;
 
-	if (device)
-		return device;
-	if (!stuck_has_room(user->uid))
-		return -EAGAIN;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
-		return -errno;
-	pid = fork();
-	if (!pid)
-		opener_main(user, sockets[1], parent);
-	device = pid < 0 ? -errno : 0;
-	close(sockets[1]);
-	if (pid > 0) {
-		device = opener_wait(sockets[0], pid);
-		/* The user may even delay its end. */
-		stuck_kill(pid, user->uid);
-	}
-	close(sockets[0]);
-	return device;
+	if (ours)
+		return open_without();
+	device = device_open();
+	return device < 0 ? -errno : device;
 }
 
 /**

@@ -70,8 +70,12 @@ void job_limit_cpu(unsigned int seconds)
 	setrlimit(RLIMIT_CPU, &limit);
 }
 
-/* Close all other files of the session, which may use up the descriptors. */
-static void close_others(int one, int other)
+/**
+ * job_close_others - close all files of the session, which may use up the descriptors
+ * @one:	but not this one
+ * @other:	nor this one
+ */
+void job_close_others(int one, int other)
 {
 	const int kept[] = { one < other ? one : other, one < other ? other : one };
 	int from = STDERR_FILENO + 1;
@@ -116,8 +120,12 @@ static void job_limit_output(void)
 	setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-/* If memory is short, other programs must not suffer from a hostile file. */
-static void job_be_first_to_die(void)
+/**
+ * job_be_first_to_die - if memory is short, end this process first
+ *
+ * Other programs must not suffer from a hostile file.
+ */
+void job_be_first_to_die(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
@@ -154,7 +162,7 @@ static void __attribute__((noreturn)) job_main(const struct job *job, int file,
 		_exit(1);
 	job_limit_cpu(JOB_SECONDS);
 	job_limit_output();
-	close_others(job->output, file);
+	job_close_others(job->output, file);
 	job_be_first_to_die();
 	image_limit_memory(0);
 	fd = job_open(job, file);
@@ -234,20 +242,23 @@ int job_start(struct job *job, int file, const struct timespec *mtime)
 }
 
 /* A process that has ended is there at once, but for a tracer, which gets its status first. */
-static pid_t job_wait(pid_t pid, int *status)
+static pid_t job_wait(struct job *job, int *status)
 {
-	pid_t ended = waitpid(pid, status, WNOHANG);
+	struct rusage usage = {};
+	pid_t ended = wait4(job->pid, status, WNOHANG, &usage);
 
 	for (int tries = 0; !ended && tries < TRACED_TRIES; tries++) {
 		poll(NULL, 0, 10);
-		ended = waitpid(pid, status, WNOHANG);
+		ended = wait4(job->pid, status, WNOHANG, &usage);
 	}
+	job->cpu = 1000 * (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+		   (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 	return ended;
 }
 
 /**
  * job_end - end a conversion
- * @job:	the conversion, whose process has ended; @again and @lost are set
+ * @job:	the conversion, whose process has ended; @again, @lost and @cpu are set
  * @message:	set to the error message, SFRAME_MESSAGE bytes
  *
  * Leaves the process to stuck_reap() if a tracer keeps it for longer than a second.
@@ -257,7 +268,7 @@ static pid_t job_wait(pid_t pid, int *status)
 int job_end(struct job *job, char *message)
 {
 	int status, section = -1;
-	pid_t pid = job_wait(job->pid, &status);
+	pid_t pid = job_wait(job, &status);
 
 	if (!pid) {
 		stuck_add(job->pid, getuid());
@@ -333,7 +344,7 @@ static struct dso *jobs_take(struct jobs *jobs)
 /**
  * jobs_start - start as many conversions as allowed
  * @jobs:	conversions
- * @error:	set to why one cannot start, an errno
+ * @error:	set to why one cannot start, an errno: ETIME if all have taken too long
  *
  * Sets jobs->held to an error that may go away: the first dso of the queue waits for that.
  *
@@ -347,8 +358,10 @@ struct dso *jobs_start(struct jobs *jobs, int *error)
 		struct running *running = &jobs->running[jobs->nr];
 
 		*running = (struct running) { .dso = jobs->queue };
-		*error = -job_start(&running->job, jobs->queue->file,
-				    &jobs->queue->identity.mtime);
+		*error = ETIME;
+		if (!jobs->cpu_max || jobs->cpu < jobs->cpu_max)
+			*error = -job_start(&running->job, jobs->queue->file,
+					    &jobs->queue->identity.mtime);
 		if (*error && is_scarce(*error)) {
 			jobs->held = *error;
 			return NULL;
@@ -418,6 +431,7 @@ struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *aga
 	*section = job_end(&running->job, message);
 	*again = *again && dso && running->job.again && ++dso->tried < TURNS_MAX;
 	jobs->nr_killed -= running->killed;
+	jobs->cpu += running->job.cpu;
 	if (dso)
 		dso->lost = running->job.lost;
 	*running = jobs->running[--jobs->nr];

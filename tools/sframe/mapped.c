@@ -236,7 +236,7 @@ static bool request_finds_user(const struct request *request, int fd, struct map
 {
 	if (request->believe == BELIEVE_OWN)
 		return false;
-	if (user_of_mapping(request->pid, fd, &file->user))
+	if (user_of_mapping(request->pid, request->start, request->end, fd, &file->user))
 		return true;
 	file->user.uid = ALL_USERS;
 	file->unclaimed = true;
@@ -247,7 +247,8 @@ static bool request_finds_user(const struct request *request, int fd, struct map
  * Can this file have a section?
  *
  * A file of another user may carry the build-id of any file. So its section is not cached; and
- * where sections are for all tasks, it is only for tasks of the user that has mapped it.
+ * where sections are for all tasks, it is only for tasks of the user that has mapped it, whose
+ * deputy reads it.
  */
 static bool request_takes(const struct request *request, int fd, struct mapped_file *file)
 {
@@ -255,7 +256,10 @@ static bool request_takes(const struct request *request, int fd, struct mapped_f
 
 	file->user.uid = ALL_USERS;
 	file->unclaimed = false;
-	if (doubt && request->believe != BELIEVE_ALL && !request_finds_user(request, fd, file)) {
+	file->id = request->id;
+	if (doubt && request->believe != BELIEVE_ALL) {
+		if (request_finds_user(request, fd, file))
+			return true;
 		snprintf(file->message, SFRAME_MESSAGE, "%s%s", doubt,
 			 file->unclaimed ? ", and nobody known has it mapped" : "");
 		return false;
@@ -543,8 +547,8 @@ static bool mapped_may(const struct mapped *mapped, uid_t uid, struct mapped_fil
 }
 
 /* Receive the messages about a file: first its identity, then the result. */
-static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
-			struct mapped_file *file)
+static bool mapped_talk(struct mapped *mapped, const struct mapping *mapping,
+			struct blocked *blocked, struct mapped_file *file)
 {
 	unsigned int all = WAITED_TIMES * mapped->max;
 	bool go;
@@ -557,7 +561,7 @@ static bool mapped_talk(struct mapped *mapped, struct blocked *blocked,
 		mapped->slow = mapped->hangs && blocked->row < mapped->max;
 		if (mapped->hangs || receive_file(mapped->socket, file))
 			return false;
-		go = file->asks && !mapped->known(mapped->data, &file->identity);
+		go = file->asks && !mapped->known(mapped->data, mapping, &file->identity);
 	} while (file->asks &&
 		 send(mapped->socket, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go));
 	return !file->asks;
@@ -578,14 +582,15 @@ static void mapped_spend_on(struct mapped *mapped, const struct blocked *blocked
 	mapped_spend(mapped, us / 1000);
 }
 
-static bool mapped_answer(struct mapped *mapped, struct mapped_file *file)
+static bool mapped_answer(struct mapped *mapped, const struct mapping *mapping,
+			  struct mapped_file *file)
 {
 	struct blocked blocked;
 	bool answers;
 
 	mapped->max = mapped_patience(mapped);
 	blocked_begin(&blocked, mapped->pid);
-	answers = mapped_talk(mapped, &blocked, file);
+	answers = mapped_talk(mapped, mapping, &blocked, file);
 	mapped_spend_on(mapped, &blocked, answers ? file->waited : 0);
 	if (answers && file->fd >= mapped->max_fd) {
 		close(file->fd);
@@ -641,7 +646,7 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum belie
 		return -1;
 	}
 	mapped->uid = uid;
-	if (!mapped_answer(mapped, file))
+	if (!mapped_answer(mapped, mapping, file))
 		return mapped_fail(mapped, mapping, file);
 	return file->fd < 0 ? -1 : 0;
 }

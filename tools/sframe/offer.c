@@ -66,35 +66,6 @@ void dso_keep(struct dso *dso)
 }
 
 /**
- * session_device - get the device that takes sections for a user
- * @session:	the session
- * @user:	the user
- *
- * Return: the device, or a negative errno.
- */
-int session_device(struct session *session, const struct user *user)
-{
-	return user->uid == ALL_USERS ? session->device : users_device(&session->users, user);
-}
-
-/**
- * dso_lose_user - record that a file has no section, because its user has no device
- * @session:	the session
- * @dso:	the file
- * @error:	what session_device() returned
- */
-void dso_lose_user(struct session *session, struct dso *dso, int error)
-{
-	const char *why = users_why(error);
-
-	if (why)
-		dso_lose(session, dso, "is for one user alone, %s", why);
-	else
-		dso_lose(session, dso, "is for one user, for whom there is none: %s",
-			 strerror(-error));
-}
-
-/**
  * session_may_remove - may a rejected section be removed from the cache?
  * @session:	the session
  * @error:	why the kernel rejects it, a negative errno
@@ -125,16 +96,11 @@ static void dso_deny(struct session *session, struct dso *dso)
  */
 bool dso_add(struct session *session, struct dso *dso, int section)
 {
-	int device = session_device(session, &dso->user);
-	int ret = device < 0 ? 0 : device_add(device, &dso->id, section, &session->room);
+	int ret = device_add(session->device, &dso->id, section, &session->room);
 	bool damaged = ret == -EINVAL || ret == -EOPNOTSUPP;
 
 	dso->again = false;
 	dso->denied = false;
-	if (device < 0) {
-		dso_lose_user(session, dso, device);
-		return true;
-	}
 	if (!ret) {
 		dso_keep(dso);
 		session->sections++;
@@ -147,7 +113,7 @@ bool dso_add(struct session *session, struct dso *dso, int section)
 	if (ret == -EDQUOT || is_scarce(-ret))
 		dso_deny(session, dso);
 	/* It may be a damaged one from the cache. */
-	if (dso->user.uid == ALL_USERS && session_may_remove(session, ret)) {
+	if (session_may_remove(session, ret)) {
 		cache_remove(session->cache, &dso->id);
 		dso->again = !dso->identity.ino;
 	}
@@ -326,7 +292,7 @@ static bool read_id(const char *hex, struct build_id *id)
 }
 
 /* Note what the kernel says of a section. Only files that a watched task has mapped have a name. */
-static void session_hear(struct session *session, const struct user *user, char *line)
+static void session_hear(struct session *session, char *line)
 {
 	const char *name = strsep(&line, "\t"), *hex = strsep(&line, " ");
 	const char *state = strsep(&line, " "), *why;
@@ -341,26 +307,13 @@ static void session_hear(struct session *session, const struct user *user, char 
 	/* There may be a thousand lines, of which few say more than "ok" or "unused". */
 	if (!why || !read_id(hex, &id))
 		return;
-	dso = book_find(&session->book, &id, user);
-	if (!dso || !dso->path || dso->user.uid != user->uid)
+	dso = book_find(&session->book, &id);
+	if (!dso || !dso->path)
 		return;
 	if (used)
 		dso->unused = why;
 	else
 		dso_lose(session, dso, SFRAME_UNUSED ": %s", why);
-}
-
-static void session_ask_device(struct session *session, const struct user *user, int device)
-{
-	FILE *info = device < 0 ? NULL : device_info(device);
-	char *line = NULL;
-	size_t size = 0;
-
-	while (info && getline(&line, &size, info) > 0)
-		session_hear(session, user, line);
-	free(line);
-	if (info)
-		fclose(info);
 }
 
 /**
@@ -371,9 +324,13 @@ static void session_ask_device(struct session *session, const struct user *user,
  */
 void session_ask(struct session *session)
 {
-	static const struct user all = { .uid = ALL_USERS };
+	FILE *info = device_info(session->device);
+	char *line = NULL;
+	size_t size = 0;
 
-	session_ask_device(session, &all, session->device);
-	for (unsigned int i = 0; i < session->users.nr; i++)
-		session_ask_device(session, &session->users.known[i], session->users.devices[i]);
+	while (info && getline(&line, &size, info) > 0)
+		session_hear(session, line);
+	free(line);
+	if (info)
+		fclose(info);
 }

@@ -2,7 +2,7 @@
 /*
  * Messages from one process to another, each with at most one descriptor.
  *
- * Both sides know the size of a message; messages of another size are rejected.
+ * Where both sides know the size of a message, messages of another size are rejected.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -43,35 +43,50 @@ int pass_send(int socket, void *bytes, size_t size, int fd)
 }
 
 /**
- * pass_receive - receive a message
+ * pass_receive_any - receive a message of any size
  * @socket:	as for pass_send()
  * @bytes:	receives the message
- * @size:	size of @bytes
+ * @max:	size of @bytes
  * @fd:		set to the descriptor that came with it, or -1
  * @cut:	set if a descriptor was sent but could not be received
+ * @flags:	as for recvmsg()
  *
- * Return: 0, or -1 if there is no message of this size.
+ * Return: as for recvmsg().
  */
-int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut)
+ssize_t pass_receive_any(int socket, void *bytes, size_t max, int *fd, bool *cut, int flags)
 {
-	struct iovec vec = { .iov_base = bytes, .iov_len = size };
+	struct iovec vec = { .iov_base = bytes, .iov_len = max };
 	union control control = {};
 	/* Room for one descriptor: the padding at the end of the space might take another. */
 	struct msghdr message = {
 		.msg_iov = &vec, .msg_iovlen = 1,
 		.msg_control = control.space, .msg_controllen = CMSG_LEN(sizeof(int)),
 	};
-	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
 
 	*fd = -1;
 	if (got >= 0 && message.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
 		memcpy(fd, CMSG_DATA(&control.header), sizeof(int));
-	if (got != size) {
-		if (*fd >= 0)
-			close(*fd);
-		*fd = -1;
-		return -1;
-	}
-	*cut = *fd < 0 && message.msg_flags & MSG_CTRUNC;
-	return 0;
+	*cut = got >= 0 && *fd < 0 && message.msg_flags & MSG_CTRUNC;
+	return got;
+}
+
+/**
+ * pass_receive - receive a message of one size
+ * @socket:	as for pass_send()
+ * @bytes:	receives the message
+ * @size:	size of @bytes
+ * @fd:		as for pass_receive_any()
+ * @cut:	likewise
+ *
+ * Return: 0, or -1 if there is no message of this size.
+ */
+int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut)
+{
+	if (pass_receive_any(socket, bytes, size, fd, cut, 0) == (ssize_t)size)
+		return 0;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return -1;
 }

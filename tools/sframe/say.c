@@ -11,7 +11,7 @@
 #include "session.h"
 
 /**
- * session_say - print a line on stderr, unless the session is quiet
+ * session_say - print a line on stderr, unless the session is quiet; a deputy has it printed
  * @session:	the session
  * @format:	as for printf()
  */
@@ -22,7 +22,10 @@ void session_say(const struct session *session, const char *format, ...)
 	if (session->options.quiet)
 		return;
 	va_start(args, format);
-	say_line(format, args);
+	if (session->socket >= 0)
+		deputy_say(session, format, args);
+	else
+		say_line(format, args);
 	va_end(args);
 }
 

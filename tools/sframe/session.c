@@ -37,29 +37,30 @@ static void session_queue(struct session *session, struct dso *dso,
 	jobs_queue(&session->jobs, dso);
 }
 
-/* Is this another file with the build-id of one that is being converted? */
-static bool is_other(const struct dso *known, const struct identity *identity)
+/**
+ * dso_is_other - is this another file with the build-id of one that is being converted?
+ * @known:	what is known of that build-id
+ * @identity:	of the file
+ */
+bool dso_is_other(const struct dso *known, const struct identity *identity)
 {
 	return known->busy && (known->identity.dev != identity->dev ||
 			       known->identity.ino != identity->ino);
 }
 
-/* Record a file that can have a section. Do not convert it if its user has no device. */
+/* Record a file that can have a section. */
 static void session_good(struct session *session, const struct mapping *mapping,
-			 struct mapped_file *file, int section, int device)
+			 struct mapped_file *file, int section)
 {
-	struct dso *dso = book_find(&session->book, &file->id, &file->user);
+	struct dso *dso = book_find(&session->book, &file->id);
 
 	if (dso && !dso->again)
 		return;
 	if (!dso)
-		dso = book_add(&session->book, &file->id, &file->user, mapping->path);
+		dso = book_add(&session->book, &file->id, mapping->path);
 	if (!dso)
 		return;
-	if (device < 0) {
-		dso_lose_user(session, dso, device);
-		dso->again = file->again;
-	} else if (section >= 0) {
+	if (section >= 0) {
 		dso->lost = cache_lost(section);
 		dso_add(session, dso, section);
 	} else if (file->has_sframe) {
@@ -73,8 +74,12 @@ static void session_good(struct session *session, const struct mapping *mapping,
 	}
 }
 
-/* A file that hung for this long may answer when it gets more time. */
-static void session_hung(struct session *session, unsigned int patience)
+/**
+ * session_hung - note that a file may answer when it gets more time
+ * @session:	the session
+ * @patience:	how long it hung, in ms; nothing is done with 0
+ */
+void session_hung(struct session *session, unsigned int patience)
 {
 	if (patience && (!session->hung || patience < session->hung))
 		session->hung = patience;
@@ -119,36 +124,43 @@ static void session_name(struct session *session, struct dso *dso, const char *p
 	close(section);
 }
 
-/*
- * Find a file with this build-id and name that is for one user only: a file with another name
- * may be for all users. Sets @user, or its uid to ALL_USERS if no single user counts.
- */
-static struct dso *session_find_users(const struct session *session,
-				      const struct mapping *mapping, struct user *user)
+static bool is_same_user(const struct user *a, const struct user *b)
 {
-	struct dso *known;
+	return a->uid == b->uid && a->gid == b->gid;
+}
 
-	user->uid = ALL_USERS;
-	if (!session->users.nr || !user_of_process(mapping->pid, user)) {
-		user->uid = ALL_USERS;
-		return NULL;
-	}
-	known = book_find(&session->book, &mapping->id, user);
-	return known && (!strcmp(known->path, mapping->path) ||
-			 book_has_seen(&session->book, mapping->path, user)) ? known : NULL;
+/* Have the user's deputy make the section. If that cannot be, record why. */
+static void session_pass(struct session *session, const struct mapping *mapping,
+			 struct mapped_file *file)
+{
+	struct dso *refused = book_find_refused(&session->book, &file->identity);
+	int ret = deputies_pass(session, mapping, file);
+
+	/* What another user has missed stays listed. */
+	if (!ret && refused && (is_same_user(&refused->unserved, &file->user) ||
+				refused->unserved.uid == ALL_USERS))
+		book_accept(&session->book, &file->identity);
+	if (!ret)
+		return;
+	/* Another user may have a deputy, and this one later. */
+	file->unclaimed = true;
+	file->again = is_scarce(-ret);
+	snprintf(file->message, SFRAME_MESSAGE, "is for user %u alone, %s", file->user.uid,
+		 deputies_why(ret));
+	session_refuse(session, mapping, file);
+	refused = book_find_refused(&session->book, &file->identity);
+	if (refused && refused->unserved.uid == ALL_USERS)
+		refused->unserved = file->user;
 }
 
 /* Is everything known about this mapping? */
 static bool session_knows(struct session *session, const struct mapping *mapping)
 {
-	struct dso *known = book_find(&session->book, &mapping->id, NULL);
-	struct user all = { .uid = ALL_USERS }, user = all;
+	struct dso *known = book_find(&session->book, &mapping->id);
 
-	/* Finding the user of a process is slow, so check this first. */
-	if ((!known || known->again) && book_has_seen(&session->book, mapping->file, &all))
+	if ((!known || known->again) && (book_has_seen(&session->book, mapping->file) ||
+					 deputies_know(&session->deputies, mapping)))
 		return true;
-	if (!known || known->again)
-		known = session_find_users(session, mapping, &user);
 	if (known && !known->again) {
 		if (!known->path)
 			session_name(session, known, mapping->path);
@@ -156,55 +168,66 @@ static bool session_knows(struct session *session, const struct mapping *mapping
 		return true;
 	}
 	known = book_find_place(&session->book, mapping);
-	return (known && !session_may_try(session, known)) ||
-	       (user.uid != ALL_USERS && book_has_seen(&session->book, mapping->file, &user));
+	return known && !session_may_try(session, known);
 }
 
 /**
- * session_has_refused - is a file known to be bad?
+ * session_knows_file - is all known about the file of a mapping?
  * @data:	the session
+ * @mapping:	the mapping
  * @identity:	of the file
  *
- * A rejected file need not be opened, unless a retry may succeed.
+ * A rejected file need not be opened, unless a retry may succeed; nor one that a deputy knows.
  */
-bool session_has_refused(void *data, const struct identity *identity)
+bool session_knows_file(void *data, const struct mapping *mapping,
+			const struct identity *identity)
 {
 	struct session *session = data;
 	const struct dso *known = book_find_refused(&session->book, identity);
 
-	return known && !session_may_try(session, known);
+	if (known && !session_may_try(session, known))
+		return true;
+	if (session->socket >= 0 ||
+	    !deputies_know_file(&session->deputies, mapping, identity,
+				known && known->unserved.uid != ALL_USERS))
+		return false;
+	session->by_user = true;
+	return true;
 }
 
-/* Do not examine this file again, except for another user. */
-static void session_see(struct session *session, const struct mapping *mapping,
-			const struct mapped_file *file)
+/* Is it for one user? Then a deputy looks at its contents. */
+static bool is_for_one(const struct mapped_file *file)
 {
-	book_see(&session->book, mapping->file, &file->user);
-	if (file->user.uid != ALL_USERS)
-		book_see(&session->book, mapping->path, &file->user);
+	return file->fd >= 0 && file->user.uid != ALL_USERS;
 }
 
-/* Act on the result of examining a file. */
-static void session_look(struct session *session, const struct mapping *mapping,
-			 struct mapped_file *file, int section)
+/**
+ * session_look - act on the result of examining a file
+ * @session:	the session
+ * @mapping:	of the file
+ * @file:	the result; its descriptor may be taken over, and is -1 then
+ * @section:	the section if it is in the cache, or -1
+ */
+void session_look(struct session *session, const struct mapping *mapping,
+		  struct mapped_file *file, int section)
 {
-	struct dso *known = book_find(&session->book, &file->id, &file->user);
-	bool takes = file->fd >= 0 && file->id.size && !file->has_sframe;
-	int device = takes ? session_device(session, &file->user) : session->device;
+	struct dso *known = book_find(&session->book, &file->id);
 
-	file->again |= device < 0 && is_scarce(-device);
 	/* The task may have ended while others still map the file. */
 	if (file->error != -ENOENT)
 		book_found(&session->book, mapping);
 	if ((file->error != -EIO && file->error != -EAGAIN) || file->identity.ino)
 		book_answers(&session->book, mapping);
-	if (known && file->fd >= 0 && is_other(known, &file->identity))
+	if (known && file->fd >= 0 && dso_is_other(known, &file->identity))
 		known->others = true;
-	else if (file->error != -ENOENT && !file->again && !file->unclaimed)
-		session_see(session, mapping, file);
-	if (section >= 0 || (file->fd >= 0 && file->id.size)) {
+	else if (file->error != -ENOENT && !file->again && !file->unclaimed &&
+		 !is_for_one(file) && !session->by_user)
+		book_see(&session->book, mapping->file);
+	if (is_for_one(file) && section < 0) {
+		session_pass(session, mapping, file);
+	} else if (section >= 0 || (file->fd >= 0 && file->id.size)) {
 		book_accept(&session->book, &file->identity);
-		session_good(session, mapping, file, section, device);
+		session_good(session, mapping, file, section);
 	} else if ((file->fd >= 0 && !file->has_sframe) || file->message[0]) {
 		session_refuse(session, mapping, file);
 	}
@@ -217,7 +240,7 @@ static void session_look(struct session *session, const struct mapping *mapping,
 static enum believe session_believes(const struct session *session)
 {
 	if (session->for_all)
-		return session->options.running ? BELIEVE_OWN : BELIEVE_USERS;
+		return BELIEVE_USERS;
 	return session->options.nr_pids ? BELIEVE_ALL : BELIEVE_OWN;
 }
 
@@ -254,6 +277,7 @@ void session_found(void *data, const struct mapping *mapping)
 		session_full(session);
 		return;
 	}
+	session->by_user = false;
 	section = session_cached(session, &file.id);
 	if (section < 0)
 		session_open_file(session, mapping, &file);
@@ -278,7 +302,10 @@ static void session_start_jobs(struct session *session)
 	int error;
 
 	while ((dso = jobs_start(&session->jobs, &error))) {
-		dso_lose(session, dso, "cannot be converted: %s", strerror(error));
+		if (error == ETIME)
+			dso_lose(session, dso, "cannot be converted: all have taken too long");
+		else
+			dso_lose(session, dso, "cannot be converted: %s", strerror(error));
 		dso_refuse(session, dso);
 	}
 }
@@ -336,8 +363,10 @@ void session_scan(struct session *session, bool children)
 		session->round.until = session->round.after;
 	session->lost = false;
 	session->hung = 0;
-	if (!scan_processes(session->options.pids, session->options.nr_pids, children,
-			    &session->round, session_found, session))
+	if (session->socket >= 0)
+		deputy_scan(session);
+	else if (!scan_processes(session->options.pids, session->options.nr_pids, children,
+				 &session->round, session_found, session))
 		session->lost = true;
 	session->rescan = now_ms() + (REPEAT_SHARE - 1) * (now_ms() - begin);
 }
@@ -375,7 +404,8 @@ static void session_watch(struct session *session)
 	if ((session->lost || (session->round.rest && session->runs)) &&
 	    session->mapped.budget && now_ms() >= session->rescan)
 		session_scan(session, true);
-	session_scanned(session);
+	if (session->socket < 0)
+		session_scanned(session);
 	if (session->watch && !watch_read(session->watch, session_found, session))
 		session->lost = true;
 }
@@ -385,14 +415,21 @@ static bool session_polls(const struct session *session)
 {
 	return watch_has_ended(session->watch) || watch_is_partial(session->watch) ||
 	       session->lost || session->round.rest || session->hung || session->offer ||
-	       stuck_nr() || session->jobs.held;
+	       stuck_nr() || session->jobs.held || deputies_wait(&session->deputies);
 }
 
-/* Wait for something to do, and do it. Returns true when @until is ready. */
-static bool session_step(struct session *session, struct pollfd until, int timeout)
+/**
+ * session_step - wait for something to do, and do it
+ * @session:	the session
+ * @until:	what else to wait for
+ * @timeout:	how long to wait, in ms; or -1
+ *
+ * Return: true when @until is ready.
+ */
+bool session_step(struct session *session, struct pollfd until, int timeout)
 {
-	unsigned int watched = watch_nr(session->watch), nr = 0;
-	struct pollfd fds[1 + JOBS_MAX + watched];
+	unsigned int watched = watch_nr(session->watch), nr = 0, rings;
+	struct pollfd fds[1 + JOBS_MAX + watched + USERS_MAX];
 	int ready;
 
 	session_start_jobs(session);
@@ -401,10 +438,13 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 		fds[nr++] = (struct pollfd) {
 			.fd = session->jobs.running[i].job.pidfd, .events = POLLIN
 		};
+	rings = nr;
 	for (unsigned int i = 0; i < watched; i++)
 		fds[nr++] = (struct pollfd) {
 			.fd = watch_fd(session->watch, i), .events = POLLIN
 		};
+	if (!session->over)
+		nr += deputies_fds(&session->deputies, fds + nr);
 	if (timeout < 0 && (session_polls(session) || jobs_going(&session->jobs)))
 		timeout = TICK;
 	if (timeout < 0)
@@ -413,7 +453,7 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 	if (ready < 0)
 		return errno != EINTR;
 	for (unsigned int i = 0; i < watched; i++) {
-		if (fds[nr - watched + i].revents & ~POLLIN)
+		if (fds[rings + i].revents & ~POLLIN)
 			watch_end(session->watch, i);
 	}
 	/* Go backwards: the last job takes the slot of one that has ended. */
@@ -422,17 +462,26 @@ static bool session_step(struct session *session, struct pollfd until, int timeo
 			session_end_job(session, i - 1);
 	}
 	session_kill_blocked(session);
+	if (!session->over)
+		deputies_listen(session);
 	session_watch(session);
 	return !!fds[0].revents;
 }
 
 /*
  * Are all conversions with a turn up to @last done? At the start, do not wait for blocked ones
- * either: the command has to start, even if some files have no section for the time being.
+ * either: the command has to start, even if some files have no section for the time being. Nor wait
+ * for long for deputies, as any user may have any files: @until becomes the end of this wait.
  */
-static bool session_is_done(const struct session *session, unsigned long last)
+static bool session_is_done(const struct session *session, unsigned long last, long *until)
 {
-	return jobs_are_done(&session->jobs, last, session->runs ? UINT_MAX : OPEN_BLOCKED_MAX);
+	if (!jobs_are_done(&session->jobs, last, session->runs ? UINT_MAX : OPEN_BLOCKED_MAX))
+		return false;
+	if (session->runs || deputies_are_ready(&session->deputies))
+		return true;
+	if (!*until)
+		*until = now_ms() + DEPUTIES_WAIT_MAX;
+	return now_ms() >= *until;
 }
 
 /**
@@ -447,17 +496,21 @@ void session_convert(struct session *session, int fd)
 	const struct pollfd until = { .fd = fd };
 	unsigned int before = session->ended;
 	unsigned long last = session->jobs.turns;
-	long next = now_ms() + PATIENCE;
+	long next = now_ms() + PATIENCE, until_deputies = 0;
 	bool first = true;
 
-	while (!session_is_done(session, last)) {
+	if (!session->runs)
+		deputies_sync(&session->deputies);
+	while (!session_is_done(session, last, &until_deputies)) {
 		if (session_step(session, until, TICK))
 			break;
 		if (now_ms() < next)
 			continue;
-		session_progress(session, session->ended - before, first);
+		if (jobs_going(&session->jobs) || session->jobs.waiting) {
+			session_progress(session, session->ended - before, first);
+			first = false;
+		}
 		next += PATIENCE;
-		first = false;
 	}
 	if (!first && isatty(STDERR_FILENO) && !session->options.quiet) {
 		session_progress(session, session->ended - before, false);
@@ -487,6 +540,42 @@ static bool session_drops(void *data, struct dso *dso, bool hangs)
 }
 
 /**
+ * session_begin - the command begins
+ * @session:	the session
+ */
+void session_begin(struct session *session)
+{
+	session->runs = true;
+	/* What the start had no time for comes next. */
+	session->rescan = 0;
+	/* Conversions that the start did not wait for are late from now on. */
+	jobs_each(&session->jobs, dso_begins);
+	deputies_run(&session->deputies);
+}
+
+/**
+ * session_end - the command has ended
+ * @session:	the session
+ */
+void session_end(struct session *session)
+{
+	/* See what running tasks have mapped since the last time. */
+	session->mapped.budget = WAITS_MAX;
+	if (session->lost || session->round.rest)
+		session_scan(session, true);
+	if (session->socket < 0)
+		session_scanned(session);
+	/* Ignore later mappings. */
+	watch_free(session->watch);
+	session->watch = NULL;
+	session->over = true;
+	deputies_stop(&session->deputies);
+	jobs_drop(&session->jobs, session_drops, session);
+	/* Unfinished conversions come too late for this session. */
+	jobs_each(&session->jobs, dso_is_late);
+}
+
+/**
  * session_run - run until a descriptor is readable
  * @session:	the session
  * @fd:		the descriptor
@@ -495,25 +584,10 @@ void session_run(struct session *session, int fd)
 {
 	const struct pollfd until = { .fd = fd, .events = POLLIN };
 
-	session->runs = true;
-	/* What the start had no time for comes next. */
-	session->rescan = 0;
-	/* Conversions that the start did not wait for are late from now on. */
-	jobs_each(&session->jobs, dso_begins);
+	session_begin(session);
 	while (!session_step(session, until, -1))
 		;
-	/* See what running tasks have mapped since the last time. */
-	session->mapped.budget = WAITS_MAX;
-	if (session->lost || session->round.rest)
-		session_scan(session, true);
-	session_scanned(session);
-	/* Ignore later mappings. */
-	watch_free(session->watch);
-	session->watch = NULL;
-	session->over = true;
-	jobs_drop(&session->jobs, session_drops, session);
-	/* Unfinished conversions come too late for this session. */
-	jobs_each(&session->jobs, dso_is_late);
+	session_end(session);
 }
 
 /* The shortage that held up these conversions has lasted until the end. */
@@ -546,6 +620,7 @@ void session_missed(struct session *session, sframe_missed_fn missed, void *data
 		session_never_began(session);
 	session_ask(session);
 	book_missed(&session->book, missed, data);
+	deputies_end(session, missed, data);
 }
 
 /**
@@ -563,7 +638,7 @@ void session_free(struct session *session)
 		close(session->cache);
 	if (session->device >= 0)
 		close(session->device);
-	users_free(&session->users);
+	deputies_free(&session->deputies);
 	book_free(&session->book);
 	free(session);
 }

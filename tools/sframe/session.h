@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 #include <linux/unwind_sframe.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "deputies.h"
 #include "server.h"
 
 /* write.c: writing files */
@@ -29,6 +31,7 @@ int file_sync(int fd);
 
 int pass_send(int socket, void *bytes, size_t size, int fd);
 int pass_receive(int socket, void *bytes, size_t size, int *fd, bool *cut);
+ssize_t pass_receive_any(int socket, void *bytes, size_t max, int *fd, bool *cut, int flags);
 
 /* cache.c: sections by build-id, in files */
 
@@ -88,22 +91,11 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 
 /* device.c: the kernel's interface */
 
-/* Stands for the tasks of all users. */
-#define ALL_USERS	((uid_t)-1)
-
-/**
- * struct user - whose tasks a section is for
- * @uid:	the user, or ALL_USERS
- * @gid:	the group
- */
-struct user {
-	uid_t	uid;
-	gid_t	gid;
-};
-
 int device_look(void);
 int device_open(void);
-int device_open_as(const struct user *user);
+int device_may_become(const struct user *user);
+int device_become(const struct user *user);
+int device_open_for(bool ours);
 bool device_is_off(void);
 unsigned int device_max(void);
 bool device_is_for_all(void);
@@ -236,36 +228,37 @@ bool blocked_wait(struct blocked *blocked, int fd, unsigned int max, unsigned in
 
 const char *owner_doubt(int fd, bool *alone);
 
-/* users.c: sections for the tasks of one user */
-
-#define USERS_MAX	8
-
-/**
- * struct users - users with sections for their own tasks only
- * @known:	the users
- * @devices:	device of each user, or a negative errno
- * @nr:		number of users
- */
-struct users {
-	struct user	known[USERS_MAX];
-	int		devices[USERS_MAX];
-	unsigned int	nr;
-};
+/* users.c: users of processes */
 
 bool user_of_process(pid_t pid, struct user *user);
 bool is_first_namespace(void);
 bool is_elsewhere(pid_t pid);
-bool user_of_mapping(pid_t pid, int fd, struct user *user);
-int users_device(struct users *users, const struct user *user);
-const char *users_why(int error);
-void users_free(struct users *users);
+bool user_of_mapping(pid_t pid, unsigned long start, unsigned long end, int fd,
+		     struct user *user);
+
+/* Limit of files for which a deputy waits: these are open. */
+#define WAITING_MAX	64
+
+/**
+ * struct waiting - in a deputy, a file to try again
+ * @fd:		its O_PATH descriptor
+ * @since:	when it came, in ms
+ * @patience:	how long it hung, in ms; 0 if something is short
+ * @order:	what ours has told of it
+ */
+struct waiting {
+	int		fd;
+	long		since;
+	unsigned int	patience;
+	struct order	*order;
+};
 
 /* mapped.c: files of mappings */
 
 /**
  * enum believe - which files to trust
  * @BELIEVE_ALL:	all files
- * @BELIEVE_USERS:	files of others too, but only for the users that have mapped them
+ * @BELIEVE_USERS:	files of others only through the deputies of users that map them
  * @BELIEVE_OWN:	no files of others
  */
 enum believe {
@@ -292,8 +285,9 @@ struct identity {
 /* The same for each later batch of mappings. */
 #define WAITS_MAX	(2 * OPEN_BLOCKED_MAX)
 
-/* Is this file already known to be bad, so that it need not be opened? */
-typedef bool (*mapped_known_fn)(void *data, const struct identity *identity);
+/* Is all known about this file of a mapping, so that it need not be opened? */
+typedef bool (*mapped_known_fn)(void *data, const struct mapping *mapping,
+				const struct identity *identity);
 
 /**
  * struct mapped - a process that opens files
@@ -337,7 +331,7 @@ struct mapped {
  * @has_sframe:	the file has an SFrame section of its own
  * @own:	later sessions may trust a section made of it
  * @alone:	but only for the user's own tasks
- * @user:	whose tasks it is for
+ * @user:	whose tasks it is for: if it is not for all, nothing of its contents is known
  * @unclaimed:	no @fd, because it is only for users that map it, and none is known
  * @again:	a later attempt may succeed
  * @stuck:	retry when one of the hung processes has ended
@@ -371,6 +365,11 @@ int mapped_open(struct mapped *mapped, const struct mapping *mapping, enum belie
 		struct mapped_file *file);
 int mapped_end(struct mapped *mapped);
 
+/* reader.c: contents of files of others */
+
+int reader_read(int file, const struct build_id *known, unsigned int patience,
+		struct mapped_file *result);
+
 /* book.c: files seen */
 
 /* Limit of known files. */
@@ -389,7 +388,6 @@ int mapped_end(struct mapped *mapped);
 /**
  * struct dso - a file seen by the session
  * @id:		its build-id; size 0 if none
- * @user:	whose tasks it is for
  * @identity:	which file it is
  * @key:	its key among the rejected files, NULL if it is not rejected
  * @path:	its name, NULL if only the cache knows it
@@ -397,6 +395,7 @@ int mapped_end(struct mapped *mapped);
  * @own:	later sessions may trust a section made of it
  * @alone:	but only for the user's own tasks
  * @again:	retry when it is mapped the next time
+ * @unserved:	a user who has it mapped and had no deputy; ALL_USERS if there was none
  * @denied:	the kernel had no room for its section
  * @patience:	with @again, but only if the retry may wait longer than this, in ms
  * @busy:	it is queued for conversion or being converted
@@ -414,7 +413,6 @@ int mapped_end(struct mapped *mapped);
  */
 struct dso {
 	struct build_id	id;
-	struct user	user;
 	struct identity	identity;
 	char		*key;
 	char		*path;
@@ -422,6 +420,7 @@ struct dso {
 	bool		own;
 	bool		alone;
 	bool		again;
+	struct user	unserved;
 	bool		denied;
 	unsigned int	patience;
 	bool		busy;
@@ -444,7 +443,7 @@ struct dso {
  * @oldest:	list of the rejected files, oldest first
  * @end:	end of that list
  * @places:	rejected entries for names, because the file was never identified
- * @files:	files examined, by device and inode, or by name; some for one user
+ * @files:	files examined, by device, inode and name
  * @nr_dsos:	entries in @dsos and @refused
  * @nr_files:	entries in @files
  * @forgot:	some rejected files were dropped to make room
@@ -463,20 +462,18 @@ struct book {
 
 void book_init(struct book *book);
 bool book_is_full(const struct book *book);
-struct dso *book_find(const struct book *book, const struct build_id *id,
-		      const struct user *user);
+struct dso *book_find(const struct book *book, const struct build_id *id);
 struct dso *book_find_refused(const struct book *book, const struct identity *identity);
 struct dso *book_find_place(const struct book *book, const struct mapping *mapping);
 void book_answers(struct book *book, const struct mapping *mapping);
-struct dso *book_add(struct book *book, const struct build_id *id, const struct user *user,
-		     const char *path);
+struct dso *book_add(struct book *book, const struct build_id *id, const char *path);
 struct dso *book_add_refused(struct book *book, const struct mapping *mapping,
 			     const struct mapped_file *file);
 bool book_refuse(struct book *book, struct dso *dso);
 void book_found(struct book *book, const struct mapping *mapping);
 void book_accept(struct book *book, const struct identity *identity);
-void book_see(struct book *book, const char *file, const struct user *user);
-bool book_has_seen(const struct book *book, const char *file, const struct user *user);
+void book_see(struct book *book, const char *file);
+bool book_has_seen(const struct book *book, const char *file);
 struct dso *book_denied(const struct book *book);
 void book_missed(const struct book *book, sframe_missed_fn missed, void *data);
 void book_free(struct book *book);
@@ -495,6 +492,7 @@ bool confine(void);
  * @message:	error message in memory shared with @pid, SFRAME_MESSAGE bytes
  * @again:	a retry may succeed, because too many files were open
  * @lost:	bytes of code that .eh_frame describes but the section does not
+ * @cpu:	CPU time that it took, in ms
  */
 struct job {
 	pid_t	pid;
@@ -503,6 +501,7 @@ struct job {
 	char	*message;
 	bool	again;
 	u64	lost;
+	unsigned int cpu;
 };
 
 #define JOBS_MAX	64
@@ -532,6 +531,8 @@ struct running {
  * @nr_killed:	how many of @running were killed
  * @max:	how many may run, not counting killed ones
  * @held:	why the first dso of @queue cannot start yet, an errno; or 0
+ * @cpu:	CPU time of the conversions that have ended, in ms
+ * @cpu_max:	after this much, none starts; or 0
  */
 struct jobs {
 	struct dso	*queue;
@@ -543,12 +544,16 @@ struct jobs {
 	unsigned int	nr_killed;
 	unsigned int	max;
 	int		held;
+	unsigned int	cpu;
+	unsigned int	cpu_max;
 };
 
 /* CPU time of a conversion, in s: some fifty times what the largest files take. */
 #define JOB_SECONDS	100
 
 void job_limit_cpu(unsigned int seconds);
+void job_close_others(int one, int other);
+void job_be_first_to_die(void);
 int job_start(struct job *job, int file, const struct timespec *mtime);
 int job_end(struct job *job, char *message);
 void jobs_init(struct jobs *jobs);
@@ -597,13 +602,17 @@ struct told {
  * struct session - see session.c
  * @options:	what the session covers
  * @device:	the kernel's device, open
- * @users:	users for whom the device is open as well
+ * @deputies:	processes for the files of other users
+ * @socket:	in a deputy, the connection to the session that it works for; otherwise -1
+ * @waiting:	in a deputy, files to try again
+ * @nr_waiting:	number of @waiting
  * @cache:	the cache, -1 if none
  * @watch:	watched tasks
  * @book:	files seen
  * @jobs:	conversions
  * @mapped:	the process that opens files
  * @told:	what the user was told
+ * @by_user:	the latest file is known, but only to the deputy of one user
  * @last:	process whose file was examined last, or 0
  * @waits:	some files wait for hung processes to end
  * @lost:	events were lost, or there are none, so a rescan is needed
@@ -625,13 +634,17 @@ struct told {
 struct session {
 	struct sframe_session_options	options;
 	int				device;
-	struct users			users;
+	struct deputies			deputies;
+	int				socket;
+	struct waiting			waiting[WAITING_MAX];
+	unsigned int			nr_waiting;
 	int				cache;
 	struct watch			*watch;
 	struct book			book;
 	struct jobs			jobs;
 	struct mapped			mapped;
 	struct told			told;
+	bool				by_user;
 	pid_t				last;
 	bool				waits;
 	bool				lost;
@@ -652,9 +665,17 @@ struct session {
 };
 
 void session_found(void *data, const struct mapping *mapping);
-bool session_has_refused(void *data, const struct identity *identity);
+void session_look(struct session *session, const struct mapping *mapping,
+		  struct mapped_file *file, int section);
+bool session_knows_file(void *data, const struct mapping *mapping,
+			const struct identity *identity);
+void session_hung(struct session *session, unsigned int patience);
+bool dso_is_other(const struct dso *known, const struct identity *identity);
 void session_scan(struct session *session, bool children);
+bool session_step(struct session *session, struct pollfd until, int timeout);
 void session_convert(struct session *session, int fd);
+void session_begin(struct session *session);
+void session_end(struct session *session);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);
 void session_prune(const struct session *session);
@@ -666,8 +687,6 @@ void __attribute__((format(printf, 3, 4)))
 dso_lose(struct session *session, struct dso *dso, const char *format, ...);
 void dso_refuse(struct session *session, struct dso *dso);
 void dso_keep(struct dso *dso);
-int session_device(struct session *session, const struct user *user);
-void dso_lose_user(struct session *session, struct dso *dso, int error);
 bool session_may_remove(const struct session *session, int error);
 int session_cached(const struct session *session, const struct build_id *id);
 bool dso_add(struct session *session, struct dso *dso, int section);
@@ -675,6 +694,11 @@ bool session_keeps(const struct session *session, const struct dso *dso);
 void session_keep(struct session *session, struct dso *dso, int section);
 void session_offer(struct session *session);
 void session_ask(struct session *session);
+
+/* deputy.c */
+
+void deputy_scan(struct session *session);
+void deputy_say(const struct session *session, const char *format, va_list args);
 
 /* say.c: what a session tells the user */
 
@@ -692,5 +716,6 @@ void session_summary(const struct session *session);
 /* start.c: starting a session */
 
 struct session *session_new(const struct sframe_session_options *options, char *message);
+struct session *session_new_deputy(int device, int socket, bool verbose);
 
 #endif /* _SFRAME_SESSION_H */

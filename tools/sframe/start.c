@@ -28,6 +28,12 @@
 /* Their share of what a user without privileges may have, in all sessions. */
 #define CACHED_SHARE	16
 
+/* A deputy's share of the memory for sections, and the CPU time of its conversions, in ms. */
+#define DEPUTY_SHARE	8
+#ifndef DEPUTY_CPU_MAX
+#define DEPUTY_CPU_MAX	(1000 * JOB_SECONDS)
+#endif
+
 /* Upper bound of descriptors that are used neither by conversions nor by queued files. */
 #define OTHER_FILES	(16 + USERS_MAX)
 
@@ -37,7 +43,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	struct session *session = data;
 	int ret;
 
-	if (book_find(&session->book, id, NULL))
+	if (book_find(&session->book, id))
 		return 0;
 	ret = device_add(session->device, id, fd, &session->room);
 	if (session_may_remove(session, ret))
@@ -45,7 +51,7 @@ static int session_known(void *data, const struct build_id *id, int fd)
 	if (ret == -EDQUOT)
 		session_say(session,
 			    "the user has too many sections, see kernel.unwind_user_sframe_max");
-	if (!ret && book_add(&session->book, id, NULL, NULL)) {
+	if (!ret && book_add(&session->book, id, NULL)) {
 		session->sections++;
 		session->cached++;
 	}
@@ -114,8 +120,6 @@ static int session_open(struct session *session, char *message)
 	if (!session->for_all && device_max() / CACHED_SHARE < CACHED_MAX)
 		session->cached_max = device_max() / CACHED_SHARE;
 	session->told.apart = session->for_all && is_first_namespace();
-	/* The limit for parsing headers. */
-	image_limit_memory(0);
 	session_limit_files(session);
 	session_open_cache(session);
 	session->watch = watch_new(options->pids, options->nr_pids,
@@ -132,6 +136,54 @@ static int session_open(struct session *session, char *message)
 	return 0;
 }
 
+static struct session *session_alloc(const struct sframe_session_options *options)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->options = *options;
+	jobs_init(&session->jobs);
+	book_init(&session->book);
+	session->mapped.known = session_knows_file;
+	session->mapped.data = session;
+	session->mapped.budget = START_WAITS_MAX;
+	session->socket = -1;
+	session->device = -1;
+	session->cache = -1;
+	/* The limit for parsing headers. */
+	image_limit_memory(0);
+	return session;
+}
+
+/**
+ * session_new_deputy - start a session that makes sections for one user
+ * @device:	the device for the tasks of that user
+ * @socket:	connection to the session that it works for
+ * @verbose:	tell what is done
+ *
+ * Keeps nothing for later, and uses a part of the CPUs, of the time and of the memory.
+ *
+ * Return: a session; NULL without memory.
+ */
+struct session *session_new_deputy(int device, int socket, bool verbose)
+{
+	const struct sframe_session_options options = { .verbose = verbose };
+	struct session *session = session_alloc(&options);
+
+	if (!session)
+		return NULL;
+	session->device = device;
+	session->socket = socket;
+	session->room = MEMORY_MAX / DEPUTY_SHARE;
+	session->jobs.max = (session->jobs.max + 1) / 2;
+	session->jobs.cpu_max = DEPUTY_CPU_MAX;
+	/* It gets what is for the user's own tasks. */
+	session->told.apart = true;
+	session_limit_files(session);
+	return session;
+}
+
 /**
  * session_new - start a session
  * @options:	what it covers
@@ -144,20 +196,12 @@ static int session_open(struct session *session, char *message)
  */
 struct session *session_new(const struct sframe_session_options *options, char *message)
 {
-	struct session *session = calloc(1, sizeof(*session));
+	struct session *session = session_alloc(options);
 
 	if (!session) {
 		snprintf(message, SFRAME_MESSAGE, "there is no memory");
 		return NULL;
 	}
-	session->options = *options;
-	jobs_init(&session->jobs);
-	book_init(&session->book);
-	session->mapped.known = session_has_refused;
-	session->mapped.data = session;
-	session->mapped.budget = START_WAITS_MAX;
-	session->device = -1;
-	session->cache = -1;
 	if (session_open(session, message)) {
 		session_free(session);
 		return NULL;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Users that get sections for their own tasks only, in sessions with sections for all tasks.
- *
- * Any user can write any build-id and any .eh_frame into a file. So the section of a file that
- * others can write is only for the users that run it, because they have to trust the file anyway.
- * It is registered through a device that was opened with the ids of that user and without
- * privileges, as in a session of that user: the kernel then restricts its use.
+ * Users of processes, and user namespaces: which tasks the kernel uses whose sections for.
  *
  * If a process has a file mapped, and has the same ids before and after this check, it has mapped
  * the file with these ids: a program that gives its process other ids has other mappings.
@@ -68,7 +63,7 @@ static bool is_inside(pid_t pid)
  * @user:	set
  *
  * Return: false if unknown, if its real, effective and saved ids differ, or if it has more
- * privileges than the process that opens the device for this user.
+ * privileges than a deputy of this user.
  */
 bool user_of_process(pid_t pid, struct user *user)
 {
@@ -217,7 +212,8 @@ static bool map_find(pid_t pid, unsigned long start, const char *file, struct ma
 	return found;
 }
 
-static bool has_mapped(pid_t pid, int fd)
+/* Reads all mappings, of which there may be many. */
+static bool has_mapped_somewhere(pid_t pid, int fd)
 {
 	void *ours = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
 	struct map known, theirs;
@@ -231,96 +227,37 @@ static bool has_mapped(pid_t pid, int fd)
 	return found;
 }
 
+/* Is the file still mapped there? With less rights than root's, look for it everywhere. */
+static bool has_mapped(pid_t pid, unsigned long start, unsigned long end, int fd)
+{
+	struct stat there, here;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, start, end);
+	if (stat(path, &there))
+		return errno == EPERM && has_mapped_somewhere(pid, fd);
+	return !fstat(fd, &here) && there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
 /**
  * user_of_mapping - get the user of a process that has a file mapped executable
  * @pid:	the process; 0 for the command that we are about to run
+ * @start:	where it was mapped
+ * @end:	first address after it
  * @fd:		the file
  * @user:	set
  *
  * Return: false if unknown, if the file is not mapped any more, or if the kernel would not use a
  * section for the process.
  */
-bool user_of_mapping(pid_t pid, int fd, struct user *user)
+bool user_of_mapping(pid_t pid, unsigned long start, unsigned long end, int fd,
+		     struct user *user)
 {
 	struct user before;
 
 	if (!pid)
 		return user_of_process(getpid(), user);
-	return user_of_process(pid, &before) && has_mapped(pid, fd) &&
-	       user_of_process(pid, user) && before.uid == user->uid &&
-	       before.gid == user->gid && is_used_for(user, pid);
-}
-
-/* One user may have many groups, so each user gets at most half of the slots. */
-static bool users_are_full(const struct users *users, uid_t uid)
-{
-	unsigned int nr = 0;
-
-	for (unsigned int i = 0; i < users->nr; i++)
-		nr += users->known[i].uid == uid;
-	return users->nr == USERS_MAX || nr == USERS_MAX / 2;
-}
-
-/**
- * users_device - get the device for the tasks of one user
- * @users:	users
- * @user:	whose
- *
- * Return: the device, or a negative errno: -EUSERS if there are too many users.
- */
-int users_device(struct users *users, const struct user *user)
-{
-	int device;
-
-	for (unsigned int i = 0; i < users->nr; i++) {
-		if (users->known[i].uid == user->uid && users->known[i].gid == user->gid)
-			return users->devices[i];
-	}
-	if (users_are_full(users, user->uid))
-		return -EUSERS;
-	device = device_open_as(user);
-	/* Do not record a shortage: the next attempt may succeed. */
-	if (device < 0 && is_scarce(-device))
-		return device;
-	users->known[users->nr] = *user;
-	users->devices[users->nr++] = device;
-	return device;
-}
-
-/**
- * users_why - describe why a user has no device
- * @error:	what users_device() returned
- *
- * Return: the end of a sentence about a file for this user; NULL to use strerror().
- */
-const char *users_why(int error)
-{
-	switch (error) {
-	case -EUSERS:
-		return "and there are too many users";
-	case -EOPNOTSUPP:
-		return "who can have none while fs.suid_dumpable is 1";
-	case -EBUSY:
-		return "and the process that asks for this user was stopped";
-	case -ETIMEDOUT:
-		return "and the process that asks for this user did not go on";
-	case -ECHILD:
-		return "and the process that asks for this user was ended";
-	case -EBADMSG:
-		return "and the process that asks for this user had no device";
-	default:
-		return NULL;
-	}
-}
-
-/**
- * users_free - close all devices
- * @users:	users
- */
-void users_free(struct users *users)
-{
-	while (users->nr) {
-		if (users->devices[--users->nr] >= 0)
-			close(users->devices[users->nr]);
-	}
+	return user_of_process(pid, &before) && is_used_for(&before, pid) &&
+	       has_mapped(pid, start, end, fd) && user_of_process(pid, user) &&
+	       before.uid == user->uid && before.gid == user->gid;
 }

@@ -3,7 +3,8 @@
  * A stand-in for device.c, for tests of sessions on kernels that take no sections: each section
  * becomes a line of the file that SFRAME_DEVICE names. With SFRAME_REMOTE, all files count as
  * files of a server. The device for one user's tasks is another file, which cannot be opened for
- * want of descriptors while the file that SFRAME_SCARCE names exists. While the file that
+ * want of descriptors while the file that SFRAME_SCARCE names exists; with SFRAME_STOPS, a process
+ * that opens it is stopped. While the file that
  * SFRAME_REFUSE names has a build-id, a section for that build-id is refused. While the file that
  * SFRAME_FULL names exists, there is no room for any section, or for that of the build-id in it.
  *
@@ -11,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,16 +36,35 @@ int device_open(void)
 	return !device ? -1 : open(device, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
+int device_may_become(const struct user *user __attribute__((unused)))
+{
+	return 0;
+}
+
+static struct user become;
+
+int device_become(const struct user *user)
+{
+	become = *user;
+	return 0;
+}
+
 /* Open the file of this name, with the user's ids appended. */
-int device_open_as(const struct user *user)
+int device_open_for(bool ours __attribute__((unused)))
 {
 	const char *scarce = getenv("SFRAME_SCARCE");
 	char name[4096];
 	int device;
 
-	if (scarce && !access(scarce, F_OK))
+	if (getenv("SFRAME_STOPS"))
+		raise(SIGSTOP);
+	if (scarce && !access(scarce, F_OK)) {
+		device = open(scarce, O_WRONLY | O_APPEND | O_CLOEXEC);
+		dprintf(device, "none\n");
+		close(device);
 		return -EMFILE;
-	snprintf(name, sizeof(name), "%s.%u.%u", getenv("SFRAME_DEVICE"), user->uid, user->gid);
+	}
+	snprintf(name, sizeof(name), "%s.%u.%u", getenv("SFRAME_DEVICE"), become.uid, become.gid);
 	device = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	return device < 0 ? -errno : device;
 }

@@ -142,9 +142,12 @@ const char *owner_doubt(int fd, bool *alone)
 }
 
 /* Not called, because there is no doubt. */
-bool user_of_mapping(pid_t pid, int fd, struct user *user)
+bool user_of_mapping(pid_t pid, unsigned long start, unsigned long end, int fd,
+		     struct user *user)
 {
 	(void)pid;
+	(void)start;
+	(void)end;
 	(void)fd;
 	(void)user;
 	return false;
@@ -164,9 +167,10 @@ int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message)
 	return 0;
 }
 
-static bool is_known(void *data, const struct identity *identity)
+static bool is_known(void *data, const struct mapping *mapping, const struct identity *identity)
 {
 	(void)data;
+	(void)mapping;
 	(void)identity;
 	return false;
 }

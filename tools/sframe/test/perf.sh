@@ -334,7 +334,13 @@ of_others() {
 	recorded of-theirs ./theirs -e "sub f { $spin } f() for 1..30" 20000 && whole of-theirs &&
 		[ "$(made)" != 0 ] && [ ! -e "$sections/${id:0:2}/${id:2}" ] || return 1
 	recorded of-theirs -a ./theirs -e "sub f { $spin } f() for 1..30" 20000 &&
-		shared /theirs 'it belongs to somebody else$' 20 || return 1
+		whole of-theirs --comms theirs || return 1
+	setpriv --reuid 12345 --regid 12345 --clear-groups \
+		./theirs -e "sub f { $spin } f() while 1" 20000 & pid=$!
+	recorded of-running -p $pid sleep 3
+	kill $pid
+	wait $pid 2> /dev/null
+	whole of-running || return 1
 	# If root's command becomes another user, only that user gets the section, with a delay.
 	recorded of-user setpriv --reuid 12345 --regid 12345 --clear-groups \
 		./theirs -e "sub f { $spin } f() for 1..30" 20000 && share of-user || return 1
@@ -349,6 +355,29 @@ of_others() {
 	wait $pid 2> /dev/null
 	cat err
 	whole somebody/others
+}
+
+# What makes sections for another user has nothing that this user could get at, and ends with what
+# it works for, even if the user has stopped it.
+# shellcheck disable=SC2016	# eval expands it
+reach() {
+	local pid perf deputy somebody=(setpriv --reuid 12345 --regid 12345 --clear-groups) status=0
+	cp "$(readlink -f "$(type -p perl)")" theirs && chown 12345 theirs || return 1
+	"${somebody[@]}" ./theirs -e "sub f { $spin } f() while 1" 20000 & pid=$!
+	"${record[@]}" reach -p $pid sleep 60 > log 2> err & perf=$!
+	# Its conversions have its name, and it is their parent.
+	soon eval 'deputy=$(pgrep -o -u 12345 -x sframe)' || status=1
+	! "${somebody[@]}" cat "/proc/$deputy/environ" > seen 2> refused || status=1
+	! "${somebody[@]}" ls "/proc/$deputy/fd" > seen 2> refused || status=1
+	grep -E "^Cap(Prm|Eff|Amb):" "/proc/$deputy/status" > caps
+	[ "$(grep -c ':.0*$' caps)" = 3 ] || status=1
+	"${somebody[@]}" kill -STOP "$deputy" || status=1
+	kill -9 "$(ps -o ppid= "$deputy" | tr -d ' ')"
+	soon eval '! grep -qs "^State:.[^XZ]" "/proc/$deputy/status"' || status=1
+	kill $perf $pid
+	wait $perf $pid 2> /dev/null
+	cat refused err
+	return $status
 }
 
 # Root of a container may be another user, too: others make sections of their own.
@@ -433,6 +462,7 @@ check "somebody with CAP_PERFMON" perfmon
 check "nothing is kept" kept
 check "statuses" statuses
 check "files of somebody else" of_others
+check "what makes sections for somebody else" reach
 check "files of a container" of_container
 check "stopped by a terminal" stopped
 check "killed" killed

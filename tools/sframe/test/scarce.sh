@@ -453,6 +453,18 @@ scarce_proc() {
 	[ $status = 0 ] && [ "$(stat -c %s looks)" -le 2 ] || fail "looks: $(cat looks)"
 }
 
+# functions NR NAME_X: build a library with this number of functions, unlike others with another X
+functions() {
+	gcc -shared -Wl,--build-id -o "$2" -x assembler - <<-END_FUNCTIONS
+	.quad ${2#*_}
+	.rept $1
+	.cfi_startproc
+	nop
+	.cfi_endproc
+	.endr
+	END_FUNCTIONS
+}
+
 # scarce_memory CLASS LOSSES [FILE]: sections of files that CLASS, u or o, can write; the second is
 # too large for the memory that is left, unless they are in the cache. FILE is no cache
 scarce_memory() {
@@ -460,15 +472,7 @@ scarce_memory() {
 	rm -rf .debug
 	[ $# = 2 ] || : > "$3"
 	for name in large_1 large_2; do
-		gcc -shared -Wl,--build-id -o $name -x assembler - <<-END_LARGE || return 1
-		.quad ${name#*_}
-		.rept 110000
-		.cfi_startproc
-		nop
-		.cfi_endproc
-		.endr
-		END_LARGE
-		chmod "$1+w" $name
+		functions 110000 $name && chmod "$1+w" $name || return 1
 	done
 	mapped large_1 large_2 || return 1
 	ends 0 "" -v ${3:+-c "$3"} -p "$holder" true

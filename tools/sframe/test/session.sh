@@ -607,6 +607,7 @@ check "sections larger than the limit of files" scarce_size
 check "two files of the same build-id" same_id
 check "rights of conversions" rights
 check "rights that conversions cannot give up" rights_unfiltered
+check "rights of what reads files of others" rights_of_readers
 check "rights of others over conversions" rights_of_others
 check "a conversion that is traced" job_traced 0.3 ": converted"
 check "a conversion that a tracer keeps" job_traced 1000 ": was not converted, as .* traces it"
@@ -618,9 +619,9 @@ check "a file that a process of several users has mapped" owners_unclaimed
 check "a file that others of a user namespace have mapped" owners_inside
 check "a file that a user with capabilities has mapped" owners_capable
 check "a file that several users have mapped" owners_each
+check "a file that a scan finds again, and then for another user" owners_apart
 check "a file that a user has mapped by two names" owners_names
 check "files that a user has mapped many times" owners_asked
-check "a file that was nobody's, and one of the same build-id" owners_covered
 check "a file that too many users have mapped" owners_many
 check "a file of a user for whom too many files are open" owners_scarce
 check "a file that others may write, at the end" owners_late
@@ -629,6 +630,14 @@ check "a file that a list lets others write" owners_acl
 check "a file that others may write, and one of the same build-id" owners_command_same_id
 check "a file that others may write, and a section that is refused" owners_refused
 check "a file that others may write, and all processes" all_of_others
+check "what processes run that others may write" owners_running
+check "what they run, and takes long" owners_slow
+check "a user whose files take long together" owners_time
+check "a user with many files" owners_number
+check "a user whose sections fill the memory" owners_memory
+check "a user who ends what makes sections" owners_killed
+check "a user who stops what makes sections" owners_stopped
+check "what makes sections for a user" owners_alone
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
 	check "a cache on a disk that is full" cache_full
 	check "owners that may be made up" owners

@@ -516,6 +516,9 @@ static void unwind_side_show(struct seq_file *m, const struct unwind_side *side,
 	seq_putc(m, '\n');
 }
 
+/* Bytes of a line, more or less. */
+#define UNWIND_SIDE_LINE	128
+
 /* A line for each registration: what became of it, and which file it keeps open. */
 static void unwind_side_show_fdinfo(struct seq_file *m, struct file *file)
 {
@@ -526,8 +529,12 @@ static void unwind_side_show_fdinfo(struct seq_file *m, struct file *file)
 	if (!buf)
 		return;
 	guard(mutex)(&owner->lock);
+	/* On overflow, the caller starts over with twice the room: print nothing before that. */
+	if (list_count_nodes(&owner->sides) * UNWIND_SIDE_LINE > m->size - m->count) {
+		seq_commit(m, -1);
+		return;
+	}
 	list_for_each_entry(side, &owner->sides, list) {
-		/* On overflow, the caller starts over with more room. */
 		if (seq_has_overflowed(m) || fatal_signal_pending(current))
 			return;
 		unwind_side_show(m, side, buf);

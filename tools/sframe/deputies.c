@@ -26,7 +26,9 @@
 #include "deputy.h"
 
 /* Bytes of orders that may wait for a deputy: some thousand. */
+#ifndef ORDERS_SIZE
 #define ORDERS_SIZE	(4 << 20)
+#endif
 
 /* Errors that the kernel returns are less. */
 #define ERRNO_MAX	4096
@@ -35,7 +37,9 @@
 #define MESSAGES_MAX	16
 
 /* How many bytes of a deputy's messages are used. */
+#ifndef SAID_MAX
 #define SAID_MAX	(1 << 20)
+#endif
 
 /* Limit of files of one user, and of the bytes of their names: one file can have many. */
 #define DEPUTY_FILES_MAX	(FILES_MAX / 8)

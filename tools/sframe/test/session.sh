@@ -17,6 +17,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hangs.sh"
 # shellcheck source-path=SCRIPTDIR source=owners.sh
 . "$here/owners.sh"
+# shellcheck source-path=SCRIPTDIR source=deputies.sh
+. "$here/deputies.sh"
 # shellcheck source-path=SCRIPTDIR source=rights.sh
 . "$here/rights.sh"
 # shellcheck source-path=SCRIPTDIR source=said.sh
@@ -638,6 +640,9 @@ check "a user whose sections fill the memory" owners_memory
 check "a user who ends what makes sections" owners_killed
 check "a user who stops what makes sections" owners_stopped
 check "what makes sections for a user" owners_alone
+check "a user with more files than are taken at once" deputy_full
+check "a user whose files have long names" deputy_chatty
+check "a user with files of the same build-id" deputy_same_id
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
 	check "a cache on a disk that is full" cache_full
 	check "owners that may be made up" owners
@@ -664,6 +669,10 @@ if [ -w /dev/fuse ] && [ -n "${IN_NAMESPACE-}" ] && can_hang > /dev/null 2>&1; t
 	check "two files of the same build-id, of which one hangs" same_id_hangs
 	check "owners that a server makes up" owners_fuse
 	check "owners that an overlay of such a server shows" owners_overlay_fuse
+	check "a user with a file that cannot be read" deputy_hangs \
+		'is on a file system that does not answer' sleep 40
+	check "a user with a file that is not read in time" deputy_hangs \
+		'could not be looked at in time' sleep 1
 	check "a file that is opened slowly" slow_open
 	check "a file that is opened slowly at the start" slow_start
 	check "many files that are opened slowly" quick_start

@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# Processes that make sections for other users, with files that take too long or too much. To be
+# sourced by session.sh, after owners.sh, which has the helpers.
+# shellcheck disable=SC2154	# set by session.sh
+
+# of_user COMMAND [ARGUMENT...]: a session for processes that run, whose command this is; then end
+# the process of the last call of users, and the one of the user "ours"
+of_user() {
+	local status theirs=$holder
+	mapped ours || return 1
+	watches -a "$@"
+	status=$?
+	kill "$theirs" "$holder"
+	return $status
+}
+
+# It takes few files at once: the rest come when there is room again.
+# shellcheck disable=SC2016	# for the inner shell
+deputy_full() {
+	local nr names=()
+	build_ids && build_busy && library ours || return 1
+	for nr in {1..16}; do
+		library "some$nr" && names+=("some$nr") || return 1
+	done
+	users "${names[@]}" || return 1
+	of_user sh -c 'for i in $(seq 600); do
+			[ "$(grep -c "/some[0-9]*: converted" err)" != 16 ] || break
+			sleep 0.1
+		done' || return 1
+	[ "$(wc -l < device.12345.12345)" -ge 16 ] && ! grep 'through .*/some' err
+}
+
+# Names may be as long as a user likes: what is said of them has a limit.
+deputy_chatty() {
+	local nr long said
+	long=$(printf '%0240d/' {1..8})
+	library none && gcc -O2 -shared -fPIC -Wl,--build-id=none -o none library.c &&
+		mkdir -p "$long" || return 1
+	for nr in {1..30}; do
+		cp none "$long$nr" || return 1
+	done
+	limited 'user 12345 alone have no section, as the process .* says too much' "$long"* ||
+		return 1
+	said=$(grep -c '^sframe: for user 12345: .* has no build-id' err)
+	echo "# said of $said of 30"
+	[ "$said" -gt 0 ] && [ "$said" -lt 30 ]
+}
+
+# Of two files of a build-id, the second waits for the section of the first, but not for ever.
+deputy_same_id() {
+	local name
+	build_ids && build_busy && library ours && library busy && library spin || return 1
+	for name in busy spin; do
+		cp $name ${name}_again && users $name ${name}_again && of_user sleep 14 || return 1
+		mv err "said.$name"
+	done
+	[ "$(grep -c '/busy\(_again\)*: converted' said.busy)" = 1 ] &&
+		! grep 'through .*/busy' said.busy || return 1
+	grep 'through .*/spin\(_again\)*: it waits for too long for another' said.spin &&
+		grep 'through .*/spin\(_again\)*: it was not converted in time' said.spin
+}
+
+# deputy_hangs SENTENCE COMMAND...: a file that does not answer when the build-id is read is listed
+# with the sentence, and another file of the user has a section
+deputy_hangs() {
+	local sentence=$1 status
+	shift
+	build_ids && build_busy && library hangs && library ours && library theirs &&
+		hanging hangs 0 4 && chmod o+w theirs && mapped mnt/file theirs &&
+		echo "12345 12345 12345 12345" > "ids.$holder" || return 1
+	of_user "$@"
+	status=$?
+	kill "$server"
+	[ $status = 0 ] && has_section theirs device.12345.12345 && has_section ours device &&
+		grep "through .*/mnt/file: it $sentence, for user 12345" err
+}

@@ -158,6 +158,23 @@ hostile_cache() {
 	run -c cache true && grep 'nothing is kept .* cache: other users may write to it' err
 }
 
+# What the kernel finds when it reads a section is told at the end: its words are known.
+# shellcheck disable=SC2016	# for the inner shell
+damaged_later() {
+	local perl id file
+	perl=$(readlink -f "$(type -p perl)")
+	id=$(readelf -n "$perl" | sed -n 's/.*Build ID: //p')
+	file=$PWD/cache/.sframe/2/${id:0:2}/${id:2}
+	rm -rf cache
+	run -c cache "$perl" -e 1 && [ -s "$file" ] || return 1
+	run -c cache sh -c 'truncate -s 40 "$0" && exec "$@"' "$file" \
+		"${record[@]}" damaged -- "$perl" -e "sub f { $spin } f() for 1..10" 20000 ||
+		return 1
+	cat err
+	rm -rf cache
+	grep "through $perl: it has a section that the kernel did not use: it is damaged" err
+}
+
 no_cache() {
 	env -u HOME -u PERF_BUILDID_DIR "$sframe" run -v true 2> err || return 1
 	grep 'nothing is kept .* PERF_BUILDID_DIR nor HOME' err &&
@@ -292,6 +309,7 @@ else
 fi
 check "a trigger of ftrace" by_ftrace
 check "a hostile cache" hostile_cache
+check "a section that is damaged later" damaged_later
 check "no cache" no_cache
 check "a process that runs" of_pid
 check "a program of somebody else" of_others

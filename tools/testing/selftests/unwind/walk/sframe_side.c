@@ -369,6 +369,77 @@ TEST_F(side, fdinfo_of_many)
 	}
 }
 
+/* Count the sections that a process' fdinfo has; -1 if a line is wrong. */
+static int sections_of(const char *name)
+{
+	FILE *file = fopen(name, "re");
+	char *line = NULL, *end;
+	size_t size = 0;
+	int nr = 0;
+
+	while (file && nr >= 0 && getline(&line, &size, file) > 0) {
+		end = line + strlen(line) - 1;
+		if (strncmp(line, "sframe:", 7))
+			continue;
+		nr = *end == '\n' && strstr(line, " unused /memfd:") ? nr + 1 : -1;
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	return nr;
+}
+
+/* Read fdinfo until @end closes; tell when some, but not @all sections are there. */
+static bool reads_meanwhile(const char *name, int all, int seen, int end)
+{
+	struct pollfd poll_end = { .fd = end };
+	int nr;
+
+	while (!poll(&poll_end, 1, 0)) {
+		nr = sections_of(name);
+		if (nr < 0 || nr > all)
+			return false;
+		if (nr && nr < all && write(seen, "", 1) != 1)
+			return false;
+	}
+	return true;
+}
+
+/* Another process reads fdinfo while sections are added and while the device is closed. */
+TEST_F(side, fdinfo_meanwhile)
+{
+	enum { MANY = 100, ROUNDS = 20 };
+	int fd = device(), end[2], seen[2], status;
+	struct pollfd poll_seen;
+	char name[64], id[16];
+	pid_t child;
+
+	snprintf(name, sizeof(name), "/proc/%d/fdinfo/%d", getpid(), fd);
+	ASSERT_EQ(0, pipe(end));
+	ASSERT_EQ(0, pipe2(seen, O_NONBLOCK));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(fd);
+		close(end[1]);
+		fcntl(seen[1], F_SETFL, 0);
+		_exit(!reads_meanwhile(name, MANY, seen[1], end[0]));
+	}
+	close(seen[1]);
+	poll_seen = (struct pollfd) { .fd = seen[0], .events = POLLIN };
+	for (int i = 0; i < ROUNDS || poll(&poll_seen, 1, 0) <= 0; i++) {
+		for (int j = 0; j < MANY; j++) {
+			snprintf(id, sizeof(id), "id%d", j);
+			ASSERT_EQ(0, add(fd, &self->a.image, id));
+		}
+		close(fd);
+		ASSERT_EQ(fd, device());
+	}
+	close(end[1]);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
 /* Sections anywhere in a file, and several in one file. */
 TEST_F(side, offsets)
 {

@@ -88,6 +88,16 @@ static pid_t add_as(uid_t uid, const struct image *image, const char *id, int *g
 	return child;
 }
 
+/* Which sections a process has added is for those that could ptrace it. */
+TEST_F(side, fdinfo_of_others)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "/proc/%d/fdinfo/%d", getpid(), self->fd);
+	EXPECT_CHILD(open(name, O_RDONLY) >= 0);
+	EXPECT_CHILD(!become(SOMEBODY, true) && open(name, O_RDONLY) < 0 && errno == EACCES);
+}
+
 /* A user's section is used for processes that the user could ptrace. */
 TEST_F(side, of_somebody)
 {

@@ -287,9 +287,9 @@ gate() {
 	plain)
 		each plain kselftest-walk perf-deferred ftrace kselftest-perf
 		if build_tool sframe all test; then
-			with=("UNWIND_NAMES=^(perl|somebody without privileges)$")
+			with=("UNWIND_NAMES=^(perl|somebody without privileges|what makes .*)$")
 			vm plain record "$LINUX/tools/sframe" "$dir/sframe"
-			with=("UNWIND_NAMES=$quick" PERF="$PERF_BIN/perf")
+			with=("UNWIND_NAMES=$quick")
 			host convert "$LINUX/tools/sframe/test/test.sh" "$dir/sframe"
 			with=("UNWIND_NAMES=$sessions")
 			host sframe-sessions "$LINUX/tools/sframe/test/session.sh" "$dir/sframe"

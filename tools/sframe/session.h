@@ -45,7 +45,7 @@ struct build_id {
 	u8	bytes[UNWIND_SFRAME_BUILD_ID_MAX];
 };
 
-/* The kernel rejects shorter ones, and the cache names directories by the first byte. */
+/* The cache names directories by the first byte, and files by the rest. */
 #define BUILD_ID_MIN	2
 
 char *write_hex(char *to, const u8 *bytes, u32 nr);

@@ -18,7 +18,7 @@
 #include "session.h"
 
 /*
- * How many sections of the cache to register at the start: each takes some 30000 instructions,
+ * How many sections of the cache to register at the start: each takes some 40000 instructions,
  * and the others are found when their files are mapped.
  */
 #ifndef CACHED_MAX

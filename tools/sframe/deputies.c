@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -140,8 +141,28 @@ static bool deputies_are_full(const struct deputies *deputies, uid_t uid)
 	return deputies->nr == USERS_MAX || nr == USER_GROUPS_MAX;
 }
 
+/*
+ * Set up the flag that tells deputies that the command runs: an order might be read late. No
+ * process that reads a file of a user has this memory. Returns 0 or a negative errno.
+ */
+static int deputies_share(struct deputies *deputies, bool runs)
+{
+	bool *shared;
+
+	if (deputies->runs)
+		return 0;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED)
+		return -errno;
+	madvise(shared, sizeof(*shared), MADV_DONTFORK);
+	*shared = runs;
+	deputies->runs = shared;
+	return 0;
+}
+
 /* Returns 0 or a negative errno. */
-static int deputy_start(struct deputy *deputy, bool verbose)
+static int deputy_start(struct deputy *deputy, bool *runs, bool verbose)
 {
 	const int size = ORDERS_SIZE;
 	pid_t parent = getpid();
@@ -155,9 +176,12 @@ static int deputy_start(struct deputy *deputy, bool verbose)
 		setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	/* The deputy may wait for us, but we do not wait for it. */
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
+	madvise(runs, sizeof(*runs), MADV_DOFORK);
 	deputy->pid = fork();
-	if (!deputy->pid)
-		deputy_main(&deputy->user, sockets[1], verbose, parent);
+	if (deputy->pid)
+		madvise(runs, sizeof(*runs), MADV_DONTFORK);
+	else
+		deputy_main(&deputy->user, sockets[1], runs, verbose, parent);
 	ret = deputy->pid < 0 ? -errno : 0;
 	close(sockets[1]);
 	if (ret)
@@ -323,26 +347,24 @@ static struct deputy *deputy_get(struct session *session, const struct user *use
 		return NULL;
 	/* One that was not asked for the start has not to be waited for. */
 	*deputy = (struct deputy) { .user = *user, .socket = -1, .ready = true };
-	ret = deputy_start(deputy, session->options.verbose);
+	ret = deputies_share(deputies, session->runs);
+	if (!ret)
+		ret = deputy_start(deputy, deputies->runs, session->options.verbose);
 	*error = ret;
 	if (ret)
 		return NULL;
 	deputies->nr++;
-	if (session->runs)
-		deputy->orders = 1 << ORDER_RUN;
 	return deputy;
 }
 
-/* Send orders that found no room before. */
+/* Send the order that found no room before. */
 static void deputy_flush(struct deputy *deputy)
 {
-	for (u32 kind = ORDER_SYNC; kind <= ORDER_RUN && deputy->orders; kind++) {
-		if (!(deputy->orders & 1 << kind))
-			continue;
-		if (send(deputy->socket, &kind, sizeof(kind), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			return;
-		deputy->orders &= ~(1 << kind);
-	}
+	const u32 kind = ORDER_SYNC;
+
+	if (deputy->sync && send(deputy->socket, &kind, sizeof(kind),
+				 MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		deputy->sync = false;
 }
 
 /* The limit keeps a user from filling our memory with names. Returns an errno. */
@@ -362,6 +384,7 @@ static int deputy_send(struct session *session, struct deputy *deputy,
 {
 	struct order order = {
 		.kind = ORDER_LOOK, .identity = file->identity, .id = mapping->id,
+		.since = now_ms(),
 	};
 	size_t size = strlen(mapping->path) + 1;
 
@@ -498,25 +521,19 @@ void deputies_listen(struct session *session)
 	}
 }
 
-static void deputies_order(struct deputies *deputies, unsigned int kind)
-{
-	for (unsigned int i = 0; i < deputies->nr; i++) {
-		if (deputies->known[i].socket < 0)
-			continue;
-		deputies->known[i].orders |= 1 << kind;
-		deputy_flush(&deputies->known[i]);
-	}
-}
-
 /**
  * deputies_sync - ask deputies to tell when they have made the sections for all mappings so far
  * @deputies:	the deputies
  */
 void deputies_sync(struct deputies *deputies)
 {
-	for (unsigned int i = 0; i < deputies->nr; i++)
+	for (unsigned int i = 0; i < deputies->nr; i++) {
+		if (deputies->known[i].socket < 0)
+			continue;
 		deputies->known[i].ready = false;
-	deputies_order(deputies, ORDER_SYNC);
+		deputies->known[i].sync = true;
+		deputy_flush(&deputies->known[i]);
+	}
 }
 
 /**
@@ -538,7 +555,9 @@ bool deputies_are_ready(const struct deputies *deputies)
  */
 void deputies_run(struct deputies *deputies)
 {
-	deputies_order(deputies, ORDER_RUN);
+	/* Pairs with the load in deputy_begin(). */
+	if (deputies->runs)
+		__atomic_store_n(deputies->runs, true, __ATOMIC_RELAXED);
 }
 
 static bool deputies_are_done(const struct deputies *deputies)
@@ -558,7 +577,7 @@ bool deputies_wait(const struct deputies *deputies)
 {
 	for (unsigned int i = 0; i < deputies->nr; i++) {
 		if (deputies->known[i].socket >= 0 &&
-		    (deputies->known[i].orders || deputies->known[i].full))
+		    (deputies->known[i].sync || deputies->known[i].full))
 			return true;
 	}
 	return false;
@@ -614,4 +633,6 @@ void deputies_free(struct deputies *deputies)
 		close(deputies->known[i].socket);
 		stuck_kill(deputies->known[i].pid, deputies->known[i].user.uid);
 	}
+	if (deputies->runs)
+		munmap(deputies->runs, sizeof(*deputies->runs));
 }

@@ -46,8 +46,8 @@ struct user {
  * @error:	why there is no process, a negative errno; or 0
  * @pid:	the process
  * @socket:	connection to it
- * @orders:	orders that are still to be sent, a mask
- * @ready:	it has made the sections for all mappings before the last ORDER_SYNC
+ * @sync:	ORDER_SYNC is still to be sent
+ * @ready:	it has made the sections for what was passed before the last ORDER_SYNC
  * @done:	it has told all
  * @full:	it could not take a file
  * @said:	bytes of its messages
@@ -61,7 +61,7 @@ struct deputy {
 	int		error;
 	pid_t		pid;
 	int		socket;
-	unsigned int	orders;
+	bool		sync;
 	bool		ready;
 	bool		done;
 	bool		full;
@@ -73,10 +73,12 @@ struct deputy {
  * struct deputies - all deputies of a session
  * @known:	the deputies
  * @nr:		number of @known
+ * @runs:	the command runs, in memory shared with the deputies; NULL before the first
  */
 struct deputies {
 	struct deputy	known[USERS_MAX];
 	unsigned int	nr;
+	bool		*runs;
 };
 
 /* How long the command waits for deputies, in ms; at the end they have twice as long. */

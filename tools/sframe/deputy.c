@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -168,6 +169,7 @@ static void deputy_look(struct session *session, struct waiting *waiting, bool f
 	const struct mapping mapping = { .path = order->path, .id = order->id };
 	struct mapped_file file = {
 		.fd = waiting->fd, .identity = order->identity, .user = { .uid = ALL_USERS },
+		.since = order->since,
 	};
 
 	if (deputy_has(session, waiting, &mapping, first))
@@ -179,6 +181,19 @@ static void deputy_look(struct session *session, struct waiting *waiting, bool f
 	session_forgot(session);
 	if (file.fd >= 0)
 		close(file.fd);
+}
+
+/**
+ * deputy_begin - in a deputy, see whether the command runs
+ * @session:	the session
+ *
+ * Orders may wait long to be read, so this is not one of them.
+ */
+void deputy_begin(struct session *session)
+{
+	/* Pairs with the store in deputies_run(). */
+	if (!session->runs && __atomic_load_n(session->begun, __ATOMIC_RELAXED))
+		session_begin(session);
 }
 
 /**
@@ -216,15 +231,22 @@ static void deputy_take(struct session *session, struct order *order, int fd)
 
 	if (fd < 0) {
 		deputy_miss(session, order, "is not looked at, as too many files are open");
-	} else if (fd >= session->mapped.max_fd) {
-		close(fd);
-		deputy_miss(session, order, "is not looked at, as too many files are open");
 	} else if (deputy_is_late(session)) {
 		close(fd);
 		deputy_miss(session, order, "was not looked at in time");
 	} else {
 		deputy_look(session, &waiting, true);
 	}
+}
+
+/* Is there a descriptor for one more file, besides those that conversions and looks need? */
+static bool deputy_has_room(const struct session *session)
+{
+	int fd = fcntl(session->socket, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && fd < session->mapped.max_fd;
 }
 
 /*
@@ -246,8 +268,6 @@ static bool deputy_obey(struct session *session, unsigned long *last, bool *sync
 		if (order.kind == ORDER_SYNC) {
 			*last = session->jobs.turns;
 			*sync = true;
-		} else if (order.kind == ORDER_RUN) {
-			session_begin(session);
 		}
 	} while (order.kind != ORDER_LOOK);
 	deputy_take(session, &order, fd);
@@ -316,13 +336,17 @@ static void __attribute__((noreturn)) deputy_fail(int socket, int error)
 
 static void deputy_serve(struct session *session)
 {
-	const struct pollfd until = { .fd = session->socket, .events = POLLIN };
+	struct pollfd until = { .fd = session->socket };
 	const struct answer ready = { .kind = ANSWER_READY }, end = { .kind = ANSWER_END };
 	unsigned long last = 0;
 	bool sync = false;
 
-	while (!session_step(session, until, sync ? TICK : -1) ||
-	       deputy_obey(session, &last, &sync)) {
+	for (;;) {
+		/* Without room, orders stay unread, and ours repeats those that it cannot send. */
+		until.events = POLLRDHUP | (deputy_has_room(session) ? POLLIN : 0);
+		if (session_step(session, until, sync ? TICK : -1) &&
+		    !deputy_obey(session, &last, &sync))
+			break;
 		if (!sync || !jobs_are_done(&session->jobs, last, OPEN_BLOCKED_MAX))
 			continue;
 		deputy_answer(session->socket, &ready, 0);
@@ -337,19 +361,20 @@ static void deputy_serve(struct session *session)
 }
 
 void __attribute__((noreturn))
-deputy_main(const struct user *user, int socket, bool verbose, pid_t parent)
+deputy_main(const struct user *user, int socket, bool *runs, bool verbose, pid_t parent)
 {
 	int ours = child_begin(socket, parent), device;
 	struct session *session;
 
-	/* No terminal of ours is within its reach. */
-	if (setsid() < 0 || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
+	/* No terminal of ours is within its reach, nor the flag within that of what it starts. */
+	if (madvise(runs, sizeof(*runs), MADV_DONTFORK) || setsid() < 0 ||
+	    dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
 		deputy_fail(ours, errno);
 	deputy_limit();
 	device = deputy_open(user, ours, parent);
 	if (device < 0)
 		deputy_fail(ours, -device);
-	session = session_new_deputy(device, ours, verbose);
+	session = session_new_deputy(device, ours, runs, verbose);
 	if (!session)
 		deputy_fail(ours, ENOBUFS);
 	deputy_serve(session);

@@ -10,20 +10,22 @@
 #include "internal.h"
 #include "session.h"
 
-/* What to do: to look at a file, to tell when all is done, and that the command runs. */
-enum { ORDER_LOOK, ORDER_SYNC, ORDER_RUN };
+/* What to do: to look at a file, and to tell when all is done. */
+enum { ORDER_LOOK, ORDER_SYNC };
 
 /**
  * struct order - a message to a deputy, which ends with the path
  * @kind:	what to do; the rest is for ORDER_LOOK, with which comes an O_PATH descriptor
  * @identity:	the file
  * @id:		its build-id, if the kernel has told it
+ * @since:	when its mapping was found, in ms
  * @path:	its name
  */
 struct order {
 	u32		kind;
 	struct identity	identity;
 	struct build_id	id;
+	long		since;
 	char		path[PATH_MAX];
 };
 
@@ -43,6 +45,6 @@ struct answer {
 };
 
 void __attribute__((noreturn))
-deputy_main(const struct user *user, int socket, bool verbose, pid_t parent);
+deputy_main(const struct user *user, int socket, bool *runs, bool verbose, pid_t parent);
 
 #endif /* _SFRAME_DEPUTY_H */

@@ -333,30 +333,42 @@ static void __attribute__((format(printf, 1, 2))) run_say(const char *format, ..
 	va_end(args);
 }
 
-static void run_missed(void *data, const char *path, bool late, const char *why)
-{
-	unsigned int *next_time = data;
+/**
+ * struct late - sections that came late
+ * @listed:	list their files
+ * @next_time:	how many came too late
+ */
+struct late {
+	bool		listed;
+	unsigned int	next_time;
+};
 
-	if (late && strstr(why, SFRAME_UNUSED))
+static void run_missed(void *data, const char *path, bool is_late, const char *why)
+{
+	struct late *late = data;
+
+	if (is_late && strstr(why, SFRAME_UNUSED))
 		run_say("stacks through %s may be incomplete: it %s", path, why);
-	else if (late && strstr(why, SFRAME_NO_WORDS))
+	else if (is_late && strstr(why, SFRAME_NO_WORDS))
 		run_say("incomplete stacks through %s: it %s", path, why);
-	else if (late)
-		*next_time += !strcmp(why, SFRAME_NEXT_TIME);
-	else
+	else if (is_late && !strcmp(why, SFRAME_NEXT_TIME))
+		late->next_time++;
+	else if (is_late && late->listed)
+		run_say("%s: it %s", path, why);
+	else if (!is_late)
 		run_say("no stacks through %s: it %s", path, why);
 }
 
 /* Run the command. The server has all sections known to be needed, or hangs. */
-static int run_served(struct sframe_server *server, const struct command *command)
+static int run_served(struct sframe_server *server, const struct command *command, bool verbose)
 {
-	unsigned int next_time = 0;
+	struct late late = { .listed = verbose };
 	int status, ret;
 
 	/* Duplicate the socket, because sframe_server_end() closes it. */
 	closing = fcntl(server->socket, F_DUPFD_CLOEXEC, 0);
 	status = command_run(command);
-	ret = sframe_server_end(server, run_missed, &next_time);
+	ret = sframe_server_end(server, run_missed, &late);
 	if (ret && impatient)
 		run_say("what had no section is not listed: a signal came, %s",
 			strsignal(impatient));
@@ -364,8 +376,8 @@ static int run_served(struct sframe_server *server, const struct command *comman
 		run_say("what had no section is not listed: there is no memory for it");
 	else if (ret < 0)
 		run_say("the process that makes sections has ended too early, or hangs");
-	if (next_time)
-		run_say("%u sections were made for the next time only", next_time);
+	if (late.next_time)
+		run_say("%u sections were made for the next time only", late.next_time);
 	return status;
 }
 
@@ -395,7 +407,7 @@ static int run_started(struct sframe_session_options *options, char **argv,
 		return fail(STATUS_FAILED, "%s", message);
 	if (message[0])
 		run_say("%s", message);
-	return run_served(&server, command);
+	return run_served(&server, command, options->verbose);
 }
 
 static int run_command(struct sframe_session_options *options, char **argv)

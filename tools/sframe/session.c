@@ -22,6 +22,14 @@
 /* Interval of progress messages, in ms. */
 #define PATIENCE	1000
 
+/* Since when has the command lacked a section of this file? In ms. */
+static long late_since(const struct session *session, const struct mapped_file *file)
+{
+	long since = file->since ?: now_ms();
+
+	return since > session->began ? since : session->began;
+}
+
 static void session_queue(struct session *session, struct dso *dso,
 			  const struct mapped_file *file)
 {
@@ -33,7 +41,7 @@ static void session_queue(struct session *session, struct dso *dso,
 	dso->others = false;
 	dso->tried = 0;
 	if (session->runs)
-		dso->since = now_ms();
+		dso->since = late_since(session, file);
 	jobs_queue(&session->jobs, dso);
 }
 
@@ -452,6 +460,8 @@ bool session_step(struct session *session, struct pollfd until, int timeout)
 	ready = poll(fds, nr, timeout);
 	if (ready < 0)
 		return errno != EINTR;
+	if (session->socket >= 0)
+		deputy_begin(session);
 	for (unsigned int i = 0; i < watched; i++) {
 		if (fds[rings + i].revents & ~POLLIN)
 			watch_end(session->watch, i);
@@ -546,6 +556,7 @@ static bool session_drops(void *data, struct dso *dso, bool hangs)
 void session_begin(struct session *session)
 {
 	session->runs = true;
+	session->began = now_ms();
 	/* What the start had no time for comes next. */
 	session->rescan = 0;
 	/* Conversions that the start did not wait for are late from now on. */

@@ -333,6 +333,7 @@ struct mapped {
  * @alone:	but only for the user's own tasks
  * @user:	whose tasks it is for: if it is not for all, nothing of its contents is known
  * @unclaimed:	no @fd, because it is only for users that map it, and none is known
+ * @since:	when its mapping was found, in ms, or 0 for now
  * @again:	a later attempt may succeed
  * @stuck:	retry when one of the hung processes has ended
  * @patience:	how long it was waited for, if it hangs, in ms
@@ -350,6 +351,7 @@ struct mapped_file {
 	bool		alone;
 	struct user	user;
 	bool		unclaimed;
+	long		since;
 	bool		again;
 	bool		stuck;
 	unsigned int	patience;
@@ -604,6 +606,7 @@ struct told {
  * @device:	the kernel's device, open
  * @deputies:	processes for the files of other users
  * @socket:	in a deputy, the connection to the session that it works for; otherwise -1
+ * @begun:	in a deputy, in memory shared with that session: its command runs
  * @waiting:	in a deputy, files to try again
  * @nr_waiting:	number of @waiting
  * @cache:	the cache, -1 if none
@@ -622,6 +625,7 @@ struct told {
  * @round:	where a rescan starts and ends: after a process whose file ran out of time
  * @for_all:	sections are used for tasks of others
  * @runs:	the start is over: files seen from now on are late
+ * @began:	when it was over, in ms
  * @over:	watching is over as well
  * @ended:	conversions that have ended
  * @sections:	sections registered with the kernel
@@ -636,6 +640,7 @@ struct session {
 	int				device;
 	struct deputies			deputies;
 	int				socket;
+	const bool			*begun;
 	struct waiting			waiting[WAITING_MAX];
 	unsigned int			nr_waiting;
 	int				cache;
@@ -654,6 +659,7 @@ struct session {
 	struct round			round;
 	bool				for_all;
 	bool				runs;
+	long				began;
 	bool				over;
 	unsigned int			ended;
 	unsigned int			sections;
@@ -697,6 +703,7 @@ void session_ask(struct session *session);
 
 /* deputy.c */
 
+void deputy_begin(struct session *session);
 void deputy_scan(struct session *session);
 void deputy_say(const struct session *session, const char *format, va_list args);
 
@@ -716,6 +723,6 @@ void session_summary(const struct session *session);
 /* start.c: starting a session */
 
 struct session *session_new(const struct sframe_session_options *options, char *message);
-struct session *session_new_deputy(int device, int socket, bool verbose);
+struct session *session_new_deputy(int device, int socket, const bool *begun, bool verbose);
 
 #endif /* _SFRAME_SESSION_H */

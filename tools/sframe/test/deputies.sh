@@ -31,6 +31,33 @@ deputy_full() {
 	[ "$(wc -l < device.12345.12345)" -ge 16 ] && ! grep 'through .*/some' err
 }
 
+# A deputy with few descriptors reads no more than it has room for. A conversion hangs: of the first
+# file or of the last, as mappings may be listed in any order. The deputy learns all the same when
+# the command begins: from then on, all files are late.
+# shellcheck disable=SC2016	# for the inner shell
+deputy_crowded() {
+	local nr names=() status late taken
+	rm -f began
+	build_ids && build_busy && library ours && library held1 && library held2 || return 1
+	for nr in {1..30}; do
+		library "some$nr" && names+=("some$nr") || return 1
+	done
+	users held1 "${names[@]}" held2 || return 1
+	FEW_FILES=50 of_user sh -c "$DEPUTY"'
+		ls -l "/proc/$deputy/fd" > taken
+		touch began
+		for i in $(seq 600); do
+			[ "$(grep -cE "/(held|some)[0-9]*: converted" err)" != 32 ] || break
+			sleep 0.1
+		done'
+	status=$?
+	taken=$(grep -cE '/(held|some)[0-9]*$' taken)
+	late=$(grep -cE '^sframe: /.*/(held|some)[0-9]*: it had no section for its first' err)
+	echo "# $taken of 32 were taken, $late were late"
+	[ $status = 0 ] && [ "$taken" -gt 0 ] && [ "$taken" -lt 28 ] && [ "$late" = 32 ] &&
+		[ "$(wc -l < device.12345.12345)" -ge 32 ]
+}
+
 # Names may be as long as a user likes: what is said of them has a limit.
 deputy_chatty() {
 	local nr long said

@@ -641,6 +641,7 @@ check "a user who ends what makes sections" owners_killed
 check "a user who stops what makes sections" owners_stopped
 check "what makes sections for a user" owners_alone
 check "a user with more files than are taken at once" deputy_full
+check "a user with more files than may be open" deputy_crowded
 check "a user whose files have long names" deputy_chatty
 check "a user with files of the same build-id" deputy_same_id
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then

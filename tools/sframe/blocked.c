@@ -237,7 +237,7 @@ int child_begin(int fd, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || dup2(fd, ours) < 0)
 		_exit(1);
-	syscall(SYS_close_range, ours + 1, ~0U, 0);
+	syscall(__NR_close_range, ours + 1, ~0U, 0);
 	return ours;
 }
 

@@ -82,11 +82,11 @@ void job_close_others(int one, int other)
 
 	for (int i = 0; i < 2; i++) {
 		if (kept[i] > from)
-			syscall(SYS_close_range, from, kept[i] - 1, 0);
+			syscall(__NR_close_range, from, kept[i] - 1, 0);
 		if (kept[i] >= from)
 			from = kept[i] + 1;
 	}
-	syscall(SYS_close_range, from, ~0U, 0);
+	syscall(__NR_close_range, from, ~0U, 0);
 }
 
 /* Open the file for reading. Retry if descriptors are short, or another task holds a lease. */
@@ -228,7 +228,7 @@ int job_start(struct job *job, int file, const struct timespec *mtime)
 	if (job->pid > 0) {
 		/* Later conversions must not write to it. */
 		madvise(job->message, SFRAME_MESSAGE, MADV_DONTFORK);
-		job->pidfd = syscall(SYS_pidfd_open, job->pid, 0);
+		job->pidfd = syscall(__NR_pidfd_open, job->pid, 0);
 	}
 	if (job->pidfd < 0) {
 		int error = errno;

@@ -105,7 +105,7 @@ int sframe_open_in(const char *root, const char *path)
 	};
 	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found;
 
-	found = at < 0 ? -1 : syscall(SYS_openat2, at, path, &how, sizeof(how));
+	found = at < 0 ? -1 : syscall(__NR_openat2, at, path, &how, sizeof(how));
 	if (at >= 0)
 		close(at);
 	return open_place(found);

@@ -246,7 +246,7 @@ static void forward_signals(const struct command *command, struct witness *witne
 		/* A command that has left the group did not get the signal. */
 		if (!witness_has(witness, info.ssi_signo, from) ||
 		    getpgid(command->pid) != getpgrp())
-			syscall(SYS_pidfd_send_signal, command->pidfd, info.ssi_signo, NULL, 0);
+			syscall(__NR_pidfd_send_signal, command->pidfd, info.ssi_signo, NULL, 0);
 	}
 }
 
@@ -422,7 +422,7 @@ static int run_command(struct sframe_session_options *options, char **argv)
 		command_main(argv, go);
 	close(go[0]);
 	command.go = go[1];
-	command.pidfd = command.pid < 0 ? -1 : syscall(SYS_pidfd_open, command.pid, 0);
+	command.pidfd = command.pid < 0 ? -1 : syscall(__NR_pidfd_open, command.pid, 0);
 	/* The caller may have ignored SIGCHLD. */
 	signal(SIGCHLD, SIG_DFL);
 	if (command.pidfd < 0)

@@ -85,7 +85,7 @@ static int server_files(int socket)
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
 	    (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0) || dup2(socket, SOCKET) < 0)
 		return -1;
-	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
+	syscall(__NR_close_range, SOCKET + 1, ~0U, 0);
 	return fcntl(SOCKET, F_SETFD, FD_CLOEXEC);
 }
 

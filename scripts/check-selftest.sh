@@ -172,13 +172,13 @@ gate() {
 	local sframe=${here%/*}/tools/sframe/test
 	local fast=rcupdate.rcu_expedited=1
 	local exit="ftrace ftrace install $fast kunit.enable=1"
-	local names='NAMES=\^\(perl\|somebody\ without\ privileges\)\$'
+	local names='NAMES=\^\(perl\|somebody\ without\ privileges\|what\ makes\ .\*\)\$'
 	local quick="NAMES=^(bad|damaged|hostile|install: [^l]|PLT|real|wrong|"
 	quick+="same as libdw.*(bash|git|ld-linux|libc|libstdc|perl|python))"
 	local sessions="NAMES=^(files that were replaced|said: a cache that takes|statuses|"
 	sessions+="what is mapped during|a file that others may write, and all)"
-	grep -q '^check "perl"' "$sframe/perf.sh" &&
-		grep -q '^check "somebody without privileges"' "$sframe/perf.sh" &&
+	[ "$(grep -cE '^check "(perl|somebody without privileges|what makes .*)"' \
+		"$sframe/perf.sh")" = 3 ] &&
 		[ "$(grep -cE "^check \"${sessions#*^}" "$sframe/session.sh")" = 6 ] &&
 		check gate debug plain &&
 		[ "$(tail -n 1 "$tmp/checked")" = "20 passed, 0 failed" ] &&
@@ -213,10 +213,11 @@ all() {
 	local plain="1G 1200 CHECK TIMEOUT=600 SECONDS=5 STORM_NMI=10000"
 	local debug="2G 2400 LEAK CHECK TIMEOUT=1200 SECONDS=30 STORM_NMI=20000"
 	local ftrace="ftrace ftrace install rcupdate.rcu_expedited=1"
-	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "32 passed, 0 failed" ] &&
+	check all debug plain && [ "$(tail -n 1 "$tmp/checked")" = "33 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		debug-ftrace-1 ${debug% SEC*} FTRACE=\[a-k\]\*.tc $ftrace
-		debug-ftrace-2 ${debug% SEC*} FTRACE=\[\!a-k\]\*.tc $ftrace
+		debug-ftrace-2 ${debug% SEC*} FTRACE=\[l-o\]\*.tc $ftrace
+		debug-ftrace-3 ${debug% SEC*} FTRACE=\[\!a-o\]\*.tc $ftrace
 		debug-kselftest-walk $debug kselftest hostile_stack oracle
 		debug-kselftest-bpf $debug kselftest bpf_stack bpf_unwind
 		debug-kselftest-perf $debug kselftest delivery nmi

@@ -303,13 +303,13 @@ gate() {
 	esac
 }
 
-# All of ftrace on the debug kernel takes up to 2,400 s, so two guests share it.
+# All of ftrace on the debug kernel takes up to 2,400 s, so three guests share it.
 debug_ftrace() {
-	local append=rcupdate.rcu_expedited=1 with
-	with=("UNWIND_FTRACE=[a-k]*.tc")
-	vm debug ftrace-1 "$ftrace" "$BUILD/kernel-debug/install"
-	with=("UNWIND_FTRACE=[!a-k]*.tc")
-	vm debug ftrace-2 "$ftrace" "$BUILD/kernel-debug/install"
+	local append=rcupdate.rcu_expedited=1 with nr=0 names
+	for names in '[a-k]' '[l-o]' '[!a-o]'; do
+		with=("UNWIND_FTRACE=$names*.tc")
+		vm debug ftrace-$((++nr)) "$ftrace" "$BUILD/kernel-debug/install"
+	done
 }
 
 all() {

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # In the guest: take the measurements of make bench, see bench.sh. Recordings and these
 # files go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the
-# SFrame sections read), "attach" (tasks, round, the figures of bench-attach), "chains"
+# SFrame sections read), "attach" (tasks, round, the figures of bench-attach), "turns" (work, kind
+# of event, round, nanoseconds), "chains"
 # (recording, samples, those that reach main, those that reach _start), "bpf" (program,
 # depth, round, nanoseconds, samples), "ends" (way, what perf record does at the end,
 # round, nanoseconds of it all), and the kernel's own counters, "stats" and, for the
 # sections of reload, "objects". For programs of the distribution: "start" (command, way,
 # round, nanoseconds of perf record with it), "stock" and "whole" (program, way, round,
 # nanoseconds), their recordings, and "listed" (program, way, round, nanoseconds of perf
-# script); "convert" is the output of the converter's own benchmark.
+# script); for recordings of more work, "long" (likewise); "convert" is the output of the
+# converter's own benchmark.
 #
 #   guest-bench.sh base|tasks|ends|all DIRECTORY ROUNDS
 set -u
@@ -42,12 +44,17 @@ idle() {
 	done
 }
 
-# task_data ROUND: measure what it costs to give all tasks data of a PMU
+# task_data ROUND: measure what it costs to give all tasks data of a PMU, and what it costs when
+# tasks take turns
 task_data() {
-	local tasks figures
+	local tasks figures kind ns
 	for tasks in 1000 10000; do
 		figures=$("$attach" $tasks) || die "$attach failed"
 		echo "$tasks $1 $figures" >> /out/attach
+	done
+	for kind in plain branches; do
+		ns=$("$attach" $kind "$load" switch 5 100000) || die "$attach failed"
+		echo "switch $kind $1 $ns" >> /out/turns
 	done
 }
 
@@ -240,9 +247,11 @@ stock() {
 	counted "${how[@]}" bash -c "$used; \"\$@\" > /dev/null || exit; $used" bash "$@"
 	ns=$(finished) || exit
 	[ "$round" != warm ] || return 0
-	echo "$name $way $round $ns" >> /out/whole
-	echo "$name $way $round $(paste -sd ' ' output | awk '{ print $2 - $1 "000" }')" \
-		>> /out/stock
+	if [ "$round" != long ]; then
+		echo "$name $way $round $ns" >> /out/whole
+		echo "$name $way $round $(paste -sd ' ' output | awk '{ print $2 - $1 "000" }')" \
+			>> /out/stock
+	fi
 	[ "$way" = none ] || mv "$file" /out/ || die "no room for $file"
 }
 
@@ -279,19 +288,34 @@ convert() {
 	"$sframe" -r "$rounds" "${files[@]}" > /out/convert || die "$sframe failed"
 }
 
+# Use the same hash seed in each run.
+export PERL_HASH_SEED=0 PYTHONHASHSEED=0
+
+# recorded NAME WAY ROUND TIMES: record this many times the work of a program
+recorded() {
+	case $1 in
+	perl)
+		# shellcheck disable=SC2016	# the dollar signs are of perl
+		stock "${@:1:3}" perl -e '
+			my %h; $h{$_ % 1000 . "k"} += $_ for 1 .. 300000 * $ARGV[0];
+			print scalar keys %h' "$4"
+		;;
+	python3)
+		stock "${@:1:3}" python3 -S -c 'import sys
+d = {}
+for i in range(100000 * int(sys.argv[1])):
+    d["k%d" % (i % 1000)] = d.get("k%d" % (i % 500), 0) + i
+print(len(d))' "$4"
+		;;
+	xz) stock "${@:1:3}" xz -0 -T1 -c "numbers$4" ;;
+	esac
+}
+
 # others ROUND: measure programs of the distribution: the work of perf record before and after
 # them, and recordings of fixed work
 others() {
 	local name way ways="none fp deferred dwarf,8192"
-	# Use the same hash seed in each run.
-	local -x PERL_HASH_SEED=0 PYTHONHASHSEED=0
 	local -A empty=([perl]="-e 1" [python3]="-c 1")
-	# shellcheck disable=SC2016	# the dollar signs are of perl
-	local hash='my %h; $h{$_ % 1000 . "k"} += $_ for 1 .. 300000; print scalar keys %h'
-	local dict='d = {}
-for i in range(100000):
-    d["k%d" % (i % 1000)] = d.get("k%d" % (i % 500), 0) + i
-print(len(d))'
 
 	if [ "$1" = warm ]; then
 		ways=deferred
@@ -308,21 +332,18 @@ print(len(d))'
 			# shellcheck disable=SC2086	# two words
 			[ $way = none ] || [ $way = dwarf,8192 ] || [ -z "${empty[$name]-}" ] ||
 				start $name $way "$1" $name ${empty[$name]}
-			case $name in
-			perl) stock $name "$way" "$1" perl -e "$hash" ;;
-			python3) stock $name "$way" "$1" python3 -S -c "$dict" ;;
-			xz) stock $name "$way" "$1" xz -0 -T1 -c numbers ;;
-			esac
+			recorded $name "$way" "$1" 1
 		done
 	done
 }
 
 # listed NAME WAY ROUND: measure perf script, which unwinds the stacks that dwarf has copied
 listed() {
-	local ns
+	local ns to=/out/listed
+	[ "$3" != long ] || to=/out/long
 	counted perf script --no-inline -f -i "/out/stock-$1-$2-$3.data" -F ip,sym
 	ns=$(finished) || exit
-	echo "$1 $2 $3 $ns" >> /out/listed
+	echo "$1 $2 $3 $ns" >> $to
 }
 
 # others_all: run all rounds of others with filled caches
@@ -337,7 +358,8 @@ others_all() {
 	# Otherwise random addresses change the length of hash chains.
 	random=$(< /proc/sys/kernel/randomize_va_space)
 	echo 0 > /proc/sys/kernel/randomize_va_space
-	seq 150000 > numbers
+	seq 150000 > numbers1
+	seq 600000 > numbers4
 	others warm
 	HOME=$big
 	big_cache "$home"
@@ -350,6 +372,12 @@ others_all() {
 	echo "true $number" >> /out/sections
 	for round in $(seq "$rounds"); do
 		others "$round"
+	done
+	# perf script begins with work that does not depend on the number of samples.
+	for name in perl python3 xz; do
+		for way in fp deferred dwarf,8192; do
+			! type -P $name > /dev/null || recorded $name $way long 4
+		done
 	done
 	for file in /out/stock-*.data; do
 		# NAME-WAY-ROUND

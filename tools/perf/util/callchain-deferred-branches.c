@@ -69,7 +69,11 @@ u64 callchain_deferred__join_branches(struct perf_sample *sample, u64 *ips, u64 
 	u64 nr = sample->branch_stack->nr, joined = 0;
 	ssize_t last = -1;
 
-	/* The first address is no return address: the latest call led to its function. */
+	/*
+	 * The first address is no return address: the latest call led to its function. But the
+	 * kernel enters a signal handler without a call. Then the function that it interrupts is
+	 * missing; so are all, if the chain is only the handler, and its code comes first.
+	 */
 	if (nr_ips > 1)
 		last = find_last_call(entries, nr, ips, nr_ips);
 	else if (!nr || entries[0].to > ips[0])

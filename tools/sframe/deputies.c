@@ -142,27 +142,32 @@ static bool deputies_are_full(const struct deputies *deputies, uid_t uid)
 }
 
 /*
- * Set up the flag that tells deputies that the command runs: an order might be read late. No
- * process that reads a file of a user has this memory. Returns 0 or a negative errno.
+ * Set up what tells deputies when the command began: an order might be read late. No process that
+ * reads a file of a user has this memory. Returns 0 or a negative errno.
  */
-static int deputies_share(struct deputies *deputies, bool runs)
+static int deputies_share(struct deputies *deputies, long began)
 {
-	bool *shared;
+	long *shared;
+	int error;
 
-	if (deputies->runs)
+	if (deputies->began)
 		return 0;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
 	if (shared == MAP_FAILED)
 		return -errno;
-	madvise(shared, sizeof(*shared), MADV_DONTFORK);
-	*shared = runs;
-	deputies->runs = shared;
+	if (madvise(shared, sizeof(*shared), MADV_DONTFORK)) {
+		error = -errno;
+		munmap(shared, sizeof(*shared));
+		return error;
+	}
+	*shared = began;
+	deputies->began = shared;
 	return 0;
 }
 
 /* Returns 0 or a negative errno. */
-static int deputy_start(struct deputy *deputy, bool *runs, bool verbose)
+static int deputy_start(struct deputy *deputy, long *began, bool verbose)
 {
 	const int size = ORDERS_SIZE;
 	pid_t parent = getpid();
@@ -176,13 +181,12 @@ static int deputy_start(struct deputy *deputy, bool *runs, bool verbose)
 		setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	/* The deputy may wait for us, but we do not wait for it. */
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
-	madvise(runs, sizeof(*runs), MADV_DOFORK);
+	madvise(began, sizeof(*began), MADV_DOFORK);
 	deputy->pid = fork();
-	if (deputy->pid)
-		madvise(runs, sizeof(*runs), MADV_DONTFORK);
-	else
-		deputy_main(&deputy->user, sockets[1], runs, verbose, parent);
+	if (!deputy->pid)
+		deputy_main(&deputy->user, sockets[1], began, verbose, parent);
 	ret = deputy->pid < 0 ? -errno : 0;
+	madvise(began, sizeof(*began), MADV_DONTFORK);
 	close(sockets[1]);
 	if (ret)
 		close(sockets[0]);
@@ -347,9 +351,9 @@ static struct deputy *deputy_get(struct session *session, const struct user *use
 		return NULL;
 	/* One that was not asked for the start has not to be waited for. */
 	*deputy = (struct deputy) { .user = *user, .socket = -1, .ready = true };
-	ret = deputies_share(deputies, session->runs);
+	ret = deputies_share(deputies, session->began);
 	if (!ret)
-		ret = deputy_start(deputy, deputies->runs, session->options.verbose);
+		ret = deputy_start(deputy, deputies->began, session->options.verbose);
 	*error = ret;
 	if (ret)
 		return NULL;
@@ -550,14 +554,15 @@ bool deputies_are_ready(const struct deputies *deputies)
 }
 
 /**
- * deputies_run - tell deputies that the command runs: sections come late from now on
+ * deputies_begin - tell deputies that the command begins: sections come late from then on
  * @deputies:	the deputies
+ * @began:	the time, in ms
  */
-void deputies_run(struct deputies *deputies)
+void deputies_begin(struct deputies *deputies, long began)
 {
 	/* Pairs with the load in deputy_begin(). */
-	if (deputies->runs)
-		__atomic_store_n(deputies->runs, true, __ATOMIC_RELAXED);
+	if (deputies->began)
+		__atomic_store_n(deputies->began, began, __ATOMIC_RELAXED);
 }
 
 static bool deputies_are_done(const struct deputies *deputies)
@@ -633,6 +638,6 @@ void deputies_free(struct deputies *deputies)
 		close(deputies->known[i].socket);
 		stuck_kill(deputies->known[i].pid, deputies->known[i].user.uid);
 	}
-	if (deputies->runs)
-		munmap(deputies->runs, sizeof(*deputies->runs));
+	if (deputies->began)
+		munmap(deputies->began, sizeof(*deputies->began));
 }

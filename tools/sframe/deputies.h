@@ -73,12 +73,13 @@ struct deputy {
  * struct deputies - all deputies of a session
  * @known:	the deputies
  * @nr:		number of @known
- * @runs:	the command runs, in memory shared with the deputies; NULL before the first
+ * @began:	when the command began, as in struct session, in memory shared with the deputies;
+ *		NULL before the first
  */
 struct deputies {
 	struct deputy	known[USERS_MAX];
 	unsigned int	nr;
-	bool		*runs;
+	long		*began;
 };
 
 /* How long the command waits for deputies, in ms; at the end they have twice as long. */
@@ -98,7 +99,7 @@ void deputies_stop(struct deputies *deputies);
 void deputies_listen(struct session *session);
 void deputies_sync(struct deputies *deputies);
 bool deputies_are_ready(const struct deputies *deputies);
-void deputies_run(struct deputies *deputies);
+void deputies_begin(struct deputies *deputies, long began);
 void deputies_end(struct session *session, sframe_missed_fn missed, void *data);
 void deputies_free(struct deputies *deputies);
 

@@ -184,16 +184,18 @@ static void deputy_look(struct session *session, struct waiting *waiting, bool f
 }
 
 /**
- * deputy_begin - in a deputy, see whether the command runs
+ * deputy_begin - in a deputy, see whether the command has begun
  * @session:	the session
  *
  * Orders may wait long to be read, so this is not one of them.
  */
 void deputy_begin(struct session *session)
 {
-	/* Pairs with the store in deputies_run(). */
-	if (!session->runs && __atomic_load_n(session->begun, __ATOMIC_RELAXED))
-		session_begin(session);
+	/* Pairs with the store in deputies_begin(). */
+	long began = session->began ? 0 : __atomic_load_n(session->shared, __ATOMIC_RELAXED);
+
+	if (began)
+		session_begin(session, began);
 }
 
 /**
@@ -361,20 +363,20 @@ static void deputy_serve(struct session *session)
 }
 
 void __attribute__((noreturn))
-deputy_main(const struct user *user, int socket, bool *runs, bool verbose, pid_t parent)
+deputy_main(const struct user *user, int socket, long *began, bool verbose, pid_t parent)
 {
 	int ours = child_begin(socket, parent), device;
 	struct session *session;
 
-	/* No terminal of ours is within its reach, nor the flag within that of what it starts. */
-	if (madvise(runs, sizeof(*runs), MADV_DONTFORK) || setsid() < 0 ||
+	/* No terminal of ours is within its reach, nor @began within that of what it starts. */
+	if (madvise(began, sizeof(*began), MADV_DONTFORK) || setsid() < 0 ||
 	    dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
 		deputy_fail(ours, errno);
 	deputy_limit();
 	device = deputy_open(user, ours, parent);
 	if (device < 0)
 		deputy_fail(ours, -device);
-	session = session_new_deputy(device, ours, runs, verbose);
+	session = session_new_deputy(device, ours, began, verbose);
 	if (!session)
 		deputy_fail(ours, ENOBUFS);
 	deputy_serve(session);

@@ -18,7 +18,7 @@ enum { ORDER_LOOK, ORDER_SYNC };
  * @kind:	what to do; the rest is for ORDER_LOOK, with which comes an O_PATH descriptor
  * @identity:	the file
  * @id:		its build-id, if the kernel has told it
- * @since:	when its mapping was found, in ms
+ * @since:	when it was sent, in ms
  * @path:	its name
  */
 struct order {
@@ -45,6 +45,6 @@ struct answer {
 };
 
 void __attribute__((noreturn))
-deputy_main(const struct user *user, int socket, bool *runs, bool verbose, pid_t parent);
+deputy_main(const struct user *user, int socket, long *began, bool verbose, pid_t parent);
 
 #endif /* _SFRAME_DEPUTY_H */

@@ -479,14 +479,15 @@ bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row
  * jobs_each - call a function for each file not converted yet
  * @jobs:	conversions
  * @fn:		the function
+ * @data:	for @fn
  */
-void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso))
+void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso, long data), long data)
 {
 	for (struct dso *dso = jobs->queue; dso; dso = dso->next)
-		fn(dso);
+		fn(dso, data);
 	for (unsigned int i = 0; i < jobs->nr; i++) {
 		if (!jobs->running[i].killed)
-			fn(jobs->running[i].dso);
+			fn(jobs->running[i].dso, data);
 	}
 }
 

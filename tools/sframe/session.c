@@ -40,7 +40,7 @@ static void session_queue(struct session *session, struct dso *dso,
 	dso->busy = true;
 	dso->others = false;
 	dso->tried = 0;
-	if (session->runs)
+	if (session->began)
 		dso->since = late_since(session, file);
 	jobs_queue(&session->jobs, dso);
 }
@@ -289,6 +289,8 @@ void session_found(void *data, const struct mapping *mapping)
 	section = session_cached(session, &file.id);
 	if (section < 0)
 		session_open_file(session, mapping, &file);
+	/* No process that opens files has a say in it. */
+	file.since = 0;
 	if (file.fd >= 0 && !mapping->id.size)
 		section = session_cached(session, &file.id);
 	session_look(session, mapping, &file, section);
@@ -401,7 +403,7 @@ static void session_watch(struct session *session)
 	session->last = 0;
 	if (session->over)
 		return;
-	if (session->runs)
+	if (session->began)
 		session->mapped.budget = WAITS_MAX;
 	if ((session->hung && session->hung < mapped_patience(&session->mapped)) ||
 	    watch_is_partial(session->watch))
@@ -409,7 +411,7 @@ static void session_watch(struct session *session)
 	if (session->offer && now_ms() >= session->offer)
 		session_offer(session);
 	/* The command does not wait for what the first scan had no time for. */
-	if ((session->lost || (session->round.rest && session->runs)) &&
+	if ((session->lost || (session->round.rest && session->began)) &&
 	    session->mapped.budget && now_ms() >= session->rescan)
 		session_scan(session, true);
 	if (session->socket < 0)
@@ -485,9 +487,9 @@ bool session_step(struct session *session, struct pollfd until, int timeout)
  */
 static bool session_is_done(const struct session *session, unsigned long last, long *until)
 {
-	if (!jobs_are_done(&session->jobs, last, session->runs ? UINT_MAX : OPEN_BLOCKED_MAX))
+	if (!jobs_are_done(&session->jobs, last, session->began ? UINT_MAX : OPEN_BLOCKED_MAX))
 		return false;
-	if (session->runs || deputies_are_ready(&session->deputies))
+	if (session->began || deputies_are_ready(&session->deputies))
 		return true;
 	if (!*until)
 		*until = now_ms() + DEPUTIES_WAIT_MAX;
@@ -509,7 +511,7 @@ void session_convert(struct session *session, int fd)
 	long next = now_ms() + PATIENCE, until_deputies = 0;
 	bool first = true;
 
-	if (!session->runs)
+	if (!session->began)
 		deputies_sync(&session->deputies);
 	while (!session_is_done(session, last, &until_deputies)) {
 		if (session_step(session, until, TICK))
@@ -528,14 +530,14 @@ void session_convert(struct session *session, int fd)
 	}
 }
 
-static void dso_begins(struct dso *dso)
+static void dso_begins(struct dso *dso, long began)
 {
-	dso->since = now_ms();
+	dso->since = began;
 }
 
-static void dso_is_late(struct dso *dso)
+static void dso_is_late(struct dso *dso, long late)
 {
-	dso->late = LATE_TOO_LATE;
+	dso->late = late;
 }
 
 /* At the end, only sections that go into the cache are still useful. */
@@ -552,16 +554,16 @@ static bool session_drops(void *data, struct dso *dso, bool hangs)
 /**
  * session_begin - the command begins
  * @session:	the session
+ * @began:	the time, in ms
  */
-void session_begin(struct session *session)
+void session_begin(struct session *session, long began)
 {
-	session->runs = true;
-	session->began = now_ms();
+	session->began = began;
 	/* What the start had no time for comes next. */
 	session->rescan = 0;
 	/* Conversions that the start did not wait for are late from now on. */
-	jobs_each(&session->jobs, dso_begins);
-	deputies_run(&session->deputies);
+	jobs_each(&session->jobs, dso_begins, began);
+	deputies_begin(&session->deputies, began);
 }
 
 /**
@@ -583,7 +585,7 @@ void session_end(struct session *session)
 	deputies_stop(&session->deputies);
 	jobs_drop(&session->jobs, session_drops, session);
 	/* Unfinished conversions come too late for this session. */
-	jobs_each(&session->jobs, dso_is_late);
+	jobs_each(&session->jobs, dso_is_late, LATE_TOO_LATE);
 }
 
 /**
@@ -595,7 +597,7 @@ void session_run(struct session *session, int fd)
 {
 	const struct pollfd until = { .fd = fd, .events = POLLIN };
 
-	session_begin(session);
+	session_begin(session, now_ms());
 	while (!session_step(session, until, -1))
 		;
 	session_end(session);

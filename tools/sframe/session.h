@@ -566,7 +566,7 @@ struct dso *jobs_end(struct jobs *jobs, unsigned int nr, int *section, bool *aga
 		     char *message);
 unsigned int jobs_going(const struct jobs *jobs);
 bool jobs_are_done(const struct jobs *jobs, unsigned long last, unsigned int row);
-void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso));
+void jobs_each(struct jobs *jobs, void (*fn)(struct dso *dso, long data), long data);
 void jobs_drop(struct jobs *jobs, bool (*drops)(void *data, struct dso *dso, bool hangs),
 	       void *data);
 void jobs_free(struct jobs *jobs);
@@ -606,7 +606,7 @@ struct told {
  * @device:	the kernel's device, open
  * @deputies:	processes for the files of other users
  * @socket:	in a deputy, the connection to the session that it works for; otherwise -1
- * @begun:	in a deputy, in memory shared with that session: its command runs
+ * @shared:	in a deputy, @began of that session, in shared memory
  * @waiting:	in a deputy, files to try again
  * @nr_waiting:	number of @waiting
  * @cache:	the cache, -1 if none
@@ -624,8 +624,7 @@ struct told {
  * @offer:	when to offer denied sections again, in ms; 0 if there are none
  * @round:	where a rescan starts and ends: after a process whose file ran out of time
  * @for_all:	sections are used for tasks of others
- * @runs:	the start is over: files seen from now on are late
- * @began:	when it was over, in ms
+ * @began:	when the start was over, in ms, or 0: files seen from then on are late
  * @over:	watching is over as well
  * @ended:	conversions that have ended
  * @sections:	sections registered with the kernel
@@ -640,7 +639,7 @@ struct session {
 	int				device;
 	struct deputies			deputies;
 	int				socket;
-	const bool			*begun;
+	const long			*shared;
 	struct waiting			waiting[WAITING_MAX];
 	unsigned int			nr_waiting;
 	int				cache;
@@ -658,7 +657,6 @@ struct session {
 	long				offer;
 	struct round			round;
 	bool				for_all;
-	bool				runs;
 	long				began;
 	bool				over;
 	unsigned int			ended;
@@ -680,7 +678,7 @@ bool dso_is_other(const struct dso *known, const struct identity *identity);
 void session_scan(struct session *session, bool children);
 bool session_step(struct session *session, struct pollfd until, int timeout);
 void session_convert(struct session *session, int fd);
-void session_begin(struct session *session);
+void session_begin(struct session *session, long began);
 void session_end(struct session *session);
 void session_run(struct session *session, int fd);
 void session_missed(struct session *session, sframe_missed_fn missed, void *data);
@@ -723,6 +721,6 @@ void session_summary(const struct session *session);
 /* start.c: starting a session */
 
 struct session *session_new(const struct sframe_session_options *options, char *message);
-struct session *session_new_deputy(int device, int socket, const bool *begun, bool verbose);
+struct session *session_new_deputy(int device, int socket, const long *began, bool verbose);
 
 #endif /* _SFRAME_SESSION_H */

@@ -160,14 +160,14 @@ static struct session *session_alloc(const struct sframe_session_options *option
  * session_new_deputy - start a session that makes sections for one user
  * @device:	the device for the tasks of that user
  * @socket:	connection to the session that it works for
- * @begun:	in memory shared with that session: its command runs
+ * @began:	in memory shared with that session: when its command began
  * @verbose:	tell what is done
  *
  * Keeps nothing for later, and uses a part of the CPUs, of the time and of the memory.
  *
  * Return: a session; NULL without memory.
  */
-struct session *session_new_deputy(int device, int socket, const bool *begun, bool verbose)
+struct session *session_new_deputy(int device, int socket, const long *began, bool verbose)
 {
 	const struct sframe_session_options options = { .verbose = verbose };
 	struct session *session = session_alloc(&options);
@@ -176,7 +176,7 @@ struct session *session_new_deputy(int device, int socket, const bool *begun, bo
 		return NULL;
 	session->device = device;
 	session->socket = socket;
-	session->begun = begun;
+	session->shared = began;
 	session->room = MEMORY_MAX / DEPUTY_SHARE;
 	session->jobs.max = (session->jobs.max + 1) / 2;
 	session->jobs.cpu_max = DEPUTY_CPU_MAX;

@@ -32,12 +32,13 @@ deputy_full() {
 }
 
 # A deputy with few descriptors reads no more than it has room for. A conversion hangs: of the first
-# file or of the last, as mappings may be listed in any order. The deputy learns all the same when
-# the command begins: from then on, all files are late.
+# file or of the last, as mappings may be listed in any order, until two seconds after the command
+# has begun. The deputy learns all the same when that was: all files are late, and those that it was
+# told of before, read or not, by so much.
 # shellcheck disable=SC2016	# for the inner shell
 deputy_crowded() {
-	local nr names=() status late taken
-	rm -f began
+	local nr names=() status taken late=': it had no section for its first' long
+	rm -f go
 	build_ids && build_busy && library ours && library held1 && library held2 || return 1
 	for nr in {1..30}; do
 		library "some$nr" && names+=("some$nr") || return 1
@@ -45,16 +46,19 @@ deputy_crowded() {
 	users held1 "${names[@]}" held2 || return 1
 	FEW_FILES=50 of_user sh -c "$DEPUTY"'
 		ls -l "/proc/$deputy/fd" > taken
-		touch began
+		sleep 2
+		touch go
 		for i in $(seq 600); do
 			[ "$(grep -cE "/(held|some)[0-9]*: converted" err)" != 32 ] || break
 			sleep 0.1
 		done'
 	status=$?
 	taken=$(grep -cE '/(held|some)[0-9]*$' taken)
-	late=$(grep -cE '^sframe: /.*/(held|some)[0-9]*: it had no section for its first' err)
-	echo "# $taken of 32 were taken, $late were late"
+	long=$(grep -cE "^sframe: /.*/(held|some)[0-9]*$late ([2-9]|[0-9]{2,})[.]" err)
+	late=$(grep -cE "^sframe: /.*/(held|some)[0-9]*$late" err)
+	echo "# $taken of 32 were taken, $late were late, $long by two seconds"
 	[ $status = 0 ] && [ "$taken" -gt 0 ] && [ "$taken" -lt 28 ] && [ "$late" = 32 ] &&
+		[ "$long" -gt "$taken" ] &&
 		[ "$(wc -l < device.12345.12345)" -ge 32 ]
 }
 

@@ -235,7 +235,7 @@ watches() {
 }
 
 # build_busy: conversions of files named "busy..." take 0.4 s of CPU time, those named "spin..." all
-# that they get, and those named "held..." sleep until there is a file "began". With FEW_FILES,
+# that they get, and those named "held..." sleep until there is a file "go". With FEW_FILES,
 # there is one CPU, and a process that makes sections for another user may open so many files
 build_busy() {
 	cat > busy.c <<-'END_BUSY'
@@ -291,7 +291,7 @@ build_busy() {
 		while (strstr(file, "/spin") ||
 		       (strstr(file, "/busy") && clock() - begin < CLOCKS_PER_SEC * 2 / 5))
 			;
-		while (strstr(file, "/held") && access("began", F_OK))
+		while (strstr(file, "/held") && access("go", F_OK))
 			usleep(50000);
 		return syscall(SYS_openat, AT_FDCWD, name, flags, 0644);
 	}

@@ -28,7 +28,7 @@ int perf_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
 	return fd < 0 ? -errno : fd;
 }
 
-static int read_number(const char *path)
+int get_number(const char *path)
 {
 	FILE *file = fopen(path, "r");
 	int number = -1;
@@ -50,7 +50,7 @@ int tracepoint_id(const char *name)
 		int id;
 
 		snprintf(path, sizeof(path), "%s/events/%s/id", mounts[i], name);
-		id = read_number(path);
+		id = get_number(path);
 		if (id >= 0)
 			return id;
 	}
@@ -89,7 +89,7 @@ int pmu_type(const char *name)
 	char path[256];
 
 	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", name);
-	return read_number(path);
+	return get_number(path);
 }
 
 /* The offset of an address of this program in its file, or -1 if no file maps it. */
@@ -412,7 +412,7 @@ int sample_part(const struct sample *sample, __u64 marker, __u64 *nr)
 
 int set_number(const char *path, int value)
 {
-	int old = read_number(path);
+	int old = get_number(path);
 	FILE *file = fopen(path, "w");
 
 	if (!file)

@@ -141,6 +141,9 @@ static inline const struct deferred *as_deferred(const union record *record)
 	return (const struct deferred *)record;
 }
 
+/* Read a number from a kernel file, or -1. */
+int get_number(const char *path);
+
 /* Write a number to a kernel file and return its old value, or a negative errno. */
 int set_number(const char *path, int value);
 

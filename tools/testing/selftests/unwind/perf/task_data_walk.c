@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * PMU-specific data for all tasks, while tasks come, end and execute programs: the walk that
+ * attaches it leaves none out, and keeps none waiting.
+ *
+ * The walk lets others run after every few hundred tasks, and then allocates memory for the next
+ * one. There the tests stop it: the tracepoint of that allocation wakes a task of a higher
+ * priority on the same CPU, which keeps the CPU.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "branches.h"
+#include "harness.h"
+
+FIXTURE(data) BRANCHES_FIXTURE;
+FIXTURE_SETUP(data) BRANCHES_SETUP
+FIXTURE_TEARDOWN(data) BRANCHES_TEARDOWN
+
+/* Tasks of a test, and how many of them come last. */
+#define MANY	600
+#define FEW	10
+
+/* At this stop, the walk has come to the MANY, and not to the last ones. */
+#define STOP	2
+/* Set in gfp_flags if the caller may wait for memory. */
+#define __GFP_DIRECT_RECLAIM	0x400
+
+/* What threads of start_many() wait for: a byte ends one, or lets one of the last run a program. */
+static int end_pipe[2], exec_pipe[2];
+
+static void *wait_to_end(void *unused)
+{
+	char byte;
+
+	while (read(end_pipe[0], &byte, 1) != 1)
+		;
+	return unused;
+}
+
+static void *wait_to_exec(void *unused)
+{
+	char byte;
+
+	while (read(exec_pipe[0], &byte, 1) != 1)
+		;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execlp("sleep", "sleep", "1000", NULL);
+	_exit(1);
+}
+
+/* The last threads are those that may run a program. */
+static bool start_threads(int nr)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1 << 16);
+	for (int i = 0; i < nr; i++) {
+		if (pthread_create(&thread, &attr, i < nr - FEW ? wait_to_end : wait_to_exec, NULL))
+			return false;
+	}
+	return true;
+}
+
+/* Wait until a child stops; false if it does not. */
+static bool has_stopped(pid_t pid)
+{
+	int status;
+
+	return pid > 0 && waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status);
+}
+
+/* Start processes with @threads more each, which wait; false on failure. */
+static bool start_many(pid_t *pids, int nr, int threads)
+{
+	if (!end_pipe[1] && (pipe2(end_pipe, O_CLOEXEC) || pipe2(exec_pipe, O_CLOEXEC)))
+		return false;
+	for (int i = 0; i < nr; i++) {
+		pids[i] = fork();
+		if (pids[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (!start_threads(threads))
+			_exit(1);
+		raise(SIGSTOP);
+		for (;;)
+			pause();
+	}
+	for (int i = 0; i < nr; i++) {
+		if (!has_stopped(pids[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Kill a child; false if it has ended by something else. */
+static bool end_child(pid_t pid)
+{
+	int status;
+
+	return !kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid && status == SIGKILL;
+}
+
+static bool end_many(const pid_t *pids, int nr)
+{
+	bool ended = true;
+
+	for (int i = 0; i < nr; i++)
+		ended &= end_child(pids[i]);
+	return ended;
+}
+
+/* A walk of all tasks that does not go on; memory that the test shares with both processes. */
+struct held_walk {
+	pid_t		opener, holder;
+	volatile int	*held, *stop;
+};
+
+/* Become a task of the second CPU that only those of a higher priority interrupt. */
+static void run_first(int priority)
+{
+	const struct sched_param param = { .sched_priority = priority };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on(1);
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		_exit(1);
+}
+
+/* Open an event of a CPU, stop and keep it. */
+static pid_t start_opener(void)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	run_first(1);
+	raise(SIGSTOP);
+	if (perf_open(&attr, -1, 1, -1, 0) < 0)
+		_exit(1);
+	raise(SIGSTOP);
+	_exit(1);
+}
+
+/* Let a tracepoint event count what the walk allocates when it stops; false on failure. */
+static bool count_stops(int fd)
+{
+	int size = get_number("/sys/kernel/slab/perf_test2/object_size");
+	char filter[64];
+
+	snprintf(filter, sizeof(filter), "bytes_req == %d && gfp_flags & %#x", size,
+		 __GFP_DIRECT_RECLAIM);
+	return size > 0 && !ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter);
+}
+
+/* Let the opener run, and keep its CPU as soon as its walk stops for others. */
+static pid_t start_holder(const struct held_walk *walk)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_TRACEPOINT,
+		.size		= sizeof(attr),
+		.config		= tracepoint_id("kmem/kmem_cache_alloc"),
+		.sample_period	= STOP,
+		.wakeup_events	= 1,
+	};
+	struct pollfd pollfd = { .events = POLLIN };
+	pid_t pid = fork();
+	struct ring ring;
+
+	if (pid)
+		return pid;
+	run_first(2);
+	if (ring_open(&ring, &attr, walk->opener, -1, 1) || !count_stops(ring.fd) ||
+	    kill(walk->opener, SIGCONT))
+		_exit(1);
+	pollfd.fd = ring.fd;
+	if (poll(&pollfd, 1, -1) != 1 || !(pollfd.revents & POLLIN))
+		_exit(1);
+	*walk->held = 1;
+	/* In an emulator with one thread, this lets the other CPU run. */
+	while (!*walk->stop)
+		__builtin_ia32_pause();
+	_exit(0);
+}
+
+/* Let the first event of a CPU come, and stop its walk of all tasks; false on failure. */
+static bool hold_walk(struct held_walk *walk, struct turns *turns)
+{
+	walk->held = &turns->ready[0];
+	walk->stop = &turns->stop;
+	*walk->held = 0;
+	*walk->stop = 0;
+	walk->opener = start_opener();
+	if (!has_stopped(walk->opener))
+		return false;
+	walk->holder = start_holder(walk);
+	for (int i = 0; i < 60000 && !*walk->held; i++)
+		usleep(1000);
+	return walk->holder > 0 && *walk->held;
+}
+
+/* Let the walk end. Returns how many tasks lack data then, or -1 on failure. */
+static long end_walk(struct held_walk *walk)
+{
+	int status = -1;
+	long lack;
+
+	*walk->stop = 1;
+	if (waitpid(walk->holder, &status, 0) != walk->holder || status ||
+	    !has_stopped(walk->opener))
+		return -1;
+	lack = get_file("lacking2");
+	return end_child(walk->opener) ? lack : -1;
+}
+
+/* Fork a child with a number that is free. It waits. Returns false on failure. */
+static bool fork_with_number(pid_t number)
+{
+	struct clone_args args = {
+		.exit_signal	= SIGCHLD,
+		.set_tid	= (__u64)(unsigned long)&number,
+		.set_tid_size	= 1,
+	};
+	long pid = syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid)
+		return pid == number;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+/* A child comes where the walk has already been. */
+TEST_F(data, fork_during_attach)
+{
+	pid_t pids[1 + MANY];
+	struct held_walk walk;
+
+	run_on(0);
+	ASSERT_TRUE(start_many(pids, ARRAY_SIZE(pids), 0));
+	ASSERT_TRUE(end_child(pids[0]));
+	ASSERT_TRUE(hold_walk(&walk, self->turns));
+	/* The opener and the holder come last. */
+	EXPECT_GE(MANY, get_file("lacking2"));
+	EXPECT_TRUE(fork_with_number(pids[0]));
+	EXPECT_EQ(0, end_walk(&walk));
+	EXPECT_TRUE(end_many(pids, ARRAY_SIZE(pids)));
+}
+
+/* Fork a child that exits; false on failure. */
+static bool fork_and_exit(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	return pid == waitpid(pid, &status, 0) && !status;
+}
+
+/* Tasks come and go meanwhile, as if there were no walk. */
+TEST_F(data, exit_during_attach)
+{
+	struct held_walk walk;
+	pid_t pids[MANY];
+	long lack;
+
+	run_on(0);
+	ASSERT_TRUE(start_many(pids, MANY, 0));
+	ASSERT_TRUE(hold_walk(&walk, self->turns));
+	lack = get_file("lacking2");
+	EXPECT_LT(0, lack);
+	EXPECT_GT(MANY, lack);
+	for (int i = 0; i < 10; i++)
+		EXPECT_TRUE(fork_and_exit());
+	EXPECT_EQ(lack, get_file("lacking2"));
+	EXPECT_EQ(0, end_walk(&walk));
+	EXPECT_TRUE(end_many(pids, MANY));
+}
+
+/* End all threads but the last ones, or let one of these replace all; false if that fails. */
+static bool thin_out(pid_t pid, bool exec)
+{
+	char bytes[MANY] = {}, path[64];
+	int left = exec ? 1 : 1 + FEW, threads = MANY;
+	struct stat st;
+
+	if (kill(pid, SIGCONT) ||
+	    write(exec ? exec_pipe[1] : end_pipe[1], bytes, exec ? 1 : MANY - left) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	for (int i = 0; i < 60000 && threads > left; i++) {
+		usleep(1000);
+		/* It has a directory for each thread. */
+		threads = stat(path, &st) ? 0 : st.st_nlink - 2;
+	}
+	return threads == left;
+}
+
+/*
+ * The walk is amid the threads of a process. The one with which it would go on is gone, so that it
+ * has to begin this process anew: those at the end lack data.
+ */
+static void thinned_out(struct __test_metadata *_metadata, struct turns *turns, bool exec)
+{
+	struct held_walk walk;
+	pid_t pid;
+
+	run_on(0);
+	ASSERT_TRUE(start_many(&pid, 1, MANY - 1));
+	ASSERT_TRUE(hold_walk(&walk, turns));
+	EXPECT_LT(MANY / 10, get_file("lacking2"));
+	EXPECT_GT(MANY, get_file("lacking2"));
+	EXPECT_TRUE(thin_out(pid, exec));
+	/* And the opener and the holder. */
+	EXPECT_EQ((exec ? 1 : FEW) + 2, get_file("lacking2"));
+	EXPECT_EQ(0, end_walk(&walk));
+	EXPECT_TRUE(end_child(pid));
+}
+
+TEST_F(data, threads_end_during_attach)
+{
+	thinned_out(_metadata, self->turns, false);
+}
+
+TEST_F(data, exec_of_thread_during_attach)
+{
+	thinned_out(_metadata, self->turns, true);
+}
+
+TEST_HARNESS_MAIN

@@ -18,6 +18,8 @@
 #include <linux/bug.h>
 #include <linux/perf_task_data.h>
 
+#include <asm/fpu/types.h>
+
 /**
  * enum lbr_kind - what an event uses the branch stack for
  * @LBR_BRANCHES:	branches that are not kept when the task leaves the CPU
@@ -208,6 +210,23 @@ static inline bool lbr_owner_shows(const struct lbr_owner *owner)
 {
 	return !READ_ONCE(owner->guests) && !READ_ONCE(owner->guest) &&
 	       !READ_ONCE(owner->stale) && READ_ONCE(owner->task) == current;
+}
+
+/**
+ * lbr_entries_end - end what was saved of the registers of architectural LBR
+ * @entries:	a task's saved registers, which end with the first one that is zero
+ * @saved:	how many of them were not zero, and were saved
+ * @nr:		how many registers there are
+ *
+ * What follows was saved earlier, maybe for another program. To be restored, it needs a reset of
+ * the registers if it does not fill all; the last entry says so.
+ */
+static inline void lbr_entries_end(struct lbr_entry *entries, unsigned int saved, unsigned int nr)
+{
+	if (saved >= nr)
+		return;
+	entries[saved].from = 0;
+	entries[nr - 1].from = 0;
 }
 
 #endif /* _X86_EVENTS_LBR_OWNER_H */

@@ -415,6 +415,34 @@ static void shows_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, restored);
 }
 
+#define REGISTERS	4
+
+/* How many entries a restore finds after a save over older ones. */
+static unsigned int saved_over(struct lbr_entry *entries, unsigned int saved)
+{
+	unsigned int i;
+
+	for (i = 0; i <= REGISTERS; i++)
+		entries[i].from = 1;
+	lbr_entries_end(entries, saved, REGISTERS);
+	for (i = 0; i < REGISTERS && entries[i].from; i++)
+		;
+	return i;
+}
+
+/* A save of fewer calls leaves none of those that were saved before. */
+static void entries_end_test(struct kunit *test)
+{
+	struct lbr_entry entries[REGISTERS + 1];
+
+	for (unsigned int saved = 0; saved <= REGISTERS; saved++) {
+		KUNIT_EXPECT_EQ(test, saved, saved_over(entries, saved));
+		/* Asks for a reset. */
+		KUNIT_EXPECT_EQ(test, saved < REGISTERS, !entries[REGISTERS - 1].from);
+		KUNIT_EXPECT_EQ(test, 1, entries[REGISTERS].from);
+	}
+}
+
 static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(restored_test),
 	KUNIT_CASE(elsewhere_test),
@@ -432,6 +460,7 @@ static struct kunit_case lbr_owner_cases[] = {
 	KUNIT_CASE(guest_switches_test),
 	KUNIT_CASE(guest_gone_test),
 	KUNIT_CASE(shows_test),
+	KUNIT_CASE(entries_end_test),
 	{}
 };
 

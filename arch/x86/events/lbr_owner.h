@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Whose calls a CPU's branch stack holds, in call stack mode: what to do with it at a context
- * switch, and when events come and go. These functions touch no hardware; the LBR of Intel CPUs
- * and the branch stack of the test PMU share them.
+ * switch, and when events come and go; and where saved registers end. These functions touch no
+ * hardware; the LBR of Intel CPUs and the branch stack of the test PMU share most of them.
  *
  * Contexts: on the CPU, with interrupts off.
  *
@@ -214,12 +214,13 @@ static inline bool lbr_owner_shows(const struct lbr_owner *owner)
 
 /**
  * lbr_entries_end - end what was saved of the registers of architectural LBR
- * @entries:	a task's saved registers, which end with the first one that is zero
- * @saved:	how many of them were not zero, and were saved
+ * @entries:	a task's saved registers; a restore takes those up to the first one that is zero
+ * @saved:	how many registers were saved: those up to the first one that was zero
  * @nr:		how many registers there are
  *
- * What follows was saved earlier, maybe for another program. To be restored, it needs a reset of
- * the registers if it does not fill all; the last entry says so.
+ * Entries after those are of an earlier save, maybe of another program, and must not be restored.
+ * If not all registers were saved, the last entry is zero as well, which tells a restore to reset
+ * the registers first.
  */
 static inline void lbr_entries_end(struct lbr_entry *entries, unsigned int saved, unsigned int nr)
 {

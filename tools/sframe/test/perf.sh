@@ -213,14 +213,20 @@ kept() {
 	recorded several --switch-output=10m -N "${perl[@]}" && [ "$(made)" = 0 ]
 }
 
+# ended STATUS COMMAND...: perf ends with this status
+ended() {
+	local wanted=$1 status
+	shift
+	"${record[@]}" status "$@" > log 2>&1 < /dev/null
+	status=$?
+	[ $status = "$wanted" ] || { cat log; fail "status $status instead of $wanted: $*"; }
+}
+
 # perf ends with the command's status, and takes no signal for another.
 statuses() {
-	"${record[@]}" status sh -c 'exit 3' > log 2>&1
-	[ $? = 3 ] || return 1
-	"${record[@]}" status sh -c 'sleep 1 & wait; exit 4' > log 2>&1
-	[ $? = 4 ] || return 1
-	! recorded status no-such-program-at-all > log
-	grep -q "no-such-program-at-all" log
+	ended 3 sh -c 'exit 3' && ended 4 sh -c 'sleep 1 & wait; exit 4' &&
+		ended 255 no-such-program-at-all || return 1
+	grep "'no-such-program-at-all' workload: No such file" log || { cat log; return 1; }
 }
 
 # gone: no process that makes sections is left

@@ -644,6 +644,7 @@ check "a user with more files than are taken at once" deputy_full
 check "a user with more files than may be open" deputy_crowded
 check "a user whose files have long names" deputy_chatty
 check "a user with files of the same build-id" deputy_same_id
+check "a user with files of the same build-id, of which one takes for ever" deputy_same_id_spins
 if [ -n "${IN_NAMESPACE-}" ] && can_mount -t ramfs none; then
 	check "a cache on a disk that is full" cache_full
 	check "owners that may be made up" owners

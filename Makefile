@@ -4,7 +4,7 @@
 # Every verb first does what it depends on, so each works on a fresh clone. Goals that
 # are not verbs are passed to the assembled kernel tree, with the O= of KERNEL.
 
-VERBS := help demo check check-all check-long test bench interop tree kernel perf shell run lint series refresh clean
+VERBS := help demo check check-all check-long test coverage bench interop tree kernel perf shell run lint series refresh clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -32,8 +32,11 @@ ifneq ($(filter check check-all check-long test demo lint interop,$(MAKECMDGOALS
 $(error KERNEL=$(KERNEL) has no test options: make bench uses it)
 endif
 endif
-ifeq ($(filter $(KERNEL),plain debug kcsan bench base),)
-$(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan, bench, base)
+ifeq ($(filter $(KERNEL),plain debug kcsan gcov bench base),)
+$(error KERNEL=$(KERNEL) is not one of plain, debug, kcsan, gcov, bench, base)
+endif
+ifneq ($(and $(filter gcov,$(KERNEL)),$(filter check check-all check-long,$(MAKECMDGOALS))),)
+$(error KERNEL=gcov is for make coverage, and for make test)
 endif
 ifneq ($(and $(filter kcsan,$(KERNEL)),$(filter check,$(MAKECMDGOALS))),)
 $(error make check has no tests for KERNEL=kcsan: make check-long has)
@@ -90,6 +93,7 @@ help:
 	@echo '  check-all everything that comes to an end by itself, on both kernels'
 	@echo '  test      one program, test or part in one boot: make test T=core_cancel[.killed_in_walk]'
 	@echo '  check-long  storms of MINUTES=30, fuzzers, the data-race kernel'
+	@echo '  coverage  which lines of the series each test program runs [T="a b"]'
 	@echo '  bench     what a sample costs, in instructions and bytes'
 	@echo '  tree      assemble build/linux from the base and the series'
 	@echo '  kernel    build the kernel of the VM'
@@ -102,7 +106,7 @@ help:
 	@echo '  refresh   edits of base files in build/linux go to their patch [PATCH=name]'
 	@echo '  clean     remove what was built; downloads stay'
 	@echo 'Any other goal is passed to the assembled tree: make menuconfig.'
-	@echo 'KERNEL=plain|debug|kcsan|bench|base picks the kernel, BASE=version the base.'
+	@echo 'KERNEL=plain|debug|kcsan|gcov|bench|base picks the kernel, BASE=version the base.'
 
 deps:
 	@$(SCRIPTS)/deps.sh
@@ -131,6 +135,11 @@ lint: tree
 	$(if $(CHECKED_FILES),exit $$status;) \
 	$(MAKE) kernel && $(SCRIPTS)/lint.sh $(LINUX) $(KDIR) || status=1; exit $$status
 
+# Of the kernel that counts lines, the files of the series do: kbuild knows them by their last name.
+ifeq ($(KERNEL),gcov)
+kernel: export KARGS := $(patsubst %.c,GCOV_PROFILE_%.o=y,$(notdir $(filter-out %_kunit.c, \
+	$(shell find arch kernel -name '*.c'))))
+endif
 kernel: tree
 	@$(ALONE) $(VM)/build-kernel.sh $(SOURCE) $(KDIR) $(FRAGMENTS_$(KERNEL))
 
@@ -201,6 +210,11 @@ define CHECK
 	LINT="$(SCRIPTS)/lint.sh $(LINUX)" $(SCRIPTS)/check.sh $(1) $(2) $(3)
 endef
 
+# Run KUnit, each program of the kselftests and the tests of ftrace on the kernel that counts lines.
+coverage: tree
+	@$(MAKE) KERNEL=gcov kernel
+	@MEM=$(MEM_gcov) $(SCRIPTS)/coverage.sh $(LINUX) $(TOP)/build/kernel-gcov $(TOP)/build/coverage $(T)
+
 demo: kernel perf
 	@$(SCRIPTS)/demo/demo.sh $(KDIR) $(TOP)/build/demo
 
@@ -238,7 +252,7 @@ shell: kernel perf
 
 clean:
 	rm -rf build/linux build/linux.new build/linux.git build/linux.git.new build/kernel-* build/perf build/git \
-		build/series build/series.tmp build/draft build/check build/check.lock build/ci.log build/demo build/bench build/each-commit \
+		build/series build/series.tmp build/draft build/check build/check.lock build/ci.log build/coverage build/demo build/bench build/each-commit \
 		build/base/*.tmp build/base-files build/base-pmu build/base-pmu.stamp build/dl/tmp build/interop/out build/interop/log
 
 # All other goals belong to the assembled tree.

@@ -467,6 +467,8 @@ expect 0 "make: check-long uses all three kernels" says "check.sh long plain deb
 expect 0 "make: or the one that is named" says "check.sh long kcsan *\$" check-long KERNEL=kcsan
 expect 0 "make: the gate has nothing for that one" says "no tests for KERNEL=kcsan: .*  Stop.$" \
 	check KERNEL=kcsan
+expect 0 "make: nor for the one that counts lines" says "is for make coverage.*  Stop.$" \
+	check KERNEL=gcov
 expect 0 "make: minutes that are no number" says "MINUTES=08 is not a number of minutes.  Stop.$" \
 	check-long MINUTES=08
 finish

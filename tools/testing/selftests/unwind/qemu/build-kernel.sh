@@ -4,7 +4,8 @@
 #
 #   build-kernel.sh SOURCE BUILD-DIR FRAGMENT...
 #
-# KCC and KHOSTCC in the environment name the compilers, which are gcc otherwise.
+# KCC and KHOSTCC in the environment name the compilers, which are gcc otherwise, and KARGS has
+# other variables of the kernel's Makefile.
 #
 # The configuration is allnoconfig plus the fragments; a later fragment overrides
 # an earlier one. It is rebuilt only when a fragment changed, so a menuconfig in
@@ -31,7 +32,9 @@ merge() {
 }
 
 kmake() {
-	make -s -C "$source" O="$dir" ARCH=x86 CC="${KCC:-gcc}" HOSTCC="${KHOSTCC:-gcc}" "$@"
+	# shellcheck disable=SC2086	# its words
+	make -s -C "$source" O="$dir" ARCH=x86 CC="${KCC:-gcc}" HOSTCC="${KHOSTCC:-gcc}" \
+		${KARGS-} "$@"
 }
 
 free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 { print $4 }')

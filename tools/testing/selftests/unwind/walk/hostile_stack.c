@@ -184,19 +184,6 @@ TEST_F(stack, unmapped_and_edges)
 	EXPECT_ENDS_AT_ONCE((unsigned long)&self->map[SLOTS / 2]);
 }
 
-TEST_F(stack, munmapped_page_in_the_middle)
-{
-	unsigned long second = frame(self->map, 5 * 512, 0, RA(1));
-	unsigned long fp = frame(self->map, 512, second, RA(0));
-
-	WALK(fp);
-	EXPECT_EQ(3, self->nr);
-	ASSERT_EQ(0, munmap(&self->map[5 * 512], PAGE));
-	WALK(fp);
-	EXPECT_EQ(2, self->nr);
-	EXPECT_EQ(RA(0), self->ips[1]);
-}
-
 /* A return address that is no code ends the walk and is not reported. */
 TEST_F(stack, return_address_is_no_code)
 {
@@ -234,23 +221,6 @@ TEST_F(stack, endless)
 	EXPECT_EQ(self->attr.sample_max_stack ?: 127, self->nr);
 	for (__u64 i = 1; i < self->nr; i++) {
 		EXPECT_EQ(RA(14 + 2 * i), self->ips[i]);
-	}
-}
-
-/* Random words as frames. */
-TEST_F(stack, random)
-{
-	unsigned int seed = 1;
-
-	for (int i = 0; i < 500; i++) {
-		for (unsigned int word = 16; word < 512; word++) {
-			/* Mostly pointers into the same page, so that walks advance. */
-			self->map[word] = (unsigned long)&self->map[rand_r(&seed) % 520];
-			if (!(rand_r(&seed) % 8))
-				self->map[word] ^= 1UL << rand_r(&seed) % 64;
-		}
-		WALK((unsigned long)&self->map[16 + rand_r(&seed) % 400]);
-		EXPECT_GT(300, self->nr);
 	}
 }
 

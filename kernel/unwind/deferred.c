@@ -162,7 +162,6 @@ static int unwind_request_bit(struct unwind_task_info *info, unsigned long bit,
 	}
 
 	if (!(mask & UNWIND_PENDING)) {
-		unwind_test_point(UNWIND_TEST_POINT_QUEUE);
 		ret = unwind_queue_work(info, irqs_off);
 		if (ret) {
 			/*
@@ -473,7 +472,6 @@ static void unwind_run_work(struct unwind_task_info *info)
 
 	/* From here on a new request queues the work again. */
 	atomic_long_andnot(UNWIND_PENDING, &info->unwind_mask);
-	unwind_test_point(UNWIND_TEST_POINT_WORK);
 
 	unwind_deliver(info);
 	if (unwind_cache_is_large(info))

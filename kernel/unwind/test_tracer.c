@@ -625,8 +625,8 @@ static int unwind_test_op(struct unwind_test_file *file, struct unwind_test_op *
 		if (op->arg >= UNWIND_TEST_NR_POINTS)
 			return -EINVAL;
 		/* Interrupts are off at these points: requests must not wait or sleep. */
-		if (op->arg != UNWIND_TEST_POINT_WORK && op->where != UNWIND_TEST_TASK &&
-		    op->where != UNWIND_TEST_IRQS_OFF && op->where != UNWIND_TEST_NMI)
+		if (op->where != UNWIND_TEST_TASK && op->where != UNWIND_TEST_IRQS_OFF &&
+		    op->where != UNWIND_TEST_NMI)
 			return -EINVAL;
 		return unwind_test_arm(slot, &unwind_test_points[op->arg], op->where);
 	case UNWIND_TEST_AT_RESULT:

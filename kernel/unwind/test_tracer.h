@@ -82,10 +82,6 @@ enum unwind_test_point {
 	UNWIND_TEST_POINT_COOKIE,
 	/* The mask was read; the tracer's bit is not set yet. */
 	UNWIND_TEST_POINT_MASK,
-	/* PENDING is set; the task work is not queued yet. */
-	UNWIND_TEST_POINT_QUEUE,
-	/* The task work cleared PENDING and did nothing else yet. */
-	UNWIND_TEST_POINT_WORK,
 	/* The last moment before the entry is forgotten. */
 	UNWIND_TEST_POINT_RESET,
 	/* The last moment before user registers are replaced. */

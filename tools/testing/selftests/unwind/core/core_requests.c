@@ -2,7 +2,7 @@
 /*
  * Requests and callbacks of the deferred unwinding core, through the test tracer:
  * one cookie per kernel entry, one callback per tracer and entry, the right trace,
- * from task, hardirq and NMI context, with NMIs in the core's critical places and
+ * from task, hardirq and NMI context, with requests at the last moment and
  * with failures injected.
  */
 #define _GNU_SOURCE
@@ -403,63 +403,6 @@ TEST_F(core, callback_requests)
 			EXPECT_CALLBACK(self->fd, other, ops[1].cookie, DEPTH);
 		}
 		EXPECT_NO_CALLBACK(self->fd);
-	}
-}
-
-/* An NMI requests for the same or another tracer between the core's steps. */
-FIXTURE(point) {
-	int fd;
-};
-
-TRACER_FIXTURE(point, 2)
-
-FIXTURE_VARIANT(point) {
-	unsigned int point;
-	unsigned int slot;
-};
-
-FIXTURE_VARIANT_ADD(point, cookie_same) { UNWIND_TEST_POINT_COOKIE, 0 };
-FIXTURE_VARIANT_ADD(point, cookie_other) { UNWIND_TEST_POINT_COOKIE, 1 };
-FIXTURE_VARIANT_ADD(point, mask_same) { UNWIND_TEST_POINT_MASK, 0 };
-FIXTURE_VARIANT_ADD(point, mask_other) { UNWIND_TEST_POINT_MASK, 1 };
-FIXTURE_VARIANT_ADD(point, queue_same) { UNWIND_TEST_POINT_QUEUE, 0 };
-FIXTURE_VARIANT_ADD(point, queue_other) { UNWIND_TEST_POINT_QUEUE, 1 };
-FIXTURE_VARIANT_ADD(point, work_same) { UNWIND_TEST_POINT_WORK, 0 };
-FIXTURE_VARIANT_ADD(point, work_other) { UNWIND_TEST_POINT_WORK, 1 };
-FIXTURE_VARIANT_ADD(point, reset_same) { UNWIND_TEST_POINT_RESET, 0 };
-FIXTURE_VARIANT_ADD(point, reset_other) { UNWIND_TEST_POINT_RESET, 1 };
-
-TEST_F(point, nmi)
-{
-	struct unwind_test_op ops[] = {
-		OP_AT(variant->slot, variant->point, UNWIND_TEST_NMI),
-		OP_REQUEST(0, UNWIND_TEST_TASK),
-	};
-	struct unwind_test_op result = OP_AT_RESULT(variant->point);
-	unsigned int callbacks[2] = {};
-	struct unwind_test_event event;
-
-	for (int i = 0; i < 20; i++) {
-		ASSERT_EQ(0, tracer_run_deep(self->fd, ops, ARRAY_SIZE(ops), DEPTH));
-		ASSERT_EQ(0, ops[0].ret);
-		ASSERT_EQ(0, tracer_run(self->fd, &result, 1));
-
-		/* The first request gets 0; the other one gets 1 if it is for the same tracer. */
-		if (variant->slot) {
-			EXPECT_EQ(0, ops[1].ret | result.ret);
-		} else {
-			EXPECT_EQ(1, ops[1].ret + result.ret);
-		}
-		EXPECT_EQ(ops[1].cookie, result.cookie);
-
-		memset(callbacks, 0, sizeof(callbacks));
-		while (tracer_event(self->fd, &event)) {
-			callbacks[event.slot]++;
-			EXPECT_EQ(ops[1].cookie, event.cookie);
-			EXPECT_EQ(-1, workload_check(event.entries, event.nr, DEPTH));
-		}
-		EXPECT_EQ(1, callbacks[0]);
-		EXPECT_EQ(variant->slot, callbacks[1]);
 	}
 }
 

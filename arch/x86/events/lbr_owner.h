@@ -16,6 +16,7 @@
 #define _X86_EVENTS_LBR_OWNER_H
 
 #include <linux/bug.h>
+#include <linux/lockdep.h>
 #include <linux/perf_task_data.h>
 
 #include <asm/fpu/types.h>
@@ -84,6 +85,7 @@ enum lbr_action {
 static inline enum lbr_action lbr_owner_add(struct lbr_owner *owner, bool first,
 					    enum lbr_kind kind, bool new)
 {
+	lockdep_assert_irqs_disabled();
 	owner->users += kind != LBR_BRANCHES;
 	owner->guests += kind == LBR_GUEST;
 	if (!first)
@@ -139,6 +141,7 @@ static inline void lbr_owner_enabled(struct lbr_owner *owner)
  */
 static inline void lbr_owner_del(struct lbr_owner *owner, bool last, enum lbr_kind kind)
 {
+	lockdep_assert_irqs_disabled();
 	owner->users -= kind != LBR_BRANCHES;
 	owner->guests -= kind == LBR_GUEST;
 	WARN_ON_ONCE(owner->users < 0 || owner->guests < 0);
@@ -169,6 +172,7 @@ static inline enum lbr_action lbr_owner_switch(struct lbr_owner *owner, struct t
 {
 	enum lbr_kind kind = owner->guests ? LBR_GUEST : LBR_CALLS;
 
+	lockdep_assert_irqs_disabled();
 	*data = owner->users ? perf_task_data_switch(task, cache, sched_in, kind) : NULL;
 	if (!sched_in)
 		return *data ? LBR_SAVE : LBR_LEAVE;

@@ -30,7 +30,8 @@ struct kmem_cache;
  * @data:	the object, zeroed when it is allocated
  * @stamp:	the task's context switches when @data was saved, 0 if it never was, and since exec
  * @kind:	what @data was saved for, as the PMU numbers it
- * @events:	number of events of the task that need it
+ * @events:	number of events of the task that need it; memory for these ends long before it
+ *		could wrap around
  * @global:	an event of a CPU needs it
  * @rcu_head:	frees it when no context switch uses it any more
  *

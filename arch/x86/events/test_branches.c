@@ -9,9 +9,9 @@
  * context switch it is saved to the task's data and restored from it, or wiped.
  *
  * The file perf_test/second registers a second PMU by 1, perf_test2, whose stack and objects are
- * smaller, and removes it by 0, as the unload of a module does. The files perf_test/lacking and
- * lacking2 tell how many tasks lack an object of which PMU, perf_test/users how many events with
- * a branch stack count at present.
+ * smaller, and removes it by 0, as the unload of a module does; 4 removes it, too, but not yet the
+ * cache of its objects. The files perf_test/lacking and lacking2 tell how many tasks lack an object
+ * of which PMU, perf_test/users how many events with a branch stack count at present.
  *
  * The file perf_test/scheme chooses how branch stacks are kept: by 0 as here, and by 1 as Linux
  * 6.15 does, for comparison: users of call stacks are counted in the data of the event's task,
@@ -373,21 +373,36 @@ static int test_branches_second_get(void *unused, u64 *value)
 	return 0;
 }
 
-static int test_branches_second_remove(void)
+static int test_branches_second_unregister(void)
 {
+	struct kmem_cache *cache = test_branches_second.task_ctx_cache;
+
 	if (!test_branches_second.event_init)
 		return 0;
 	/* They would hold the module. close() has freed what it counted down. */
 	if (atomic_cmpxchg(&test_branches_second_events, 0, INT_MIN))
 		return -EBUSY;
 	perf_pmu_unregister(&test_branches_second);
-	kmem_cache_destroy(test_branches_second.task_ctx_cache);
-	test_branches_second = (struct pmu) {};
+	test_branches_second = (struct pmu) { .task_ctx_cache = cache };
 	atomic_set(&test_branches_second_events, 0);
 	return 0;
 }
 
-/* 0 removes the PMU, 1 registers it, 2 without a cache, and 3 as one of hardware. */
+static int test_branches_second_remove(void)
+{
+	int ret = test_branches_second_unregister();
+
+	if (!ret) {
+		kmem_cache_destroy(test_branches_second.task_ctx_cache);
+		test_branches_second.task_ctx_cache = NULL;
+	}
+	return ret;
+}
+
+/*
+ * 0 removes the PMU, 1 registers it, 2 without a cache, and 3 as one of hardware; 4 removes all but
+ * the cache.
+ */
 static int test_branches_second_set(void *unused, u64 value)
 {
 	struct kmem_cache *cache = NULL;
@@ -396,8 +411,12 @@ static int test_branches_second_set(void *unused, u64 value)
 	guard(mutex)(&test_branches_mutex);
 	if (!value)
 		return test_branches_second_remove();
+	if (value == 4)
+		return test_branches_second_unregister();
 	if (test_branches_second.event_init)
 		return 0;
+	/* There may be a cache of that name. */
+	test_branches_second_remove();
 
 	if (value != 2)
 		cache = test_branches_cache("perf_test2", test_branches_max[SECOND]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tasks that record their calls in the branch stack of perf_test, and the samples that show it.
+ * Tasks that record their calls in the branch stack of perf_test, and the samples that show it;
+ * and how often the kernel allocates and frees objects for that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -72,6 +74,54 @@ struct perf_event_attr branch_attr(const char *pmu)
 		.sample_type	= SAMPLE_TYPE,
 		.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK,
 	};
+}
+
+int filtered_open(struct perf_event_attr *attr, int cpu, const char *filter)
+{
+	int fd;
+
+	attr->type = PERF_TYPE_TRACEPOINT;
+	attr->size = sizeof(*attr);
+	attr->disabled = 1;
+	fd = perf_open(attr, -1, cpu, -1, 0);
+	if (fd < 0)
+		return -1;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+bool count_open(int fd[2], const char *tracepoint, const char *filter)
+{
+	struct perf_event_attr attr = { .config = tracepoint_id(tracepoint) };
+
+	for (int cpu = 0; cpu < 2; cpu++) {
+		fd[cpu] = filtered_open(&attr, cpu, filter);
+		if (fd[cpu] < 0)
+			return false;
+	}
+	return true;
+}
+
+long counted(const int fd[2])
+{
+	long sum = 0;
+	__u64 value;
+
+	for (int cpu = 0; cpu < 2; cpu++) {
+		if (read(fd[cpu], &value, sizeof(value)) != sizeof(value))
+			return -1;
+		sum += value;
+	}
+	return sum;
+}
+
+void count_close(const int fd[2])
+{
+	for (int cpu = 0; cpu < 2; cpu++)
+		close(fd[cpu]);
 }
 
 void run_on(int cpu)

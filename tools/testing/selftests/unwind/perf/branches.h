@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tasks that record their calls in the branch stack of perf_test, and the samples that show it.
+ * Tasks that record their calls in the branch stack of perf_test, and the samples that show it;
+ * and how often the kernel allocates and frees objects for that.
  */
 #ifndef _UNWIND_BRANCHES_H
 #define _UNWIND_BRANCHES_H
@@ -46,6 +47,26 @@ long get_file(const char *name);
 
 /* An event with the branch stack of a PMU, perf_test or perf_test2. */
 struct perf_event_attr branch_attr(const char *pmu);
+
+/* The size of an object of the second PMU. */
+#define OBJECT_SIZE	"/sys/kernel/slab/perf_test2/object_size"
+
+/* Its objects that are freed. */
+#define FREES		"kmem/kmem_cache_free"
+#define OF_SECOND	"name==\"perf_test2\""
+
+/*
+ * Open an event for the tracepoint attr->config, which counts from its filter on. Sets the type,
+ * the size and disabled. Returns the descriptor, or -1.
+ */
+int filtered_open(struct perf_event_attr *attr, int cpu, const char *filter);
+
+/* Count a tracepoint on both CPUs; false on failure. */
+bool count_open(int fd[2], const char *tracepoint, const char *filter);
+
+/* How often it was hit, or -1. */
+long counted(const int fd[2]);
+void count_close(const int fd[2]);
 
 /* Run on one CPU only, or exit. */
 void run_on(int cpu);

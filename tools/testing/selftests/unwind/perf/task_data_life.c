@@ -28,47 +28,10 @@ FIXTURE(data) BRANCHES_FIXTURE;
 FIXTURE_SETUP(data) BRANCHES_SETUP
 FIXTURE_TEARDOWN(data) BRANCHES_TEARDOWN
 
-/* Count the objects of the second PMU that are freed, on all CPUs; false on failure. */
-static bool frees_open(int fd[2])
-{
-	struct perf_event_attr attr = {
-		.type		= PERF_TYPE_TRACEPOINT,
-		.size		= sizeof(attr),
-		.config		= tracepoint_id("kmem/kmem_cache_free"),
-		/* Until it has its filter. */
-		.disabled	= 1,
-	};
-
-	for (int cpu = 0; cpu < 2; cpu++) {
-		fd[cpu] = perf_open(&attr, -1, cpu, -1, 0);
-		if (fd[cpu] < 0 ||
-		    ioctl(fd[cpu], PERF_EVENT_IOC_SET_FILTER, "name==\"perf_test2\"") ||
-		    ioctl(fd[cpu], PERF_EVENT_IOC_ENABLE, 0))
-			return false;
-	}
-	return true;
-}
-
-/* How many there were, or -1. Removing the PMU waits until its objects are freed. */
+/* How many objects were freed, or -1. Removing the PMU waits until all are. */
 static long frees(const int fd[2])
 {
-	long sum = 0;
-	__u64 value;
-
-	if (!set_file("second", "0"))
-		return -1;
-	for (int cpu = 0; cpu < 2; cpu++) {
-		if (read(fd[cpu], &value, sizeof(value)) != sizeof(value))
-			return -1;
-		sum += value;
-	}
-	return sum;
-}
-
-static void frees_close(const int fd[2])
-{
-	for (int cpu = 0; cpu < 2; cpu++)
-		close(fd[cpu]);
+	return set_file("second", "0") ? counted(fd) : -1;
 }
 
 /* A user without privileges gets an error, and no task gets data. */
@@ -80,7 +43,7 @@ TEST_F(data, refused)
 
 	/* Or the user would be refused because of the kernel. */
 	attr.exclude_kernel = 1;
-	ASSERT_TRUE(frees_open(fd));
+	ASSERT_TRUE(count_open(fd, FREES, OF_SECOND));
 	paranoid = set_sysctl("kernel/perf_event_paranoid", 2);
 	pid = fork();
 	if (!pid) {
@@ -100,7 +63,30 @@ TEST_F(data, refused)
 	ASSERT_LE(0, event);
 	close(event);
 	EXPECT_LT(0, frees(fd));
-	frees_close(fd);
+	count_close(fd);
+}
+
+/*
+ * The object for an event of a task is charged to the control group of the opener. Those for an
+ * event of a CPU are not.
+ */
+TEST_F(data, charged)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	char filter[80];
+	int fd[2];
+
+	snprintf(filter, sizeof(filter), "common_pid==%d && bytes_req==%d && accounted==1",
+		 gettid(), get_number(OBJECT_SIZE));
+	ASSERT_TRUE(count_open(fd, "kmem/kmem_cache_alloc", filter));
+	for (int cpu = -1; cpu < 1; cpu++) {
+		int event = perf_open(&attr, cpu < 0 ? 0 : -1, cpu, -1, 0);
+
+		ASSERT_LE(0, event);
+		close(event);
+		EXPECT_EQ(1, counted(fd));
+	}
+	count_close(fd);
 }
 
 /* An event that does not ask for calls of user code is refused. */
@@ -379,6 +365,28 @@ static void fail_no_more(void)
 
 #define TASKS	20
 
+/* Start tasks that wait. */
+static void start_waiting(pid_t *pids, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+		}
+	}
+}
+
+static void end_waiting(struct __test_metadata *_metadata, const pid_t *pids, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		if (pids[i] <= 0)
+			continue;
+		kill(pids[i], SIGKILL);
+		EXPECT_EXIT(pids[i], SIGKILL);
+	}
+}
+
 /* If memory ends amid the tasks, none keeps data. */
 TEST_F(data, for_half_the_tasks)
 {
@@ -389,14 +397,8 @@ TEST_F(data, for_half_the_tasks)
 
 	if (!set_knobs())
 		SKIP(return, INJECT_NEEDS);
-	ASSERT_TRUE(frees_open(freed));
-	for (int i = 0; i < TASKS; i++) {
-		pids[i] = fork();
-		if (!pids[i]) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			pause();
-		}
-	}
+	ASSERT_TRUE(count_open(freed, FREES, OF_SECOND));
+	start_waiting(pids, TASKS);
 	lack = get_file("lacking2");
 	EXPECT_LT(TASKS, lack);
 	if (!fail_in("perf_task_data_attach", "5000"))
@@ -415,11 +417,8 @@ TEST_F(data, for_half_the_tasks)
 	EXPECT_LT(lack + 2, frees(freed));
 out:
 	fail_no_more();
-	frees_close(freed);
-	for (int i = 0; i < TASKS; i++) {
-		kill(pids[i], SIGKILL);
-		EXPECT_EXIT(pids[i], SIGKILL);
-	}
+	count_close(freed);
+	end_waiting(_metadata, pids, TASKS);
 }
 
 /* Fork a child that forks another one after it is told by a byte, and both take turns then. */
@@ -592,25 +591,69 @@ TEST_F(data, of_kernel_thread)
 	struct perf_event_attr attr = branch_attr("perf_test2");
 	int fd, freed[2];
 
-	ASSERT_TRUE(frees_open(freed));
+	ASSERT_TRUE(count_open(freed, FREES, OF_SECOND));
 	fd = perf_open(&attr, 2, -1, -1, 0);
 	ASSERT_LE(0, fd);
 	close(fd);
 	EXPECT_EQ(1, frees(freed));
-	frees_close(freed);
+	count_close(freed);
 }
 
-/* A PMU goes right after its last event. */
+/* Events that make it slow to free an object, as each walks the stack, and tasks with one. */
+#define SLOW		200
+#define SLOW_TASKS	200
+
+static bool slow_open(int fd[SLOW], int cpu)
+{
+	struct perf_event_attr attr = {
+		.config		= tracepoint_id(FREES),
+		.sample_period	= 1,
+		.sample_type	= PERF_SAMPLE_CALLCHAIN,
+	};
+
+	for (int i = 0; i < SLOW; i++) {
+		fd[i] = filtered_open(&attr, cpu, OF_SECOND);
+		if (fd[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * CPU 0 removes a PMU right after its last event, while CPU 1 still has its objects to free. None
+ * is left when the PMU is gone.
+ */
 TEST_F(data, pmu_that_goes)
 {
 	struct perf_event_attr attr = branch_attr("perf_test2");
-	int fd = perf_open(&attr, -1, 0, -1, 0);
+	int fd, freed[2], slow[SLOW];
+	pid_t pids[SLOW_TASKS];
+	long lack;
 
+	/* First, so that they do not inherit the descriptors. */
+	start_waiting(pids, SLOW_TASKS);
+	ASSERT_TRUE(count_open(freed, FREES, OF_SECOND));
+	ASSERT_TRUE(slow_open(slow, 1));
+	lack = get_file("lacking2");
+	EXPECT_LT(SLOW_TASKS, lack);
+
+	fd = perf_open(&attr, -1, 1, -1, 0);
 	ASSERT_LE(0, fd);
 	EXPECT_FALSE(set_file("second", "0"));
 	EXPECT_EQ(EBUSY, errno);
 	close(fd);
-	EXPECT_TRUE(set_file("second", "0"));
+	run_on(0);
+	/*
+	 * Keep the cache: to destroy it would also wait. The walk may have freed an object that it
+	 * did not need.
+	 */
+	EXPECT_TRUE(set_file("second", "4"));
+	EXPECT_LE(lack, counted(freed));
+
+	for (int i = 0; i < SLOW; i++)
+		close(slow[i]);
+	count_close(freed);
+	end_waiting(_metadata, pids, SLOW_TASKS);
 }
 
 TEST_HARNESS_MAIN

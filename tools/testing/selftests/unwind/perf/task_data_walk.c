@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * PMU-specific data for all tasks, while tasks come, end and execute programs: the walk that
- * attaches it leaves none out, and no task waits for it to be forked or to exit.
+ * attaches it leaves none out, and no task waits for it to be forked or to exit. And data for one
+ * task, which exits meanwhile.
  *
- * After a few hundred tasks, the walk allocates memory for the next one, and lets others run. The
- * tests stop it there: the tracepoint of the allocation wakes a task of a higher priority on the
- * same CPU, which keeps the CPU.
+ * After a few hundred tasks, the walk allocates memory for the next one, and lets others run; for
+ * one task, memory is allocated after the task was found. The tests stop the opener there: the
+ * tracepoint of the allocation wakes a task of a higher priority on the same CPU, which keeps the
+ * CPU.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -40,6 +43,8 @@ FIXTURE_TEARDOWN(data) BRANCHES_TEARDOWN
  * no more than 500 other tasks come before them.
  */
 #define STOP	2
+/* Set in common_flags of what an interrupt does after it. */
+#define TRACE_FLAG_SOFTIRQ	0x10
 /* Set in gfp_flags if the caller may wait for memory. */
 #define __GFP_DIRECT_RECLAIM	0x400
 
@@ -137,14 +142,15 @@ static bool end_many(const pid_t *pids, int nr)
 }
 
 /**
- * struct held_walk - a walk of all tasks that does not go on
+ * struct held_walk - a walk of all tasks, or an open for one task, that does not go on
+ * @target:	the task; 0 for all
  * @opener:	the process that does the walk
  * @holder:	the process that keeps its CPU
  * @held:	the holder does so; in memory that it shares with the test, as is
  * @stop:	the holder shall end
  */
 struct held_walk {
-	pid_t		opener, holder;
+	pid_t		target, opener, holder;
 	volatile int	*held, *stop;
 };
 
@@ -159,41 +165,42 @@ static void run_first(int priority)
 		_exit(1);
 }
 
-/* Open an event of a CPU, stop and keep it. */
-static pid_t start_opener(void)
+/* Open an event of a CPU, or of a task; stop and keep it, or exit with the error. */
+static pid_t start_opener(pid_t target)
 {
 	struct perf_event_attr attr = branch_attr("perf_test2");
 	pid_t pid = fork();
+	int ret;
 
 	if (pid)
 		return pid;
 	run_first(1);
 	raise(SIGSTOP);
-	if (perf_open(&attr, -1, 1, -1, 0) < 0)
-		_exit(1);
+	ret = perf_open(&attr, target ?: -1, target ? -1 : 1, -1, 0);
+	if (ret < 0)
+		_exit(-ret);
 	raise(SIGSTOP);
 	_exit(1);
 }
 
-/* Let a tracepoint event count what the walk allocates when it stops; false on failure. */
+/* Let a tracepoint event count what the opener allocates where it stops; false on failure. */
 static bool count_stops(int fd)
 {
-	int size = get_number("/sys/kernel/slab/perf_test2/object_size");
 	char filter[64];
 
-	snprintf(filter, sizeof(filter), "bytes_req == %d && gfp_flags & %#x", size,
-		 __GFP_DIRECT_RECLAIM);
-	return size > 0 && !ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter);
+	snprintf(filter, sizeof(filter), "bytes_req == %d && gfp_flags & %#x",
+		 get_number(OBJECT_SIZE), __GFP_DIRECT_RECLAIM);
+	return !ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter);
 }
 
-/* Let the opener run, and keep its CPU as soon as its walk stops for others. */
+/* Let the opener run, and keep its CPU as soon as it allocates where it stops. */
 static pid_t start_holder(const struct held_walk *walk)
 {
 	struct perf_event_attr attr = {
 		.type		= PERF_TYPE_TRACEPOINT,
 		.size		= sizeof(attr),
 		.config		= tracepoint_id("kmem/kmem_cache_alloc"),
-		.sample_period	= STOP,
+		.sample_period	= walk->target ? 1 : STOP,
 		.wakeup_events	= 1,
 	};
 	struct pollfd pollfd = { .events = POLLIN };
@@ -225,14 +232,17 @@ static bool drop_walk(struct held_walk *walk)
 	return end_child(walk->holder) && ended;
 }
 
-/* Let the first event of a CPU come, and stop its walk of all tasks; false on failure. */
+/*
+ * Let the first event of a CPU come, and stop its walk of all tasks; or let one of walk->target
+ * come, and stop it before it gets data. Returns false on failure.
+ */
 static bool hold_walk(struct held_walk *walk, struct turns *turns)
 {
 	walk->held = &turns->ready[0];
 	walk->stop = &turns->stop;
 	*walk->held = 0;
 	*walk->stop = 0;
-	walk->opener = start_opener();
+	walk->opener = start_opener(walk->target);
 	if (!has_stopped(walk->opener))
 		return false;
 	walk->holder = start_holder(walk);
@@ -288,7 +298,7 @@ static bool fork_with_number(pid_t number)
 TEST_F(data, fork_during_attach)
 {
 	pid_t pids[1 + MANY];
-	struct held_walk walk;
+	struct held_walk walk = {};
 
 	run_on(0);
 	ASSERT_TRUE(start_many(pids, ARRAY_SIZE(pids), 0));
@@ -315,7 +325,7 @@ static bool fork_and_exit(void)
 /* Tasks come and go meanwhile, as if there were no walk. */
 TEST_F(data, exit_during_attach)
 {
-	struct held_walk walk;
+	struct held_walk walk = {};
 	pid_t pids[MANY];
 	long lack;
 
@@ -331,11 +341,13 @@ TEST_F(data, exit_during_attach)
 	EXPECT_TRUE(end_many(pids, MANY));
 }
 
-/* The walk ends if its task is killed, and takes back what it has attached. */
+/* The walk ends at once if its task is killed, and takes back what it has attached. */
 TEST_F(data, killed_during_attach)
 {
-	struct held_walk walk;
+	struct held_walk walk = {};
 	pid_t pids[MANY];
+	char filter[64];
+	int objects[2];
 	long lack;
 
 	run_on(0);
@@ -343,10 +355,15 @@ TEST_F(data, killed_during_attach)
 	lack = get_file("lacking2");
 	ASSERT_TRUE(hold_walk(&walk, self->turns));
 	EXPECT_AMID();
+	snprintf(filter, sizeof(filter), "bytes_req == %d && common_pid == %d",
+		 get_number(OBJECT_SIZE), walk.opener);
+	ASSERT_TRUE(count_open(objects, "kmem/kmem_cache_alloc", filter));
 	ASSERT_EQ(0, kill(walk.opener, SIGKILL));
 	*walk.stop = 1;
 	EXPECT_TRUE(drop_walk(&walk));
 	EXPECT_EQ(lack, get_file("lacking2"));
+	EXPECT_EQ(0, counted(objects));
+	count_close(objects);
 	EXPECT_TRUE(end_many(pids, MANY));
 }
 
@@ -375,7 +392,7 @@ static bool thin_out(pid_t pid, bool exec)
  */
 static void thinned_out(struct __test_metadata *_metadata, struct turns *turns, bool exec)
 {
-	struct held_walk walk;
+	struct held_walk walk = {};
 	pid_t pid;
 
 	run_on(0);
@@ -397,6 +414,38 @@ TEST_F(data, threads_end_during_attach)
 TEST_F(data, exec_of_thread_during_attach)
 {
 	thinned_out(_metadata, self->turns, true);
+}
+
+/*
+ * A task is found for an event, and exits before it gets data. What was allocated for it is freed
+ * at once: no task has ever seen it.
+ */
+TEST_F(data, exit_of_task_during_attach)
+{
+	struct held_walk walk = {};
+	int status, freed[2];
+	char filter[80];
+
+	run_on(0);
+	walk.target = fork();
+	if (!walk.target) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	ASSERT_TRUE(hold_walk(&walk, self->turns));
+	snprintf(filter, sizeof(filter), OF_SECOND " && common_pid == %d && !(common_flags & %d)",
+		 walk.opener, TRACE_FLAG_SOFTIRQ);
+	ASSERT_TRUE(count_open(freed, FREES, filter));
+	EXPECT_EQ(0, kill(walk.target, SIGKILL));
+	EXPECT_EQ(0, waitid(P_PID, walk.target, NULL, WEXITED | WNOWAIT));
+	*walk.stop = 1;
+	/* It stops if it got an event. */
+	EXPECT_EQ(walk.opener, waitpid(walk.opener, &status, WUNTRACED));
+	EXPECT_EQ(ESRCH << 8, status);
+	EXPECT_EQ(1, counted(freed));
+	count_close(freed);
+	EXPECT_EXIT(walk.holder, 0);
+	EXPECT_EXIT(walk.target, SIGKILL);
 }
 
 TEST_HARNESS_MAIN

@@ -137,7 +137,10 @@ spins() {
 
 # No stack has functions of two threads, or a function without its callers.
 wrong_stacks() {
-	! grep -E '(alpha.*(beta|gamma|delta)|beta.*(gamma|delta)|gamma.*(alpha|beta|delta))' out ||
+	local of_two='alpha.*(beta|gamma|delta)|beta.*(gamma|delta)|gamma.*(alpha|beta|delta)'
+
+	# The kernel has functions with such names, too.
+	! sed 's/[^;]*_\[k\]//g' out | grep -E "$of_two" ||
 		{ fail "these mix threads"; return 1; }
 	awk -F';' '{
 		for (i = 2; i <= NF; i++)

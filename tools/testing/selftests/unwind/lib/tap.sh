@@ -38,7 +38,9 @@ check() {
 		echo "ok $nr - $name # SKIP $why"
 	else
 		# Without the plan of tests within this one, of which some may be left out.
-		sed 's/^#* */# /; /^# 1\.\.[0-9]*$/d' output | tail -n 60
+		sed 's/^#* */# /; /^# 1\.\.[0-9]*$/d' output > shown
+		head -n -60 shown | grep -B 10 '^# not ok '
+		tail -n 60 shown
 		echo "not ok $nr - $name"
 		bad=$((bad + 1))
 	fi

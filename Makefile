@@ -159,11 +159,11 @@ endif
 check: tree
 	$(call CHECK,gate,$(CHECKED))
 
-check-all: tree
-	$(call CHECK,all,$(CHECKED))
-
 # What builds the code of other architectures
 CROSS := gcc-powerpc64le-linux-gnu gcc-s390x-linux-gnu
+check-all: tree $(if $(filter plain,$(CHECKED)),cross)
+	$(call CHECK,all,$(CHECKED))
+
 # Storms and fuzzers for MINUTES, and tests that are too slow for the other tiers.
 MINUTES ?= 30
 ifneq ($(filter check-long,$(MAKECMDGOALS)),)
@@ -173,7 +173,7 @@ endif
 endif
 check-long: CHECKED := $(if $(filter file,$(origin KERNEL)),plain debug kcsan,$(KERNEL))
 check-long: export MINUTES := $(MINUTES)
-check-long: tree $(if $(filter plain,$(if $(filter file,$(origin KERNEL)),plain,$(KERNEL))),cross)
+check-long: tree
 	$(call CHECK,long,$(CHECKED))
 
 # Run one kselftest program or one of its tests, KUnit or one of its suites, or a part of

@@ -320,8 +320,8 @@ all() {
 	fi
 	each "$1" kselftest-walk kselftest-bpf kselftest-perf kselftest-core kselftest-sframe
 	if [ "$1" = plain ]; then
-		each plain stackprof perf-callchain perf-deferred kselftest-intel harness scripts \
-			scripts-check scripts-parts corpus sframe-corpus go
+		each plain other-archs stackprof perf-callchain perf-deferred kselftest-intel \
+			harness scripts scripts-check scripts-parts corpus sframe-corpus go
 		! build_tool sframe all test || each plain convert sframe-sessions record sframe
 		[ -z "${LINT-}" ] || queue plain lint-kernel
 	fi
@@ -341,7 +341,6 @@ long() {
 		with=(SINGLESTEP=1)
 		vm plain kselftest-singlestep "$install" user_regs compat_task
 		with=()
-		each plain other-archs
 		host walker-fuzz "$unwind/fuzz/fuzz.sh" run "$LINUX" "$dir/fuzz" "$third" "$seed"
 		host sframe-fuzz "$unwind/fuzz/fuzz.sh" sframe-run "$LINUX" "$dir/fuzz" "$third" \
 			"$seed"

@@ -21,6 +21,7 @@
  *
  * Memory is allocated without perf_ctx_data_lock, which context switches never wait for.
  */
+#include <linux/build_bug.h>
 #include <linux/cleanup.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -34,6 +35,7 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/threads.h>
 
 /**
  * struct global_data - a cache that events of CPUs need
@@ -54,8 +56,10 @@ struct global_data {
 /* After this many tasks, a walk of all tasks lets others run. */
 #define TASKS_AT_ONCE	256
 
-/* How often that number doubles at most, which makes it PID_MAX_LIMIT: all tasks. */
+/* How often that number doubles at most: then it is all tasks. */
 #define ANEW_MAX	14U
+
+static_assert(TASKS_AT_ONCE << ANEW_MAX >= PID_MAX_LIMIT);
 
 static DEFINE_MUTEX(global_data_mutex);
 static LIST_HEAD(global_data_list);

@@ -13,6 +13,9 @@
  * cache of its objects. The files perf_test/lacking and lacking2 tell how many tasks lack an object
  * of which PMU, perf_test/users how many events with a branch stack count at present.
  *
+ * The file perf_test/counter creates an event of that PMU for the kernel itself, of the writer's
+ * CPU by 1 and of the writer by 2, and releases it by 0.
+ *
  * The file perf_test/scheme chooses how branch stacks are kept: by 0 as here, and by 1 as Linux
  * 6.15 does, for comparison: users of call stacks are counted in the data of the event's task,
  * or for all CPUs in one number, perf_test/global_users, and a saved stack is restored whatever
@@ -28,13 +31,17 @@
 #include <linux/compiler.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
+#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/perf_task_data.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/time64.h>
 #include <linux/uaccess.h>
 
 #include "lbr_owner.h"
@@ -85,11 +92,14 @@ static struct test_branches __percpu *const test_branches[TEST_PMUS] = {
 static const unsigned int test_branches_max[TEST_PMUS] = { TEST_BRANCHES, TEST_BRANCHES / 4 };
 
 static struct pmu *test_branches_first;
-/* Serializes its registration. */
+/* Serializes its registration, and the kernel's own event. */
 static DEFINE_MUTEX(test_branches_mutex);
 static struct pmu test_branches_second;
 /* Its events; negative while it is removed. */
 static atomic_t test_branches_second_events;
+
+/* An event of the kernel itself. */
+static struct perf_event *test_branches_counter;
 
 static u32 test_branches_scheme;
 /* For the scheme of Linux 6.15: events of CPUs. */
@@ -445,6 +455,36 @@ static int test_branches_second_set(void *unused, u64 value)
 DEFINE_DEBUGFS_ATTRIBUTE(test_branches_second_fops, test_branches_second_get,
 			 test_branches_second_set, "%llu\n");
 
+static int test_branches_counter_create(struct task_struct *task)
+{
+	struct perf_event_attr attr = {
+		.type		= test_branches_second.type,
+		.size		= sizeof(attr),
+		.sample_period	= NSEC_PER_SEC,
+		.sample_type	= PERF_SAMPLE_BRANCH_STACK,
+		.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK,
+	};
+	struct perf_event *event;
+
+	event = perf_event_create_kernel_counter(&attr, task ? -1 : raw_smp_processor_id(), task,
+						 NULL, NULL);
+	if (IS_ERR(event))
+		return PTR_ERR(event);
+	test_branches_counter = event;
+	return 0;
+}
+
+static int test_branches_counter_set(void *unused, u64 value)
+{
+	guard(mutex)(&test_branches_mutex);
+	if (test_branches_counter)
+		perf_event_release_kernel(test_branches_counter);
+	test_branches_counter = NULL;
+	return value ? test_branches_counter_create(value == 2 ? current : NULL) : 0;
+}
+
+DEFINE_DEBUGFS_ATTRIBUTE(test_branches_counter_fops, NULL, test_branches_counter_set, "%llu\n");
+
 /*
  * Is this a task that events of CPUs give data, and that has no entry for a cache? One that was
  * never woken has not got its data yet, and one that exits has dropped it.
@@ -518,6 +558,7 @@ int test_branches_init(struct pmu *pmu)
 	dir = debugfs_create_dir("perf_test", NULL);
 	debugfs_create_file("branches", 0200, dir, NULL, &test_branches_fops);
 	debugfs_create_file("second", 0600, dir, NULL, &test_branches_second_fops);
+	debugfs_create_file("counter", 0200, dir, NULL, &test_branches_counter_fops);
 	debugfs_create_file("lacking", 0400, dir, pmu, &test_branches_lacking_fops);
 	debugfs_create_file("lacking2", 0400, dir, &test_branches_second,
 			    &test_branches_lacking_fops);

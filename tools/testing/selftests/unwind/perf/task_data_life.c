@@ -599,6 +599,24 @@ TEST_F(data, of_kernel_thread)
 	count_close(freed);
 }
 
+/* The kernel's own event of a CPU gives all tasks data, and its own event of a task this one. */
+TEST_F(data, of_kernel_counter)
+{
+	long lack = get_file("lacking2");
+	int freed[2];
+
+	EXPECT_LT(1, lack);
+	ASSERT_TRUE(count_open(freed, FREES, OF_SECOND));
+	ASSERT_TRUE(set_file("counter", "2"));
+	EXPECT_EQ(lack - 1, get_file("lacking2"));
+	ASSERT_TRUE(set_file("counter", "1"));
+	EXPECT_EQ(0, get_file("lacking2"));
+	EXPECT_FALSE(set_file("second", "0"));
+	ASSERT_TRUE(set_file("counter", "0"));
+	EXPECT_LE(lack + 1, frees(freed));
+	count_close(freed);
+}
+
 /* Events that make it slow to free an object, as each walks the stack, and tasks with one. */
 #define SLOW		200
 #define SLOW_TASKS	200

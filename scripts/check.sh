@@ -108,8 +108,8 @@ build_stackprof() {
 # minutes there, and a quarter or a tenth of that on the plain kernel. Most check values; fail_nth
 # has nothing to fail on the plain kernel. make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
-slow+="boundaries core_requests record_abi task_data task_data_life task_data_walk fail_nth "
-slow+="depth uprobe user_state bpf_unwind bpf_unwind_life bpf_unwind_load bpf_unwind_nmi "
+slow+="boundaries core_requests record_abi task_data task_data_life task_data_stale task_data_walk "
+slow+="fail_nth depth uprobe user_state bpf_unwind bpf_unwind_life bpf_unwind_load bpf_unwind_nmi "
 slow+="bpf_unwind_storm bpf_unwind_walk "
 slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads sframe_side_users "
 

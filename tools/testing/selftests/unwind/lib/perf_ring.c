@@ -222,6 +222,7 @@ void ring_close(struct ring *ring)
 {
 	munmap(ring->meta, ring->data_size + sysconf(_SC_PAGESIZE));
 	close(ring->fd);
+	ring->fd = -1;
 }
 
 void ring_enable(struct ring *ring)

@@ -194,6 +194,21 @@ pid_t start_turns(struct turns *turns, unsigned int who)
 	_exit(!take_turns(turns, who));
 }
 
+bool renew_turns(struct turns *turns)
+{
+	turns->leave = 0;
+	turns->stop = 0;
+	turns->ready[0] = 0;
+	turns->ready[1] = 0;
+	for (int i = 0; i < 2; i++) {
+		for (int end = 0; end < 2; end++)
+			close(turns->pipes[i][end]);
+		if (pipe(turns->pipes[i]))
+			return false;
+	}
+	return true;
+}
+
 void count_sample(const struct turns *turns, unsigned int who, const union record *record,
 		  struct count *count)
 {

@@ -78,6 +78,9 @@ bool record_calls(int branches, unsigned int who);
 bool take_turns(struct turns *turns, unsigned int who);
 pid_t start_turns(struct turns *turns, unsigned int who);
 
+/* Before others take turns: drop what earlier tasks have left, which would start them too early. */
+bool renew_turns(struct turns *turns);
+
 /* Wait until a task is ready. */
 bool is_ready(struct turns *turns, unsigned int who);
 
@@ -110,6 +113,17 @@ void count_turns(struct turns *turns, struct ring *ring, union record *record,
 	int status_ = -1;							\
 	EXPECT_EQ(pid, waitpid(pid, &status_, 0));				\
 	EXPECT_EQ(wanted, status_);						\
+} while (0)
+
+/* Two processes that take turns get whole samples, and end. */
+#define EXPECT_BOTH_WHOLE(self, pid) do {					\
+	struct count both_[2];							\
+										\
+	count_turns((self)->turns, &(self)->ring, (self)->record, both_, 2);	\
+	(self)->turns->stop = 1;						\
+	EXPECT_ALL_WHOLE(both_, 2);						\
+	EXPECT_EXIT((pid)[0], 0);						\
+	EXPECT_EXIT((pid)[1], 0);						\
 } while (0)
 
 /* A fixture: shared memory, and the second PMU. The test itself runs on CPU 1. */

@@ -465,6 +465,10 @@ says() {
 
 expect 0 "make: check-long uses all three kernels" says "check.sh long plain debug kcsan" check-long
 expect 0 "make: or the one that is named" says "check.sh long kcsan *\$" check-long KERNEL=kcsan
+expect 0 "make: check-all gets compilers of other architectures" says "deps.sh gcc-powerpc" \
+	check-all
+expect 1 "make: but not for the debug kernel alone" says "deps.sh gcc-powerpc" check-all \
+	KERNEL=debug
 expect 0 "make: the gate has nothing for that one" says "no tests for KERNEL=kcsan: .*  Stop.$" \
 	check KERNEL=kcsan
 expect 0 "make: nor for the one that counts lines" says "is for make coverage.*  Stop.$" \

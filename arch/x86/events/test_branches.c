@@ -466,6 +466,8 @@ static int test_branches_counter_create(struct task_struct *task)
 	};
 	struct perf_event *event;
 
+	if (!test_branches_second.event_init)
+		return -ENODEV;
 	event = perf_event_create_kernel_counter(&attr, task ? -1 : raw_smp_processor_id(), task,
 						 NULL, NULL);
 	if (IS_ERR(event))

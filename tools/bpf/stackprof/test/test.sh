@@ -123,7 +123,7 @@ spin_stacks() {
 		[ "$(value ";thread_$name;outer_$name;inner_$name" out)" -gt 50 ] ||
 			{ cat out; fail "no thread $name"; return 1; }
 	done
-	wrong_stacks
+	wrong_stacks || return 1
 	[ "$(value '^threads;.*not delivered' out)" -lt $(($(samples) / 50 + 10)) ] ||
 		fail "too many user stacks are not delivered"
 }

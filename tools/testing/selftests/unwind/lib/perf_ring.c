@@ -196,6 +196,7 @@ static int ring_open_as(struct ring *ring, const struct perf_event_attr *attr, p
 		int err = errno;
 
 		close(ring->fd);
+		ring->fd = -1;
 		return -err;
 	}
 

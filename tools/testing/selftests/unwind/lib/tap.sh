@@ -39,7 +39,7 @@ check() {
 	else
 		# Without the plan of tests within this one, of which some may be left out.
 		sed 's/^#* */# /; /^# 1\.\.[0-9]*$/d' output > shown
-		head -n -60 shown | grep -B 10 '^# not ok '
+		head -n -60 shown | grep --no-group-separator -B 10 '^# \(# \)*not ok '
 		tail -n 60 shown
 		echo "not ok $nr - $name"
 		bad=$((bad + 1))

@@ -548,7 +548,6 @@ static int move_event(struct turns *turns, struct ring *ring, const char *pmu)
 		if (fd >= 0)
 			return fd;
 		ring_close(ring);
-		ring->fd = -1;
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -612,6 +611,7 @@ TEST_F(data, of_kernel_counter)
 	ASSERT_TRUE(set_file("counter", "1"));
 	EXPECT_EQ(0, get_file("lacking2"));
 	EXPECT_FALSE(set_file("second", "0"));
+	EXPECT_EQ(EBUSY, errno);
 	ASSERT_TRUE(set_file("counter", "0"));
 	EXPECT_LE(lack + 1, frees(freed));
 	count_close(freed);

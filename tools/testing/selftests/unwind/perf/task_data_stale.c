@@ -4,6 +4,7 @@
  * before the event counted, or of the program that the task executed before.
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,9 +234,45 @@ TEST_F(branches, of_task_alone_again)
 	EXPECT_ALL_WHOLE(count, 1);
 }
 
-/* A CPU goes while tasks run there that an event counts, comes back, and they run there again. */
+#define CPU_1_ONLINE	"/sys/devices/system/cpu/cpu1/online"
+
+/*
+ * Two tasks run on a CPU that goes and comes back, and run there again. As they ran elsewhere
+ * meanwhile, and record no calls since, they have none.
+ */
+static void run_there_again(struct __test_metadata *_metadata, FIXTURE_DATA(branches) *self,
+			    pid_t target, const pid_t *pid)
+{
+	struct perf_event_attr attr = branch_attr("perf_test2");
+	struct count count[2];
+	cpu_set_t set;
+
+	ASSERT_EQ(1, set_number(CPU_1_ONLINE, 0));
+	ASSERT_EQ(0, set_number(CPU_1_ONLINE, 1));
+	/* The event of a CPU ends with it. */
+	if (target < 0) {
+		ring_close(&self->ring);
+		ASSERT_EQ(0, ring_open(&self->ring, &attr, target, 1, 64));
+	}
+	CPU_ZERO(&set);
+	CPU_SET(1, &set);
+	for (int who = 0; who < 2; who++)
+		ASSERT_EQ(0, sched_setaffinity(pid[who], sizeof(set), &set));
+	ring_drain(&self->ring);
+	count_turns(self->turns, &self->ring, self->record, count, 2);
+	self->turns->stop = 1;
+	for (int who = 0; who < 2; who++) {
+		TH_LOG("task %d: %u whole, %u without, %u others", who, count[who].whole,
+		       count[who].none, count[who].other);
+		EXPECT_LE(ENOUGH, count[who].none);
+		EXPECT_EQ(count[who].none, all(&count[who]));
+		EXPECT_EXIT(pid[who], 0);
+	}
+}
+
+/* After them, others run there and have all their calls. */
 static void leave_and_return(struct __test_metadata *_metadata, FIXTURE_DATA(branches) *self,
-			     const char *online, pid_t target)
+			     pid_t target)
 {
 	struct perf_event_attr attr = branch_attr("perf_test2");
 	struct turns *turns = self->turns;
@@ -248,18 +285,8 @@ static void leave_and_return(struct __test_metadata *_metadata, FIXTURE_DATA(bra
 		for (int who = 0; who < 2; who++)
 			pid[who] = start_turns(turns, who);
 		ASSERT_TRUE(both_ready(turns, &self->ring));
-		if (!back) {
-			ASSERT_EQ(1, set_number(online, 0));
-			ASSERT_EQ(0, set_number(online, 1));
-			turns->stop = 1;
-			EXPECT_EXIT(pid[0], 0);
-			EXPECT_EXIT(pid[1], 0);
-			/* The event of a CPU ends with it. */
-			if (target < 0) {
-				ring_close(&self->ring);
-				ASSERT_EQ(0, ring_open(&self->ring, &attr, target, 1, 64));
-			}
-		}
+		if (!back)
+			run_there_again(_metadata, self, target, pid);
 	}
 	EXPECT_BOTH_WHOLE(self, pid);
 	ring_close(&self->ring);
@@ -267,15 +294,13 @@ static void leave_and_return(struct __test_metadata *_metadata, FIXTURE_DATA(bra
 
 TEST_F(branches, cpu_that_goes)
 {
-	const char *online = "/sys/devices/system/cpu/cpu1/online";
-
-	if (access(online, W_OK))
+	if (access(CPU_1_ONLINE, W_OK))
 		SKIP(return, "needs a second CPU that can go");
 	run_on(0);
 	self->turns->cpu = 1;
 	self->turns->depth = SMALL_DEPTH;
-	leave_and_return(_metadata, self, online, -1);
-	leave_and_return(_metadata, self, online, 0);
+	leave_and_return(_metadata, self, -1);
+	leave_and_return(_metadata, self, 0);
 }
 
 /* The effective user of a process, -1 on failure. */

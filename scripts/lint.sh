@@ -190,7 +190,7 @@ python() { git ls-files -co --exclude-standard '*.py' | only | xargs -r python3 
 
 spelling() {
 	git ls-files -co --exclude-standard | grep -v '/cases/' | only |
-		xargs -r codespell --ignore-words-list=creat,stap,parms,filp,ist
+		xargs -r codespell --ignore-words-list=creat,stap,parms,filp,ist,iput
 }
 
 # Most kernels have none of the series' options, and must build with each of its hooks.

@@ -158,7 +158,7 @@ TEST(attr_errors)
 	bad.type = ~0U;
 	EXPECT_EQ(-ENOENT, perf_open(&bad, 0, -1, -1, 0));
 
-	EXPECT_EQ(-EINVAL, perf_open(&good, 0, -1, -1, 1UL << 31));
+	EXPECT_EQ(-EINVAL, perf_open(&good, 0, -1, -1, 1UL << 30));
 	EXPECT_EQ(-EINVAL, perf_open(&good, -1, -1, -1, 0));
 	EXPECT_EQ(-EBADF, perf_open(&good, 0, -1, 1 << 20, 0));
 }

@@ -260,13 +260,17 @@ static void expect_chain(struct __test_metadata *_metadata, const struct task *t
 		SKIP(return, "needs the 32-bit vDSO");				\
 } while (0)
 
-/* Open a ring of the program's events and enable it. */
-#define OPEN(ring, attr) do {							\
+#define OPEN_DISABLED(ring, attr) do {						\
 	int _err = ring_open(ring, attr, self->task.pid, -1, 32);		\
 										\
 	if (_err == -EACCES || _err == -EPERM)					\
 		SKIP(return, "needs root");					\
 	ASSERT_EQ(0, _err);							\
+} while (0)
+
+/* Open a ring of the program's events and enable it. */
+#define OPEN(ring, attr) do {							\
+	OPEN_DISABLED(ring, attr);						\
 	ring_enable(ring);							\
 } while (0)
 
@@ -276,8 +280,10 @@ static void expect_chain(struct __test_metadata *_metadata, const struct task *t
 										\
 	if (_attr.type == ~0U)							\
 		SKIP(return, "needs root, tracefs and CONFIG_FTRACE_SYSCALLS");	\
-	OPEN(ring, &_attr);							\
+	OPEN_DISABLED(ring, &_attr);						\
 	ASSERT_EQ(0, ring_filter(ring, "id", NR_GETPPID_32));			\
+	/* Not before: the program may only be about to wait for this test. */	\
+	ring_enable(ring);							\
 } while (0)
 
 FIXTURE(chain) {

@@ -296,7 +296,8 @@ static int walk_as_other(struct walker *walker, const char *dir, int other)
 
 /*
  * A user has all objects, and all are in use: others get some of the room at once. By chance, one
- * of 256 of them shares the room of that user, so allow for a few.
+ * of 256 of them shares the room of that user, and some share theirs with each other, of whom the
+ * last one may take that of the others. So allow for a few.
  */
 TEST_F(load, room_of_others)
 {
@@ -330,8 +331,10 @@ TEST_F(load, room_of_others)
 		stay += object_find(path, &object) == 1 && !strcmp(object.state, "ok");
 	}
 	EXPECT_LE(MOST, walked);
-	EXPECT_EQ(walked, stay);
-	EXPECT_EQ(OBJECTS_MAX, object_count());
+	EXPECT_LE(MOST, stay);
+	EXPECT_GE(walked, stay);
+	EXPECT_GE(OBJECTS_MAX, object_count());
+	EXPECT_LE(OBJECTS_MAX - OTHERS, object_count());
 }
 
 struct walks {

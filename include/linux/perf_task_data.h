@@ -78,8 +78,8 @@ static inline struct perf_ctx_data *perf_task_data(struct task_struct *task,
  * @sched_in:	which of these it does
  * @kind:	what the PMU counts for, if some uses must not see what others have left; or 0
  *
- * What was saved is of use only if the task has not run since: it may have been on a CPU that
- * has no event. The scheduler counts each switch before it tells perf, so a task that has not
+ * Saved state is valid only if the task has not run since it was saved: it may have been on a CPU
+ * that has no event. The scheduler counts each switch before it tells perf, so a task that has not
  * run since has the same count.
  *
  * Context: pmu::sched_task(), with interrupts off.

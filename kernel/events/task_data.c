@@ -41,7 +41,7 @@
  * struct global_data - a cache that events of CPUs need
  * @entry:	in global_data_list
  * @cache:	the cache
- * @events:	how many events need it; 0 from before the walk that takes the data of all tasks
+ * @events:	how many events need it; 0 before the walk that frees all tasks' data starts
  * @rcu_head:	frees it when no fork uses it any more
  *
  * Changed under global_data_mutex; fork reads it under RCU.
@@ -206,20 +206,20 @@ static bool task_has_data(const struct task_struct *task)
 
 /**
  * struct task_walk - a walk of all tasks, which lets others run from time to time
- * @nr:		number of the process where it goes on
+ * @nr:		number of the process at which to continue
  * @task:	the task of it, with a reference; NULL if that is the first one
  * @anew:	how often the walk began that process once more
  * @global:	the cache
  * @spare:	for the next task without an entry
  * @visit:	called for each task under RCU; the walk stops there for a while if it returns false
  *
- * A number finds where to go on, whatever exits or executes meanwhile: another thread that becomes
- * the leader takes over the number. A task that comes to the list meanwhile looks after its data
- * itself.
+ * The walk can always continue at a number, whatever exits or executes meanwhile: another thread
+ * that becomes the leader takes over the number. A task that is added to the list meanwhile looks
+ * after its data itself.
  *
- * The walk has to begin a process once more if the thread with which to go on is gone. Each time,
- * it visits twice as many of its tasks at once from then on, so that threads that exit cannot keep
- * it there for ever.
+ * If the thread at which to continue is gone, the walk starts that process again. Each time, it
+ * visits twice as many of its tasks without a break, so that threads that exit cannot keep it there
+ * for ever.
  */
 struct task_walk {
 	pid_t			nr;
@@ -231,8 +231,9 @@ struct task_walk {
 };
 
 /*
- * Find the process with the lowest number from *@nr on, which *@nr becomes. Each number takes one
- * of *@left. Returns NULL if none is left, or with *@nr set to 0 after the last process.
+ * Find the process with the lowest number that is at least *@nr, and store that number in *@nr.
+ * Each number tried uses up one of *@left. Returns NULL if none is left; after the last process,
+ * *@nr is 0.
  */
 static struct task_struct *process_from(pid_t *nr, int *left)
 {

@@ -168,7 +168,7 @@ static long unwind_room_missing(const struct unwind_room_want *want)
 	return atomic_long_read(&unwind_objects_bytes) + want->more - unwind_room_max();
 }
 
-/* What a slot has of it. */
+/* How much of the wanted resource a slot uses. */
 static long unwind_use_taken(const struct unwind_room_want *want, unsigned int slot)
 {
 	const struct unwind_use *use = &unwind_uses[slot];

@@ -97,7 +97,7 @@ const char *section_open(struct section *section, size_t at)
 	fdes = SFRAME_HEADER_SIZE + header[7] + get(header + 20, 4);
 	rows = SFRAME_HEADER_SIZE + header[7] + get(header + 24, 4);
 	if (rows + nr > left)
-		return "it is truncated: rows are behind its end";
+		return "it is truncated: rows are beyond its end";
 	if (fdes + section->nr_fdes * fde_size(section) > rows)
 		return "its FDEs and its rows overlap";
 	section->fdes = at + fdes;
@@ -120,7 +120,7 @@ static const char *fde_attribute(const struct section *section, struct fde *fde)
 	const u8 *attr = section->bytes + fde->rows;
 
 	if (section->rows_end - fde->rows < SFRAME_ATTR_SIZE)
-		return "its attribute is behind the end";
+		return "its attribute is beyond the end";
 	fde->nr = get(attr, 2);
 	fde->info = attr[2];
 	fde->type = attr[3];
@@ -166,7 +166,7 @@ const char *section_fde(const struct section *section, u32 index, struct fde *fd
 	};
 	rows = get(from + wide + 4, 4);
 	if (rows > section->rows_end - section->rows)
-		return "its rows are behind the end";
+		return "its rows are beyond the end";
 	fde->rows = section->rows + rows;
 	if (section->version == 3) {
 		wrong = fde_attribute(section, fde);
@@ -264,7 +264,7 @@ const char *section_row(const struct section *section, const struct fde *fde, si
 
 	*padded = false;
 	if (left < width + 1)
-		return "a row is behind the end";
+		return "a row is beyond the end";
 	info = section->bytes[*at + width];
 	*row = (struct row) {
 		.start	   = get(section->bytes + *at, width),
@@ -283,7 +283,7 @@ const char *section_row(const struct section *section, const struct fde *fde, si
 	    (fde->type == SFRAME_FDE_FLEX && info & SFRAME_ROW_SP))
 		return "a row is of a kind that is not known";
 	if (left - width - 1 < words.nr * words.size)
-		return "a row is behind the end";
+		return "a row is beyond the end";
 	*at += words.nr * words.size;
 	return fde->type == SFRAME_FDE_FLEX ? flex_row(&words, row, padded) :
 					      plain_row(&words, info, row);

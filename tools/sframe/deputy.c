@@ -4,8 +4,8 @@
  *
  * It is a session of its own, for the files that another session passes on. Its memory is a copy
  * of that of the other session. So no task of the user may trace it, and it reads and converts
- * files in processes without rights. One whose file takes over libelf may still tell a file system
- * of the user, by what it reads there, what is in that memory.
+ * files in processes without rights. A process that a file has taken over can still leak that
+ * memory through its reads of a file system that the user provides.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -299,7 +299,7 @@ static int check_end(struct image *image, u64 end, u64 size)
 	}
 	/* Less than a page is padding. */
 	if (end < size && size - end >= SEGMENT_ALIGN)
-		return image_error(image, EINVAL, "has data behind its end, which must not move");
+		return image_error(image, EINVAL, "has data after its end, which must not move");
 	return 0;
 }
 

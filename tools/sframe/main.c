@@ -509,7 +509,7 @@ int main(int argc, char **argv)
 		return fail(2, "needs a verb: convert, dump, check, install or run");
 	if (argv[1][0] == '-') {
 		ret = parse(argc, argv, &command);
-		return ret < 0 ? 0 : ret ?: fail(2, "options come behind a verb");
+		return ret < 0 ? 0 : ret ?: fail(2, "options come after the verb");
 	}
 	/* run parses its own options, which end at the command. */
 	if (!strcmp(argv[1], "run"))

@@ -160,9 +160,9 @@ static inline void lbr_owner_del(struct lbr_owner *owner, bool last, enum lbr_ki
  * @sched_in:	the task gets on the CPU
  * @data:	set to the object to save to or restore from
  *
- * Branches are not tagged with an address space. So without a place to keep them, those of
- * another task must not be left. What a guest has left is restored for a guest alone: KVM's event
- * may go while the task is not on a CPU.
+ * Branches are not tagged with an address space. If there is nowhere to save those of another task,
+ * wipe them. Restore a guest's branches only for a guest: KVM's event may go while the task is not
+ * on a CPU.
  *
  * Return: what to do, before lbr_owner_switched().
  */

@@ -106,7 +106,7 @@ bool arch_perf_user_regs_valid(struct pt_regs *regs)
  * @regs:	registers of the sample
  *
  * All or nothing: a register that is stale or was not written yet never gets out.
- * What is not an NMI cannot come before the frame is complete.
+ * Only an NMI can arrive before the frame is complete.
  *
  * Context: any; current is a user task.
  */

@@ -356,7 +356,7 @@ static const struct start_case start_cases[] = {
 
 KUNIT_ARRAY_PARAM_DESC(start, start_cases, desc);
 
-/* The mapping ends behind the push, or the part that may be read does so before. */
+/* The mapping ends after the push, or its readable part ends before it. */
 static void start_test(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;

@@ -239,9 +239,9 @@ static void check_end(void)
 {
 	check(!open_file(GOOD) && file.fd >= 0, "a file that is opened");
 	close(file.fd);
-	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "who opens files ends");
+	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "a process that opens files ends");
 	check(open_file(ENDS) && says("breaks libelf") && !mapped.strikes,
-	      "who ends has said nothing");
+	      "a process that ends has said nothing");
 }
 
 /*
@@ -263,7 +263,7 @@ static void check_budget(void)
 	clock_leaps = false;
 	check(good && mapped.budget > WAITS_MAX - MANY_FILES * TICK,
 	      "files that nobody waits for leave the time to others");
-	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "who opens them ends, too");
+	check(mapped_end(&mapped) >= 0 && !stuck_nr(), "a process that opens them ends, too");
 }
 
 /* The session tries again when descriptors are free. */
@@ -289,7 +289,7 @@ static void check_kept(void)
 	shared->opener = 0;
 	debug(0);
 	check(open_file(ENDS_DEBUGGED) && says("was opened by a process that does not end") &&
-	      file.patience == OPEN_BLOCKED_MAX, "what whoever does not end has opened");
+	      file.patience == OPEN_BLOCKED_MAX, "what a process that does not end has opened");
 	check(mapped.strikes == 1, "it counts as one that hangs");
 	check(mapped.budget <= WAITS_MAX - OPEN_BLOCKED_MAX, "there is less time for others");
 	check(stuck_nr() == 1, "it is waited for later");
@@ -299,7 +299,7 @@ static void check_kept(void)
 	debug(0);
 	waits_left = FEW_WAITS;
 	check(open_file(ENDS_DEBUGGED) && says("breaks libelf") && !mapped.strikes,
-	      "what whoever ends late has opened");
+	      "what a process that ends late has opened");
 	check(mapped.budget < WAITS_MAX, "that time is spent, too");
 	debug_no_more();
 }
@@ -313,7 +313,7 @@ static void check_stopped(void)
 	while (!shared->debugged)
 		usleep(1000);
 	alarm(100);
-	check(mapped_end(&mapped) < 0 && stuck_nr() == 1, "who is stopped before its end");
+	check(mapped_end(&mapped) < 0 && stuck_nr() == 1, "a process stopped before its end");
 	alarm(0);
 	check(mapped.budget <= WAITS_MAX - OPEN_BLOCKED_MAX, "there is less time for others, too");
 	debug_no_more();
@@ -368,7 +368,7 @@ int main(int argc, char **argv)
 		check_kept();
 		check_stopped();
 	} else {
-		printf("ok %u - who is debugged # SKIP no process can be debugged\n", ++nr);
+		printf("ok %u - a debugged process # SKIP no process can be debugged\n", ++nr);
 	}
 	printf("1..%u\n", nr);
 	return !!bad;

@@ -112,7 +112,7 @@ owners_user() {
 }
 
 # build_ids: a library that gives all processes but its own the user ID, IDS, or the ids that a file
-# ids.PID has: four of the user; behind a /, four of the group if these differ; behind another /,
+# ids.PID has: four of the user; after a /, four of the group if these differ; after another /,
 # capabilities. "looked" gets a line for each look at mappings, and "asked" for each query of ids or
 # namespaces
 build_ids() {
@@ -410,7 +410,7 @@ owners_alone() {
 		! grep -E "$PWD/(device$|[.]debug)" files
 }
 
-# Nor does one who stops it: the command starts and ends.
+# Nor does a user who stops the deputy: the command starts and ends.
 owners_stopped() {
 	local status first
 	build_ids && build_busy && library theirs && library ours && users theirs &&

@@ -197,15 +197,15 @@ static void check_blocked(void)
 		blocked_count(&blocked, 't', 0);
 		blocked_count(&blocked, 0, 0);
 	}
-	check(!blocked.ms && !blocked.row, "who cannot run is not blocked");
+	check(!blocked.ms && !blocked.row, "a process that cannot run is not blocked");
 	blocked_count(&blocked, 'D', 0);
 	blocked_count(&blocked, 'S', 0);
-	check(blocked.ms == 2 * TICK && blocked.row == 2 * TICK, "who waits is blocked");
+	check(blocked.ms == 2 * TICK && blocked.row == 2 * TICK, "a process that waits is blocked");
 	blocked_count(&blocked, 'D', 1);
-	check(blocked.ms == 2 * TICK && !blocked.row, "who goes on does not hang");
+	check(blocked.ms == 2 * TICK && !blocked.row, "a process that goes on does not hang");
 	blocked_count(&blocked, 'D', 1);
 	check(blocked.ms == 3 * TICK && blocked.row == TICK, "time adds up");
-	check(blocked.waited == 4 * TICK, "who goes on may have waited");
+	check(blocked.waited == 4 * TICK, "a process that goes on may have waited");
 
 	/* A late first look counts for one tick at most, and this process runs. */
 	blocked_begin(&blocked, getpid());
@@ -218,15 +218,15 @@ static void check_patience(void)
 {
 	unsigned int strikes = 0;
 
-	check(blocked_patience(0) == OPEN_BLOCKED_MAX, "who never hung has all the time");
-	check(blocked_patience(2) == OPEN_BLOCKED_MAX / 4, "who hangs again has less");
-	check(blocked_patience(1000) == TICK, "who hangs each time has a tick");
+	check(blocked_patience(0) == OPEN_BLOCKED_MAX, "one that never hung has all the time");
+	check(blocked_patience(2) == OPEN_BLOCKED_MAX / 4, "a process that hangs again has less");
+	check(blocked_patience(1000) == TICK, "a process that hangs each time has a tick");
 	check(strikes_left(5, BLOCKED_MAX - 1) == 5, "strikes are not forgotten soon");
 	check(strikes_left(5, 3 * BLOCKED_MAX) == 2, "strikes are forgotten one by one");
 	check(!strikes_left(5, 1000L * BLOCKED_MAX), "no more than there are");
 	for (int i = 0; i < 1000; i++)
 		strikes = strikes_more(strikes);
-	check(blocked_patience(strikes) == TICK, "who has hung 1000 times has a tick");
+	check(blocked_patience(strikes) == TICK, "a process that has hung 1000 times has a tick");
 	check(blocked_patience(strikes_left(strikes, 10L * BLOCKED_MAX)) == OPEN_BLOCKED_MAX,
 	      "1000 are forgotten as soon as a few");
 }
@@ -252,7 +252,7 @@ static void check_unseen(void)
 	setrlimit(RLIMIT_NOFILE, &none);
 	alarm(100);
 	check(!blocked_wait(&blocked, ends[0], OPEN_BLOCKED_MAX, BLOCKED_MAX),
-	      "who cannot be seen hangs");
+	      "a process that cannot be seen hangs");
 	alarm(0);
 	setrlimit(RLIMIT_NOFILE, &files);
 	close(ends[0]);
@@ -273,11 +273,11 @@ static void check_stuck(void)
 	}
 	stuck_add(pid, getuid());
 	stuck_reap();
-	check(stuck_nr() == 1, "who has not ended is not forgotten");
+	check(stuck_nr() == 1, "a process that has not ended is not forgotten");
 	kill(pid, SIGKILL);
 	waitid(P_PID, pid, &info, WEXITED | WNOWAIT);
 	stuck_reap();
-	check(!stuck_nr() && waitpid(pid, NULL, WNOHANG) < 0, "who has ended is no zombie");
+	check(!stuck_nr() && waitpid(pid, NULL, WNOHANG) < 0, "a process that ended is no zombie");
 }
 
 /* How many more stuck processes a user may have. */
@@ -297,14 +297,14 @@ static void check_shares(void)
 	uid_t own = getuid();
 
 	check(process_uid(0) == own && process_uid(getpid()) == own && process_uid(-1) == -1U,
-	      "whose a process is");
+	      "the owner of a process");
 	check(stuck_room(own + 1) == STUCK_MAX / 2, "half of the places are for another user");
 	check(stuck_room(own) == STUCK_MAX / 2, "this one has the rest");
 	check(!stuck_room(own + 2) && stuck_nr() == STUCK_MAX, "all have none if there is none");
 	stuck_reap();
 	check(stuck_room(own) == STUCK_MAX, "this one may have all");
 	stuck_reap();
-	check(stuck_room(-1) == STUCK_MAX / 2, "it is not known whose");
+	check(stuck_room(-1) == STUCK_MAX / 2, "the owner is not known");
 	stuck_reap();
 }
 

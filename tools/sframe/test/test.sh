@@ -72,7 +72,7 @@ bad_options() {
 	done <<-'END'
 		2|needs a verb|
 		2|there is no verb 'nonsense'|nonsense
-		2|options come behind a verb|-o x
+		2|options come after the verb|-o x
 		2|there is no option '-Z'|convert -Z p
 		2|there is no option '--nonsense'|check --nonsense p
 		2|'--partial=1' has a value|check --partial=1 p
@@ -344,7 +344,7 @@ wrong_sections() {
 	wrong_section $(($(stat -c %s good) - 2)) '\0' 'no caller where there is one' || wrong=1
 	cp good part
 	patch part $(($(stat -c %s good) - 2)) '\5'
-	refuse 1 'damaged section: a row is behind the end' check rows.so part || wrong=1
+	refuse 1 'damaged section: a row is beyond the end' check rows.so part || wrong=1
 	cp good part
 	patch part 8 '\22'
 	"$sframe" check --partial rows.so part || wrong=1
@@ -566,7 +566,7 @@ not_itself() {
 no_install() {
 	local wrong=0 verb
 	program p && cp p long && head -c 10000 /dev/zero >> long || return 1
-	refuse 1 'data behind its end' install -o out2 long || wrong=1
+	refuse 1 'data after its end' install -o out2 long || wrong=1
 	cp p twice && "$sframe" install twice || return 1
 	refuse 1 'has an .sframe already' install -o out2 twice || wrong=1
 	cp p none

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF programs on an event with deferred callchains (defect 45): bpf_get_stackid() and
+ * BPF programs on an event with deferred callchains: bpf_get_stackid() and
  * bpf_get_stack() return the same as without deferral, with no marker and no cookie.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A kernel entry's user context changes while a request is pending: fork, exec, signal
- * delivery, all four kinds of sigreturn, a tracer that changes the registers (defect 5).
+ * delivery, all four kinds of sigreturn, a tracer that changes the registers.
  * The trace shows the old context, or is empty and counted. It never shows the new
  * context under the old cookie.
  */
@@ -706,8 +706,8 @@ static void expect_withheld(struct __test_metadata *_metadata, FIXTURE_DATA(boun
 #define TRACED	8
 
 /*
- * A sample in the stop itself: the context changes after it. Defect 32: the cause of the
- * empty trace is counted. A sample on the way to the stop, where the child may be
+ * A sample in the stop itself: the context changes after it. The cause of the empty trace
+ * is counted. A sample on the way to the stop, where the child may be
  * preempted, would get its trace in the stop, and so would all later ones.
  */
 TEST_F(boundary, ptrace_after_sample)

@@ -94,7 +94,7 @@ static bool runner_sleeps(struct runner *runner, char state)
 	return false;
 }
 
-/* Contract 5. The sequence numbers give the order: cancel ends after the callback does. */
+/* Cancel ends after the callback does: the sequence numbers give the order. */
 TEST_F(cancel, waits_for_callback)
 {
 	struct unwind_test_op call[] = {
@@ -124,7 +124,7 @@ TEST_F(cancel, waits_for_callback)
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 
-/* Defects 14 and 47: a walk that waits for userspace makes no other task wait. */
+/* A walk that waits for userspace makes no other task wait. */
 TEST_F(cancel, does_not_wait_for_walk)
 {
 	struct unwind_test_op ops[] = {
@@ -164,7 +164,7 @@ TEST_F(cancel, does_not_wait_for_walk)
 	EXPECT_FALSE(tracer_event(self->fd, &event));
 }
 
-/* Defect 14: SIGKILL ends a walk that waits. If it did not, the test would time out. */
+/* SIGKILL ends a walk that waits. If it did not, the test would time out. */
 TEST_F(cancel, killed_in_walk)
 {
 	struct hanging_stack hang;
@@ -484,7 +484,7 @@ static int next_owner(int fd, int slot, int bit)
 }
 
 /*
- * Defect 11: the next owner of a bit gets no request of the last one, even if the
+ * The next owner of a bit gets no request of the last one, even if the
  * requesting task sleeps in that entry while the bit changes hands.
  */
 TEST_F(cancel, bit_changes_hands_in_mid_entry)
@@ -555,7 +555,7 @@ static void *storm_thread(void *data)
 #define STORM_CALLED	500
 
 /*
- * Defect 11: tracer 1 never requests, so it must never be called, although it owns
+ * Tracer 1 never requests, so it must never be called, although it owns
  * tracer 0's bit half of the time. Tracer 0 is called for its granted requests.
  */
 TEST_F(cancel, bit_changes_hands_in_storm)

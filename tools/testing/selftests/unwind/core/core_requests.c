@@ -118,7 +118,7 @@ TEST_F(core, next_entry_has_next_cookie)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defects 4 and 9: signals and io_uring run task work before the entry ends. */
+/* Signals and io_uring run task work before the entry ends. */
 TEST_F(core, request_after_callback)
 {
 	struct unwind_test_op ops[] = {
@@ -143,7 +143,7 @@ TEST_F(core, request_after_callback)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 21: one walk serves all requests of an entry, at any time. */
+/* One walk serves all requests of an entry, at any time. */
 TEST_F(core, one_walk)
 {
 	struct unwind_test_op ops[] = {
@@ -169,7 +169,7 @@ TEST_F(core, one_walk)
 	EXPECT_EQ(1, ops[3].arg);
 }
 
-/* Defect 3: a failed request undoes its own changes and nothing else. */
+/* A failed request undoes its own changes and nothing else. */
 TEST_F(core, failed_task_work)
 {
 	struct unwind_test_op ops[] = {
@@ -199,7 +199,7 @@ TEST_F(core, failed_task_work)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 6: empty traces are delivered once and remembered. */
+/* Empty traces are delivered once and remembered. */
 TEST_F(core, failed_cache)
 {
 	struct unwind_test_op ops[] = {
@@ -227,7 +227,7 @@ TEST_F(core, failed_cache)
 		EXPECT_EQ(0, event.nr);
 	}
 	EXPECT_NO_CALLBACK(self->fd);
-	/* Defect 32: the reason is counted. */
+	/* The reason is counted. */
 	EXPECT_EQ(nomem + 1, unwind_stat("nomem"));
 
 	/* The next entry works again. */
@@ -235,7 +235,7 @@ TEST_F(core, failed_cache)
 	EXPECT_CALLBACK(self->fd, 0, op.cookie, DEPTH);
 }
 
-/* Defect 1 */
+/* A tracer that was cancelled gets no callback, and its requests are refused. */
 TEST_F(core, cancelled_is_refused)
 {
 	struct unwind_test_op ops[] = {
@@ -319,7 +319,7 @@ TEST_F(core, entry_ends_after_failed_task_work)
 	EXPECT_CALLBACK(self->fd, 0, next.cookie, DEPTH + 2);
 }
 
-/* Defect 2: every bit, including 31, 32 and 63, with and without a race. */
+/* Every bit, including 31, 32 and 63, with and without a race. */
 TEST_F(core, every_bit)
 {
 	struct unwind_test_op op = OP_INIT(0);
@@ -363,7 +363,7 @@ TEST_F(core, every_bit)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 12: the log scan looks for splats. */
+/* Cancelling twice does nothing; the log scan looks for splats. */
 TEST_F(core, double_cancel)
 {
 	struct unwind_test_op ops[] = {
@@ -498,7 +498,7 @@ FIXTURE(pair) {
 TRACER_FIXTURE(pair, 2)
 
 /*
- * Defect 13: a request at the last moment, after the last check of the task's flags. The
+ * A request at the last moment, after the last check of the task's flags. The
  * record comes from the next entry, which is forced before user code makes progress: it
  * has the requested stack, and comes before any record that the next system call
  * requests. One cookie never names two stacks.
@@ -564,7 +564,7 @@ TEST_F(pair, kthread_is_refused)
 	EXPECT_NO_CALLBACK(self->fd);
 }
 
-/* Defect 10 */
+/* An io_uring worker never returns to user mode, so it may not request. */
 TEST_F(pair, io_worker_is_refused)
 {
 	struct unwind_test_op op = OP_REQUEST(0, UNWIND_TEST_TASK);

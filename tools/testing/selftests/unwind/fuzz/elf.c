@@ -189,8 +189,8 @@ static void check_kills(struct file *file, unsigned int looks)
 	for (unsigned int nr = min(looks, MAX_FAILS); nr; nr--) {
 		sim.kill_look = nr == MAX_FAILS ? looks : nr;
 		ret = open_file(file, &elf);
-		sim_rule(ret == -EINTR, "status %d for who is killed", ret);
-		sim_rule(sim.looks == sim.kill_look, "work for who is killed");
+		sim_rule(ret == -EINTR, "status %d for a task that is killed", ret);
+		sim_rule(sim.looks == sim.kill_look, "work for a task that is killed");
 	}
 	sim.kill_look = 0;
 }

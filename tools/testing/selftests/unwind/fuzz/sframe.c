@@ -142,8 +142,8 @@ static void check_kills(const struct input *input, unsigned int looks)
 		out = build(input);
 		sim.kill_look = 0;
 		sim_rule((out.measure ?: out.build) == -EINTR,
-			 "status %d and %d for who is killed", out.measure, out.build);
-		sim_rule(sim.looks == look, "work for who is killed");
+			 "status %d and %d for a task that is killed", out.measure, out.build);
+		sim_rule(sim.looks == look, "work for a task that is killed");
 		drop(&out);
 	}
 }

@@ -117,7 +117,7 @@ TEST_F(delivery, cpu_wide)
 	EXPECT_COMPLETE(tally, CALLS);
 }
 
-/* Defect 22: the side-band event of a session, which has no samples of its own. */
+/* The side-band event of a session, which has no samples of its own. */
 TEST_F(delivery, cpu_wide_dummy_gets_records)
 {
 	struct perf_event_attr dummy = software_attr(PERF_COUNT_SW_DUMMY);
@@ -174,7 +174,7 @@ TEST_F(delivery, inherited_by_threads_and_children)
 	EXPECT_EQ(0, tally.foreign);
 }
 
-/* Defect 23 */
+/* A record has no more addresses than the event's limit. */
 TEST_F(delivery, sample_max_stack)
 {
 	self->attr.sample_max_stack = 8;
@@ -187,7 +187,7 @@ TEST_F(delivery, sample_max_stack)
 	EXPECT_EQ(-1, workload_check_head(as_deferred(self->record)->ips, 8, 100));
 }
 
-/* Defect 23: more than the old limit if requested, never more than requested. */
+/* More than the old limit if requested, never more than requested. */
 TEST_F(delivery, sysctl_max_stack)
 {
 	static const unsigned int limits[] = { 16, 127, 700 };
@@ -211,7 +211,7 @@ TEST_F(delivery, sysctl_max_stack)
 	set_sysctl("kernel/perf_event_max_stack", old);
 }
 
-/* Defect 24: marker and cookie, or neither and then the in-place chain. */
+/* Marker and cookie, or neither and then the in-place chain. */
 TEST_F(delivery, max_contexts)
 {
 	static const char path[] = "kernel/perf_event_max_contexts_per_stack";
@@ -250,7 +250,7 @@ TEST_F(delivery, max_contexts)
 	set_sysctl(path, old);
 }
 
-/* Defect 25: the last entry of a task, which is sampled on its way to exit. */
+/* The last entry of a task, which is sampled on its way to exit. */
 static void exit_test(struct __test_metadata *_metadata, FIXTURE_DATA(delivery) *self,
 		      bool cpu_wide, bool inherit)
 {
@@ -305,7 +305,7 @@ TEST_F(delivery, exit_cpu_wide)
 	exit_test(_metadata, self, true, false);
 }
 
-/* Defect 29: one record per buffer, however many of its events request it. */
+/* One record per buffer, however many of its events request it. */
 TEST_F(delivery, events_that_share_a_buffer)
 {
 	struct perf_event_attr other = software_attr(PERF_COUNT_SW_DUMMY);
@@ -322,7 +322,7 @@ TEST_F(delivery, events_that_share_a_buffer)
 	EXPECT_EQ(CALLS, tally.records);
 }
 
-/* Defect 30: a session also gets records that it did not request; they do no harm. */
+/* A session also gets records that it did not request; they do no harm. */
 TEST_F(delivery, two_sessions)
 {
 	struct tally first, second;
@@ -341,7 +341,7 @@ TEST_F(delivery, two_sessions)
 	EXPECT_EQ(CALLS, second.foreign);
 }
 
-/* Defect 31: records that do not fit are reported, so that a reader can count them. */
+/* Records that do not fit are reported, so that a reader can count them. */
 TEST_F(delivery, loss_is_countable)
 {
 	struct tally tally, rest;

@@ -406,7 +406,7 @@ static void ignore_signal(int sig)
 }
 
 /*
- * Defect 4: get_signal() runs task work before the signal_deliver tracepoint, so
+ * get_signal() runs task work before the signal_deliver tracepoint, so
  * its sample comes after the record. Same entry, same cookie, no second record.
  */
 TEST_F(abi, sample_after_record)

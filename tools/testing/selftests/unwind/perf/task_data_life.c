@@ -387,7 +387,7 @@ static void end_waiting(struct __test_metadata *_metadata, const pid_t *pids, in
 	}
 }
 
-/* If memory ends amid the tasks, none keeps data. */
+/* If memory ends when half of the tasks have data, none keeps it. */
 TEST_F(data, for_half_the_tasks)
 {
 	struct perf_event_attr attr = branch_attr("perf_test2");

@@ -389,8 +389,8 @@ TEST_F(branches, of_setuid_file)
 }
 
 /*
- * Record calls while an event of this task counts, whose descriptor another process has and sends
- * the number of; stop it and execute this program.
+ * Another process holds the event's descriptor and sends its number. Record calls while the event
+ * counts, then stop it and execute this program.
  */
 static void exec_without_event(struct turns *turns, pid_t other)
 {

@@ -147,8 +147,8 @@ static char *paged_out_frame(void)
 }
 
 /*
- * An exiting task reads resident pages only, because nothing could end a wait for I/O (defect
- * 14; userfaultfd refuses to wait in an exiting task, a swap device does not).
+ * An exiting task reads resident pages only, because nothing could end a wait for I/O.
+ * (userfaultfd refuses to wait in an exiting task; a swap device does not.)
  */
 TEST(exit_reads_what_is_resident)
 {

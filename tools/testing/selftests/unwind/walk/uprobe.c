@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deferred callchains of uprobe events. A probed instruction is emulated or stepped out of
- * line before the task work runs, but the trace has to be that of the probe (defect 46). The
+ * line before the task work runs, but the trace has to be that of the probe. The
  * in-place chain is the reference.
  */
 #define _GNU_SOURCE

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "files.h"
 #include "sframe_elf.h"
 #include "tracer.h"
 
@@ -145,13 +146,6 @@ int object_count(void);
 int sframe_switch(bool on);
 void sframe_drop(void);
 
-/* Read or write a whole short file; 0 or -1. */
-int file_get(const char *path, char *text, size_t size);
-int file_put(const char *path, const char *text);
-/* Print text to the file @name in @dir. */
-int file_print(const char *dir, const char *name, const char *format, ...);
-/* The number in a file of @dir, in line @key unless that is NULL; -1 if not found. */
-long file_number(const char *dir, const char *name, const char *key);
 /* A process in @cgroup that owns one page of a file. */
 pid_t page_owner(const char *cgroup);
 

@@ -519,6 +519,7 @@ static void perf_unwind_callback(struct unwind_work *work,
 	};
 	int asked = perf_deferred_take_cpu(unwind_callchain_cpu());
 
+	perf_records_ahead();
 	/* A session that records the CPU that asked need not record this CPU. */
 	if (likely(deferred_iterate(perf_deferred_output, &deferred, &deferred.pass, asked)))
 		return;

@@ -7,14 +7,19 @@
  * and a name below /sys/kernel/perf; whoever may open that file gets an ordinary descriptor of the
  * event, and unlink() ends it.
  *
- * Contexts: process context. Locks: detached_lock is a leaf; nothing sleeps under it.
+ * A task that inherits the event has one of its own, which gets its buffer before the task first
+ * returns to user mode, and its name soon after.
  *
- * Invariant: the event is released once: by the close of its last descriptor while it has no name,
- * or when its name is removed, by a user or because others are kept. The event and its buffer are
- * charged to the user who detached it, from then until it is freed.
+ * Contexts: process context. Locks: perf_detached_lock is a leaf; nothing sleeps under it.
+ *
+ * Invariant: the event is released once: by the close of its last descriptor while it has no name;
+ * when its name is removed, by a user or because others are kept; or when it is inherited and gets
+ * no buffer or name. The event and its buffer are charged to the user who detached it, from then
+ * until it is freed.
  */
 #include <linux/capability.h>
 #include <linux/cleanup.h>
+#include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/list.h>
@@ -23,94 +28,23 @@
 #include <linux/perf_event.h>
 #include <linux/pid_namespace.h>
 #include <linux/ptrace.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/task.h>
-#include <linux/sched/user.h>
+#include <linux/sched/task_stack.h>
 #include <linux/security.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
-#include <linux/sysctl.h>
+#include <linux/task_work.h>
 #include <linux/uaccess.h>
-#include <linux/user_namespace.h>
 #include <linux/workqueue.h>
 
 #include "detached.h"
 #include "internal.h"
 
-/* Where the user page has the information: after all that is in use, for a long time to come. */
-#define DETACHED_INFO_OFFSET	2048
-
-/**
- * enum detached_phase - what keeps a detached event
- * @DETACHED_OWNED:	its descriptors
- * @DETACHED_NAMING:	its descriptors; it is about to have a name
- * @DETACHED_NAMED:	its name
- * @DETACHED_GONE:	nothing, it was released
- */
-enum detached_phase {
-	DETACHED_OWNED,
-	DETACHED_NAMING,
-	DETACHED_NAMED,
-	DETACHED_GONE,
-};
-
-/**
- * struct perf_detached - an event that was opened with PERF_FLAG_DETACHED
- * @event:	the event
- * @release:	releases the event after its name was removed, or removes it first
- * @perfmon:	it was opened with CAP_PERFMON, which its name asks for then
- * @ptrace:	likewise CAP_SYS_PTRACE in the task's user namespace
- * @pages:	what its buffer is charged with
- * @user:	to whom; NULL if it has no buffer
- * @phase:	what keeps the event; this and the members below are under detached_lock
- * @files:	number of its open files
- * @name:	in perffs, with a reference; NULL without a name
- * @kept:	in detached_kept
- * @info:	for the user, also in the user page of the buffer if there is one
- */
-struct perf_detached {
-	struct perf_event		*event;
-	struct work_struct		release;
-	bool				perfmon;
-	bool				ptrace;
-	unsigned long			pages;
-	struct user_struct		*user;
-	enum detached_phase		phase;
-	unsigned int			files;
-	struct dentry			*name;
-	struct list_head		kept;
-	struct perf_event_detached_info	info;
-};
-
-static DEFINE_SPINLOCK(detached_lock);
-
-/*
- * Named events whose task has exited or lost them; first the one that was opened by its name, or
- * lost its task, the longest time ago. Under detached_lock.
- */
-static LIST_HEAD(detached_kept);
-
-/* 0: nobody may detach events, 1: with CAP_PERFMON, 2: all for tasks that they may profile. */
-static int sysctl_perf_event_detached __read_mostly = 1;
-
-/* How many events with a buffer a user may have, and how many of them in detached_kept. */
-static unsigned int sysctl_perf_event_detached_max __read_mostly = 256;
-static unsigned int sysctl_perf_event_detached_keep __read_mostly = 16;
-
-/*
- * May the caller have such events at all? The limits are those of each user: as one with
- * subordinate users could have them many times, these may have none.
- */
-static int detached_allowed(void)
-{
-	int allowed = READ_ONCE(sysctl_perf_event_detached);
-
-	if (!allowed)
-		return -EOPNOTSUPP;
-	if (!perfmon_capable() && (allowed < 2 || current_user_ns() != &init_user_ns))
-		return -EACCES;
-	return 0;
-}
+/* What rb_alloc() can have. */
+#define DETACHED_MAX_PAGES	((PAGE_SIZE << MAX_PAGE_ORDER) / sizeof(void *))
 
 /**
  * perf_detached_check - may the caller open such an event?
@@ -129,7 +63,7 @@ int perf_detached_check(const struct perf_event_attr *attr, pid_t pid, int cpu, 
 
 	if (!(flags & PERF_FLAG_DETACHED))
 		return 0;
-	ret = detached_allowed();
+	ret = perf_detached_allowed();
 	if (ret)
 		return ret;
 	if ((flags & PERF_FLAG_PID_CGROUP) || group_fd != -1)
@@ -137,7 +71,10 @@ int perf_detached_check(const struct perf_event_attr *attr, pid_t pid, int cpu, 
 	if (pid == -1 || cpu != -1)
 		return -EOPNOTSUPP;
 	/* It is enabled when it has a buffer, and nobody may wait for its signals. */
-	if (!attr->disabled || attr->inherit || attr->sigtrap || attr->remove_on_exec)
+	if (!attr->disabled || attr->sigtrap || attr->remove_on_exec)
+		return -EINVAL;
+	/* Buffers of those that are inherited can be written only after a return to user mode. */
+	if (attr->inherit && !(attr->exclude_kernel && attr->exclude_hv))
 		return -EINVAL;
 	return 0;
 }
@@ -149,6 +86,25 @@ static bool detached_may_trace(const struct task_struct *task)
 	return ns_capable_noaudit(__task_cred(task)->user_ns, CAP_SYS_PTRACE);
 }
 
+/* End an event, with a reference. Its task may stay in the kernel for long. */
+static void detached_release(struct perf_event *event)
+{
+	struct perf_buffer *rb;
+
+	atomic_long_inc(&event->refcount);
+	perf_event_release_kernel(event);
+	rb = event->attr.inherit ? ring_buffer_get(event) : NULL;
+	if (rb) {
+		perf_shmem_leave(rb);
+		ring_buffer_put(rb);
+	}
+	if (task_work_cancel(event->hw.target, &event->detached->pin))
+		put_event(event);
+	/* Its task will not do that any more. */
+	wake_up_all(&event->waitq);
+	put_event(event);
+}
+
 /*
  * Release an event whose name was removed, with the reference of its name, or one that has to go,
  * with the reference of detached_drop().
@@ -156,16 +112,36 @@ static bool detached_may_trace(const struct task_struct *task)
 static void detached_release_work(struct work_struct *work)
 {
 	struct perf_detached *detached = container_of(work, struct perf_detached, release);
-	struct perf_event *event = detached->event;
 
 	/* Nothing else uses it: the event is gone. */
 	if (detached->name)
 		perffs_remove(no_free_ptr(detached->name));
-	atomic_long_inc(&event->refcount);
-	perf_event_release_kernel(event);
-	/* Its task will not do that any more. */
-	wake_up_all(&event->waitq);
-	put_event(event);
+	detached_release(detached->event);
+}
+
+static void detached_pin_work(struct callback_head *head);
+static void detached_name_work(struct work_struct *work);
+
+static void detached_put_work(struct work_struct *work)
+{
+	put_event(container_of(work, struct perf_detached, put)->event);
+}
+
+static struct perf_detached *detached_alloc(struct perf_event *event)
+{
+	struct perf_detached *detached = kzalloc(sizeof(*detached), GFP_KERNEL_ACCOUNT);
+
+	if (!detached)
+		return NULL;
+	detached->event = event;
+	detached->files = 1;
+	INIT_LIST_HEAD(&detached->kept);
+	INIT_WORK(&detached->release, detached_release_work);
+	INIT_WORK(&detached->naming, detached_name_work);
+	INIT_WORK(&detached->put, detached_put_work);
+	init_task_work(&detached->pin, detached_pin_work);
+	event->detached = detached;
+	return detached;
 }
 
 /**
@@ -194,175 +170,112 @@ int perf_detached_open(struct perf_event *event, const struct perf_event *leader
 		return -EINVAL;
 	if (has_aux(event))
 		return -EOPNOTSUPP;
-	detached = kzalloc(sizeof(*detached), GFP_KERNEL_ACCOUNT);
+	detached = detached_alloc(event);
 	if (!detached)
 		return -ENOMEM;
-	detached->event = event;
-	detached->files = 1;
+	detached->phase = DETACHED_OWNED;
 	detached->perfmon = perfmon_capable();
 	detached->ptrace = detached_may_trace(task);
-	detached->info = (struct perf_event_detached_info) {
-		.size		= sizeof(detached->info),
-		.state		= PERF_EVENT_DETACHED_LIVE,
-		.id		= event->id,
-		.pid		= task_tgid_vnr(task),
-		.tid		= task_pid_vnr(task),
-		.start_time	= task->start_time,
-	};
-	INIT_LIST_HEAD(&detached->kept);
-	INIT_WORK(&detached->release, detached_release_work);
-	event->detached = detached;
+	perf_detached_init_info(detached, task, task_active_pid_ns(current));
 	return 0;
 }
 
-/*
- * Charge an event and its buffer to the caller. Pages that exceed the limit of all users are
- * limited by RLIMIT_MEMLOCK, but not charged to the caller's mm, which the buffer outlives. As no
- * OOM killer can free them, the limits are also for those who may do anything else in perf.
- */
-static int detached_charge(struct perf_detached *detached, unsigned long pages)
-{
-	unsigned long limit = sysctl_perf_event_mlock >> (PAGE_SHIFT - 10), locked;
-	struct user_struct *user = current_user();
-
-	limit *= num_online_cpus();
-	limit += rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	locked = atomic_long_add_return(pages, &user->perf_mlock);
-	if (locked > limit && !capable(CAP_IPC_LOCK)) {
-		atomic_long_sub(pages, &user->perf_mlock);
-		return -EPERM;
-	}
-	scoped_guard(spinlock, &detached_lock) {
-		if (user->perf_detached < READ_ONCE(sysctl_perf_event_detached_max)) {
-			user->perf_detached++;
-			detached->pages = pages;
-			detached->user = get_uid(user);
-			return 0;
-		}
-	}
-	atomic_long_sub(pages, &user->perf_mlock);
-	return -EDQUOT;
-}
-
-static void detached_uncharge(struct perf_detached *detached)
-{
-	struct user_struct *user = detached->user;
-
-	if (!user)
-		return;
-	atomic_long_sub(detached->pages, &user->perf_mlock);
-	scoped_guard(spinlock, &detached_lock)
-		user->perf_detached--;
-	free_uid(user);
-	detached->user = NULL;
-}
-
-/* Copy the information to the user page; its readers see the state last. */
-static void detached_publish(struct perf_detached *detached, struct perf_buffer *rb)
-{
-	struct perf_event_detached_info *to = (void *)rb->user_page + DETACHED_INFO_OFFSET;
-	struct perf_event_detached_info info = detached->info;
-
-	lockdep_assert_held(&detached_lock);
-	info.state = to->state;
-	*to = info;
-	/* Readers of the user page take the state first, and the rest after a barrier. */
-	smp_store_release(&to->state, detached->info.state);
-}
-
-static void detached_describe(struct perf_detached *detached, struct perf_buffer *rb)
-{
-	char comm[TASK_COMM_LEN];
-
-	get_task_comm(comm, detached->event->hw.target);
-	rb->user_page->detached_offset = DETACHED_INFO_OFFSET;
-	rb->user_page->detached_size = sizeof(detached->info);
-	guard(spinlock)(&detached_lock);
-	memcpy(detached->info.comm, comm, sizeof(comm));
-	detached_publish(detached, rb);
-}
-
-/*
- * Give an event its buffer, which is overwritten if it is written backward. Otherwise records are
- * lost once it is full: nobody reads it.
- */
-static int detached_buffer(struct perf_detached *detached, const struct perf_event_detach *args)
+/* A buffer in memory that always stays in RAM. */
+static struct perf_buffer *detached_pinned(struct perf_detached *detached, unsigned int pages)
 {
 	struct perf_event *event = detached->event;
 	struct perf_buffer *rb;
+
+	rb = rb_alloc(pages, event->attr.watermark ? event->attr.wakeup_watermark : 0, -1,
+		      event->attr.write_backward ? 0 : RING_BUFFER_WRITABLE);
+	if (!rb)
+		return ERR_PTR(-ENOMEM);
+	/* The event itself is the first that has it mapped, so munmap() does not take it away. */
+	atomic_set(&rb->mmap_count, 1);
+	atomic_inc(&event->mmap_count);
+	return rb;
+}
+
+/*
+ * Give an event of a group its buffer, which is overwritten if it is written backward. Otherwise
+ * records are lost once it is full: nobody reads it.
+ */
+static int detached_set_buffer(struct perf_detached *detached, unsigned int pages)
+{
+	struct perf_event *event = detached->event;
+	struct perf_event_detached_info info;
+	char comm[TASK_COMM_LEN];
+	struct perf_buffer *rb;
+
+	lockdep_assert_held(&event->mmap_mutex);
+	if (!perf_detached_count(detached))
+		return -EDQUOT;
+	get_task_comm(comm, event->hw.target);
+	scoped_guard(spinlock, &perf_detached_lock) {
+		memcpy(detached->info.comm, comm, sizeof(comm));
+		detached->info.pages = pages;
+		info = detached->info;
+	}
+	rb = event->attr.inherit ? perf_shmem_alloc(event, pages, detached->group, &info) :
+	     detached_pinned(detached, pages);
+	if (IS_ERR(rb)) {
+		perf_detached_uncount(detached);
+		return PTR_ERR(rb);
+	}
+	perf_event_set_buffer(event, rb);
+	if (!event->attr.inherit)
+		perf_detached_describe(detached, rb);
+	/* perf_detached_exit() sets the state first, and looks for the buffer then. */
+	perf_detached_publish(detached, rb);
+	return 0;
+}
+
+static int detached_buffer(struct perf_detached *detached, const struct perf_event_detach *args)
+{
+	struct perf_event *event = detached->event;
+	struct perf_detached_group *group;
 	int ret;
 
-	if (!is_power_of_2(args->pages) || args->pages > INT_MAX || args->aux_pages ||
+	if (!is_power_of_2(args->pages) || args->pages > DETACHED_MAX_PAGES || args->aux_pages ||
 	    args->flags)
 		return -EINVAL;
 	guard(mutex)(&event->mmap_mutex);
 	/* It was detached before, or got no name. */
 	if (event->rb)
 		return data_page_nr(event->rb) == args->pages ? 0 : -EINVAL;
-	ret = detached_charge(detached, args->pages + 1UL);
+	/* A buffer in shared memory gets to a slot when the event is next scheduled. */
+	if (event->attr.inherit && READ_ONCE(event->state) >= PERF_EVENT_STATE_INACTIVE)
+		return -EINVAL;
+	group = perf_detached_group_alloc(args->pages + 1UL, event->attr.inherit);
+	if (IS_ERR(group))
+		return PTR_ERR(group);
+	detached->group = group;
+	ret = detached_set_buffer(detached, args->pages);
 	if (ret)
-		return ret;
-	rb = rb_alloc(args->pages, event->attr.watermark ? event->attr.wakeup_watermark : 0, -1,
-		      event->attr.write_backward ? 0 : RING_BUFFER_WRITABLE);
-	if (!rb) {
-		detached_uncharge(detached);
-		return -ENOMEM;
-	}
-	/* The event itself is the first that has it mapped, so munmap() does not take it away. */
-	atomic_set(&rb->mmap_count, 1);
-	atomic_inc(&event->mmap_count);
-	perf_event_set_buffer(event, rb);
-	detached_describe(detached, rb);
-	return 0;
+		perf_detached_ungroup(detached);
+	return ret;
 }
 
-/* Change the phase from one to another. Returns false if it is another one than that. */
+/* Change the phase to @to. Returns false if it is not @from. */
 static bool detached_change(struct perf_detached *detached, enum detached_phase from,
 			    enum detached_phase to)
 {
-	guard(spinlock)(&detached_lock);
-	if (detached->phase != from)
-		return false;
-	detached->phase = to;
-	return true;
-}
+	bool changed;
 
-/* An event loses its name. */
-static void detached_unkeep(struct perf_detached *detached)
-{
-	lockdep_assert_held(&detached_lock);
-	if (!list_empty(&detached->kept)) {
-		list_del_init(&detached->kept);
-		detached->user->perf_detached_kept--;
+	scoped_guard(spinlock, &perf_detached_lock) {
+		changed = detached->phase == from;
+		if (changed)
+			detached->phase = to;
 	}
+	return changed;
 }
 
-/* Take away the name of an event, and end it. */
-static void detached_drop(struct perf_detached *detached)
+/* An event has a file in perffs, or is about to have it. */
+static bool detached_has_name(const struct perf_detached *detached)
 {
-	lockdep_assert_held(&detached_lock);
-	detached_unkeep(detached);
-	detached->phase = DETACHED_GONE;
-	/* Its name has a reference, which the user may drop before the work does. */
-	atomic_long_inc(&detached->event->refcount);
-	queue_work(system_unbound_wq, &detached->release);
-}
-
-/* Keep a named event whose task is gone, and only so many of its user. */
-static void detached_keep(struct perf_detached *detached)
-{
-	struct user_struct *user = detached->user;
-	struct perf_detached *other, *next;
-
-	lockdep_assert_held(&detached_lock);
-	list_add_tail(&detached->kept, &detached_kept);
-	user->perf_detached_kept++;
-	list_for_each_entry_safe(other, next, &detached_kept, kept) {
-		if (user->perf_detached_kept <= READ_ONCE(sysctl_perf_event_detached_keep))
-			break;
-		if (other->user == user)
-			detached_drop(other);
-	}
+	lockdep_assert_held(&perf_detached_lock);
+	return detached->phase == DETACHED_BORN || detached->phase == DETACHED_NAMING ||
+	       detached->phase == DETACHED_NAMED;
 }
 
 /* The name of an event: process, task and event. */
@@ -373,16 +286,18 @@ static int detached_name(struct perf_detached *detached)
 
 	snprintf(name, sizeof(name), "%u.%u.%llu", detached->info.pid, detached->info.tid,
 		 detached->info.id);
-	dentry = perffs_create(detached->event, name);
+	dentry = perffs_create(detached->event, name, detached->group->cred);
 	if (IS_ERR(dentry))
 		return PTR_ERR(dentry);
-	scoped_guard(spinlock, &detached_lock) {
+	scoped_guard(spinlock, &perf_detached_lock) {
 		/* Or somebody has unlinked it already. */
-		if (detached->phase == DETACHED_NAMING) {
+		if (detached->phase == DETACHED_NAMING || detached->phase == DETACHED_BORN) {
+			/* From here on, the name keeps what the task has inherited. */
+			detached->files -= detached->phase == DETACHED_BORN;
 			detached->phase = DETACHED_NAMED;
 			detached->name = dentry;
 			if (detached->info.state != PERF_EVENT_DETACHED_LIVE)
-				detached_keep(detached);
+				perf_detached_keep(detached);
 			return 0;
 		}
 	}
@@ -392,7 +307,9 @@ static int detached_name(struct perf_detached *detached)
 
 static int detached_detach(struct perf_detached *detached, void __user *arg)
 {
+	struct perf_event *event = detached->event;
 	struct perf_event_detach args;
+	bool has_buffer;
 	u32 size;
 	int ret;
 
@@ -406,15 +323,22 @@ static int detached_detach(struct perf_detached *detached, void __user *arg)
 	if (ret)
 		return ret;
 
-	ret = detached_allowed();
+	ret = perf_detached_allowed();
 	if (ret)
 		return ret;
 	if (!detached_change(detached, DETACHED_OWNED, DETACHED_NAMING))
 		return -EBUSY;
+	has_buffer = READ_ONCE(event->rb);
 	ret = detached_buffer(detached, &args);
 	if (!ret) {
+		/* It was enabled meanwhile: let it be scheduled with its buffer. */
+		if (event->attr.inherit && !has_buffer &&
+		    READ_ONCE(event->state) >= PERF_EVENT_STATE_INACTIVE) {
+			perf_event_disable(event);
+			perf_event_enable(event);
+		}
 		/* prctl(PR_TASK_PERF_EVENTS_DISABLE) is for what the task has open. */
-		perf_remove_from_owner(detached->event);
+		perf_remove_from_owner(event);
 		ret = detached_name(detached);
 	}
 	if (ret)
@@ -422,33 +346,176 @@ static int detached_detach(struct perf_detached *detached, void __user *arg)
 	return ret;
 }
 
+/* Name an inherited event. Its task does not wait for that: users can block names for long. */
+static void detached_name_work(struct work_struct *work)
+{
+	struct perf_detached *detached = container_of(work, struct perf_detached, naming);
+	struct perf_event *event = detached->event;
+
+	if (!detached_name(detached)) {
+		/* The first reference, which the name has replaced. */
+		put_event(event);
+		return;
+	}
+	atomic64_inc(&detached->group->inherit_failures);
+	detached_change(detached, DETACHED_BORN, DETACHED_GONE);
+	detached_release(event);
+}
+
+/*
+ * When the task of an inherited event runs for the first time, give the event its buffer, and let
+ * it have a name soon. If that fails, it ends.
+ */
+static void detached_bear(struct perf_detached *detached)
+{
+	struct perf_event *event = detached->event;
+	unsigned int pages = detached->group->pages / num_possible_cpus() - 1;
+	int ret;
+
+	perf_detached_init_info(detached, current, detached->group->pid_ns);
+	scoped_guard(mutex, &event->mmap_mutex)
+		ret = detached_set_buffer(detached, pages);
+	if (!ret) {
+		detached_change(detached, DETACHED_INHERITED, DETACHED_BORN);
+		perf_detached_queue_name(&detached->naming);
+		return;
+	}
+	atomic64_inc(&detached->group->inherit_failures);
+	detached_change(detached, DETACHED_INHERITED, DETACHED_GONE);
+	perf_event_release_kernel(event);
+}
+
+/* Before its task returns to user mode, let an event's buffer be written on this CPU. */
+static void detached_pin_work(struct callback_head *head)
+{
+	struct perf_detached *detached = container_of(head, struct perf_detached, pin);
+	struct perf_event *event = detached->event;
+
+	/* Interrupts of this CPU may let the event count, and queue this once more. */
+	WRITE_ONCE(detached->pin_queued, false);
+	if (detached->newborn) {
+		detached_bear(detached);
+		detached->newborn = false;
+	}
+	perf_shmem_pin(event);
+	put_event(event);
+}
+
+/**
+ * perf_detached_inherits - does a new task inherit an event?
+ * @event:	the event of its parent
+ * @child:	the task
+ *
+ * A task that never returns to user mode has nothing to record. An event that is disabled could
+ * never be enabled for the child, as it gets a name only when it counts: the child lacks it then.
+ *
+ * Context: fork, in the parent, with ctx->mutex held.
+ * Return: false if it is detached, and the task does not inherit it.
+ */
+bool perf_detached_inherits(const struct perf_event *event, const struct task_struct *child)
+{
+	struct perf_detached *detached = event->detached;
+	bool inherits;
+
+	if (!detached)
+		return true;
+	if (child->flags & (PF_KTHREAD | PF_USER_WORKER))
+		return false;
+	scoped_guard(spinlock, &perf_detached_lock) {
+		inherits = (detached->phase == DETACHED_NAMED ||
+			    detached->phase == DETACHED_BORN) &&
+			   (event->state >= PERF_EVENT_STATE_INACTIVE ||
+			    event->attr.enable_on_exec);
+		/* Or nobody has detached it, or it belongs to descriptors again. */
+		if (!inherits && detached->group && detached->phase != DETACHED_OWNED)
+			atomic64_inc(&detached->group->inherit_failures);
+	}
+	return inherits;
+}
+
+/**
+ * perf_detached_override_creds - inherit an event with the rights of its owner
+ * @event:	the event of the task's parent
+ *
+ * A detached event stays what it was allowed to be, whatever the task is that forks.
+ *
+ * Return: what perf_detached_revert_creds() takes.
+ */
+const struct cred *perf_detached_override_creds(const struct perf_event *event)
+{
+	return event->detached ? override_creds(event->detached->group->cred) : NULL;
+}
+
+/**
+ * perf_detached_revert_creds - undo perf_detached_override_creds()
+ * @cred:	what that returned
+ */
+void perf_detached_revert_creds(const struct cred *cred)
+{
+	if (cred)
+		revert_creds(cred);
+}
+
+/**
+ * perf_detached_inherit - let a new task's event be one like its parent's
+ * @event:	the new event, which is on its own: what it inherits from is no parent of it
+ * @from:	the event of the task's parent
+ *
+ * Its buffer and its name come when the task runs: fork may fail until then.
+ *
+ * Context: fork, in the parent, with ctx->mutex held.
+ * Return: 0 or -ENOMEM.
+ */
+int perf_detached_inherit(struct perf_event *event, const struct perf_event *from)
+{
+	struct perf_detached *detached;
+
+	if (!from->detached)
+		return 0;
+	detached = detached_alloc(event);
+	if (!detached)
+		return -ENOMEM;
+	detached->newborn = true;
+	detached->perfmon = from->detached->perfmon;
+	detached->ptrace = from->detached->ptrace;
+	detached->group = perf_detached_group_get(from->detached->group);
+	event->clock = from->clock;
+	event->orig_type = from->orig_type;
+	event->event_caps = from->event_caps;
+	put_pid_ns(event->ns);
+	event->ns = get_pid_ns(from->ns);
+	return 0;
+}
+
+/**
+ * perf_detached_inherited - a new task has inherited an event, or not
+ * @from:	the event of its parent
+ * @ret:	0 or an error
+ *
+ * Return: @ret; 0 for a detached event, as fork does not fail because of it.
+ */
+int perf_detached_inherited(const struct perf_event *from, int ret)
+{
+	if (!from->detached)
+		return ret;
+	if (ret)
+		atomic64_inc(&from->detached->group->inherit_failures);
+	return 0;
+}
+
 static int detached_reattach(struct perf_detached *detached)
 {
 	struct dentry *name;
 
-	scoped_guard(spinlock, &detached_lock) {
+	scoped_guard(spinlock, &perf_detached_lock) {
 		if (detached->phase != DETACHED_NAMED)
-			return detached->phase == DETACHED_NAMING ? -EBUSY : -EINVAL;
-		detached_unkeep(detached);
+			return detached_has_name(detached) ? -EBUSY : -EINVAL;
+		perf_detached_unkeep(detached);
 		detached->phase = DETACHED_OWNED;
 		name = no_free_ptr(detached->name);
 	}
 	perffs_remove(name);
 	return 0;
-}
-
-static int detached_info(struct perf_detached *detached, void __user *arg)
-{
-	struct perf_event_detached_info info;
-	u32 size;
-
-	if (get_user(size, (u32 __user *)arg))
-		return -EFAULT;
-	if (size < sizeof(info))
-		return -EINVAL;
-	scoped_guard(spinlock, &detached_lock)
-		info = detached->info;
-	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
 /**
@@ -470,7 +537,7 @@ long perf_detached_ioctl(struct perf_event *event, unsigned int cmd, unsigned lo
 		return -ENOIOCTLCMD;
 	/* Sizes in numbers are what the caller knows; the structures tell them, too. */
 	if ((cmd & ~IOCSIZE_MASK) == (PERF_EVENT_IOC_DETACHED_INFO & ~IOCSIZE_MASK))
-		return detached_info(detached, (void __user *)arg);
+		return perf_detached_info(detached, (void __user *)arg);
 	if (READ_ONCE(detached->phase) == DETACHED_GONE)
 		return -ENODEV;
 	if ((cmd & ~IOCSIZE_MASK) == (PERF_EVENT_IOC_DETACH & ~IOCSIZE_MASK))
@@ -478,7 +545,12 @@ long perf_detached_ioctl(struct perf_event *event, unsigned int cmd, unsigned lo
 	if (cmd == PERF_EVENT_IOC_REATTACH)
 		return detached_reattach(detached);
 	/* A program would run for all tasks, until somebody removes the name. */
-	return cmd == PERF_EVENT_IOC_SET_BPF ? -EOPNOTSUPP : -ENOIOCTLCMD;
+	if (cmd == PERF_EVENT_IOC_SET_BPF)
+		return -EOPNOTSUPP;
+	/* Those that are inherited would not have it. */
+	if (cmd == PERF_EVENT_IOC_SET_FILTER && event->attr.inherit)
+		return -EOPNOTSUPP;
+	return -ENOIOCTLCMD;
 }
 
 /**
@@ -534,32 +606,53 @@ int perf_detached_open_name(struct perf_event *event)
 
 	if (ret)
 		return ret;
-	guard(spinlock)(&detached_lock);
-	if (detached->phase != DETACHED_NAMED && detached->phase != DETACHED_NAMING)
-		return -ENOENT;
-	detached->files++;
-	/* It is the last one to go. */
-	if (!list_empty(&detached->kept))
-		list_move_tail(&detached->kept, &detached_kept);
-	return 0;
+	scoped_guard(spinlock, &perf_detached_lock) {
+		if (!detached_has_name(detached)) {
+			ret = -ENOENT;
+			break;
+		}
+		detached->files++;
+		perf_detached_used(detached);
+	}
+	return ret;
+}
+
+/**
+ * perf_detached_is_of - is an event one of a process or thread?
+ * @event:	the event, which has its name
+ * @pid:	the number
+ * @thread:	it is that of a thread
+ *
+ * Return: true if it is.
+ */
+bool perf_detached_is_of(const struct perf_event *event, const struct pid *pid, bool thread)
+{
+	return pid == (thread ? event->detached->pid : event->detached->tgid);
 }
 
 /**
  * perf_detached_close - a file of an event is closed
  * @event:	the event
  *
- * Return: true if the event is to be released, false if only the file's reference is.
+ * Return: false if it is not detached; otherwise the file's reference is dropped, and the event has
+ * ended if that was its last owner.
  */
 bool perf_detached_close(struct perf_event *event)
 {
 	struct perf_detached *detached = event->detached;
+	bool last;
 
 	if (!detached)
-		return true;
-	guard(spinlock)(&detached_lock);
-	if (--detached->files || detached->phase != DETACHED_OWNED)
 		return false;
-	detached->phase = DETACHED_GONE;
+	scoped_guard(spinlock, &perf_detached_lock) {
+		last = !--detached->files && detached->phase == DETACHED_OWNED;
+		if (last)
+			detached->phase = DETACHED_GONE;
+	}
+	if (last)
+		detached_release(event);
+	else
+		put_event(event);
 	return true;
 }
 
@@ -575,12 +668,12 @@ void perf_detached_unlinked(struct perf_event *event)
 	struct dentry *name = NULL;
 	bool ends = false;
 
-	scoped_guard(spinlock, &detached_lock) {
-		if (detached->phase == DETACHED_NAMED || detached->phase == DETACHED_NAMING) {
-			detached_unkeep(detached);
+	scoped_guard(spinlock, &perf_detached_lock) {
+		if (detached_has_name(detached)) {
+			perf_detached_unkeep(detached);
 			detached->phase = DETACHED_GONE;
 			name = no_free_ptr(detached->name);
-			queue_work(system_unbound_wq, &detached->release);
+			perf_detached_queue(&detached->release);
 			ends = true;
 		}
 	}
@@ -590,39 +683,115 @@ void perf_detached_unlinked(struct perf_event *event)
 		put_event(event);
 }
 
+/* Does an event count here, so that it stays on this CPU while interrupts are off? */
+static bool detached_counts(const struct perf_event *event)
+{
+	return event->detached && event->state == PERF_EVENT_STATE_ACTIVE &&
+	       event->oncpu == smp_processor_id();
+}
+
+/* Does an event sample all that its task does in user mode, and not what happens now and then? */
+static bool detached_samples_time(struct perf_event *event)
+{
+	if (!is_sampling_event(event) || event->attr.exclude_user)
+		return false;
+	return event->pmu->task_ctx_nr == perf_hw_context ||
+	       (event->orig_type == PERF_TYPE_SOFTWARE &&
+		(event->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
+		 event->attr.config == PERF_COUNT_SW_TASK_CLOCK));
+}
+
+/* One sample more, which stands for no time. */
+static void detached_sample(struct perf_event *event, struct pt_regs *regs)
+{
+	perf_overflow_handler_t output = READ_ONCE(event->overflow_handler);
+	struct perf_sample_data data;
+
+	/* So that the event's own interrupt does not come amid this. */
+	perf_pmu_disable(event->pmu);
+	/* What the hardware has comes before. */
+	event->pmu->read(event);
+	perf_sample_data_init(&data, 0, 1);
+	/* Not perf_event_overflow(): it may have to be stopped then, for a while or for good. */
+	output(event, &data, regs);
+	perf_pmu_enable(event->pmu);
+}
+
+static void detached_sample_exit(struct pt_regs *regs)
+{
+	struct perf_event_context *ctx;
+	struct perf_event *event;
+
+	guard(rcu)();
+	/* rcu_dereference(), but the base does not declare it as __rcu. */
+	ctx = READ_ONCE(current->perf_event_ctxp);
+	if (!ctx)
+		return;
+	list_for_each_entry_rcu(event, &ctx->event_list, event_entry) {
+		if (detached_counts(event) && detached_samples_time(event))
+			detached_sample(event, regs);
+	}
+}
+
+/**
+ * perf_detached_sample_exit - take a last sample of current, which exits
+ *
+ * Its user registers are those of the last kernel entry. So of a process that a signal kills, each
+ * thread's last sample tells where it was then: the one that is to blame, where it faulted.
+ *
+ * Context: do_exit(), before PF_EXITING is set: a walk that this asks for is done while the
+ * address space exists.
+ */
+void perf_detached_sample_exit(void)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+	int recursion;
+
+	if (!READ_ONCE(current->perf_event_ctxp) || !current->mm ||
+	    (current->flags & (PF_KTHREAD | PF_USER_WORKER)) || !user_mode(regs))
+		return;
+	perf_shmem_settle_irq();
+	recursion = perf_swevent_get_recursion_context();
+	if (recursion >= 0) {
+		detached_sample_exit(regs);
+		perf_swevent_put_recursion_context(recursion);
+	}
+	local_irq_enable();
+}
+
 /**
  * perf_detached_exit - the task of an event exits, or executes a privileged file
  * @event:	the event, before its state says so
  *
- * Context: in the task, with ctx->mutex held.
+ * Context: in the task, or in fork if that fails; with ctx->mutex held.
+ * Return: true if the event is to end, as it was inherited and got no name.
  */
-void perf_detached_exit(struct perf_event *event)
+bool perf_detached_exit(struct perf_event *event)
 {
 	struct perf_detached *detached = event->detached;
-	bool exits = current->flags & PF_EXITING;
-	struct perf_event_detached_info *info;
-	char comm[TASK_COMM_LEN];
 	struct perf_buffer *rb;
+	bool ends;
 
 	if (!detached)
-		return;
-	info = &detached->info;
-	get_task_comm(comm, current);
+		return false;
+	perf_detached_end(detached);
+	/* After the state: detached_set_buffer() has the buffer first, and then looks at it. */
 	rb = ring_buffer_get(event);
-	scoped_guard(spinlock, &detached_lock) {
-		memcpy(info->comm, comm, sizeof(comm));
-		info->lost = atomic64_read(&event->lost_samples);
-		info->exit_code = exits ? current->exit_code : 0;
-		info->exit_time = event->clock();
-		info->state = exits ? PERF_EVENT_DETACHED_EXITED : PERF_EVENT_DETACHED_EXECUTED;
-		/* Or detached_describe() does so later. */
-		if (rb)
-			detached_publish(detached, rb);
-		if (detached->phase == DETACHED_NAMED)
-			detached_keep(detached);
-	}
-	if (rb)
+	if (rb) {
+		perf_detached_publish(detached, rb);
+		if (rb->shmem)
+			perf_shmem_leave(rb);
 		ring_buffer_put(rb);
+	}
+
+	/* Queued work may still come, after a failed exec or in the exit of a user worker. */
+	detached->newborn = false;
+	scoped_guard(spinlock, &perf_detached_lock) {
+		ends = detached->phase == DETACHED_INHERITED;
+		if (detached->phase == DETACHED_NAMED)
+			perf_detached_keep(detached);
+	}
+	return ends;
 }
 
 /**
@@ -631,42 +800,15 @@ void perf_detached_exit(struct perf_event *event)
  */
 void perf_detached_free(struct perf_event *event)
 {
-	if (!event->detached)
+	struct perf_detached *detached = event->detached;
+
+	if (!detached)
 		return;
-	detached_uncharge(event->detached);
-	kfree(event->detached);
-	event->detached = NULL;
+	if (event->rb && event->attr.inherit)
+		perf_shmem_leave(event->rb);
+	perf_detached_ungroup(detached);
+	put_pid(detached->pid);
+	put_pid(detached->tgid);
+	WRITE_ONCE(event->detached, NULL);
+	kfree_rcu(detached, rcu);
 }
-
-static struct ctl_table detached_sysctls[] = {
-	{
-		.procname	= "perf_event_detached",
-		.data		= &sysctl_perf_event_detached,
-		.maxlen		= sizeof(sysctl_perf_event_detached),
-		.mode		= 0644,
-		.proc_handler	= proc_dointvec_minmax,
-		.extra1		= SYSCTL_ZERO,
-		.extra2		= SYSCTL_TWO,
-	},
-	{
-		.procname	= "perf_event_detached_max",
-		.data		= &sysctl_perf_event_detached_max,
-		.maxlen		= sizeof(sysctl_perf_event_detached_max),
-		.mode		= 0644,
-		.proc_handler	= proc_douintvec,
-	},
-	{
-		.procname	= "perf_event_detached_keep",
-		.data		= &sysctl_perf_event_detached_keep,
-		.maxlen		= sizeof(sysctl_perf_event_detached_keep),
-		.mode		= 0644,
-		.proc_handler	= proc_douintvec,
-	},
-};
-
-static int __init perf_detached_init(void)
-{
-	register_sysctl_init("kernel", detached_sysctls);
-	return 0;
-}
-late_initcall(perf_detached_init);

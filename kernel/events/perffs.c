@@ -22,8 +22,13 @@
 #include <linux/mount.h>
 #include <linux/namei.h>
 #include <linux/pagemap.h>
+#include <linux/perf_detached.h>
 #include <linux/perf_event.h>
+#include <linux/pid.h>
+#include <linux/pidfd.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
+#include <linux/uaccess.h>
 
 #include "detached.h"
 #include "internal.h"
@@ -37,9 +42,10 @@ static struct perf_event *perffs_take(struct inode *inode)
 {
 	struct perf_event *event;
 
-	guard(spinlock)(&inode->i_lock);
-	event = inode->i_private;
-	inode->i_private = NULL;
+	scoped_guard(spinlock, &inode->i_lock) {
+		event = inode->i_private;
+		inode->i_private = NULL;
+	}
 	return event;
 }
 
@@ -48,10 +54,11 @@ static struct perf_event *perffs_get(struct inode *inode)
 {
 	struct perf_event *event;
 
-	guard(spinlock)(&inode->i_lock);
-	event = inode->i_private;
-	if (event)
-		atomic_long_inc(&event->refcount);
+	scoped_guard(spinlock, &inode->i_lock) {
+		event = inode->i_private;
+		if (event)
+			atomic_long_inc(&event->refcount);
+	}
 	return event;
 }
 
@@ -104,6 +111,69 @@ static int perffs_unlink(struct inode *dir, struct dentry *dentry)
 	return 0;
 }
 
+/* Find the name of an event of @pid that has the smallest id above @find->id. */
+static int perffs_find(struct dentry *root, const struct pid *pid, bool thread,
+		       struct perffs_find *find)
+{
+	struct dentry *child;
+	u64 id = U64_MAX;
+
+	/* With the lock of the directory, events keep their names. */
+	inode_lock_shared(d_inode(root));
+	spin_lock(&root->d_lock);
+	hlist_for_each_entry(child, &root->d_children, d_sib) {
+		const struct perf_event *event;
+
+		spin_lock_nested(&child->d_lock, DENTRY_D_LOCK_NESTED);
+		event = simple_positive(child) ? d_inode(child)->i_private : NULL;
+		if (event && perf_detached_is_of(event, pid, thread) && event->id > find->id &&
+		    event->id < id) {
+			id = event->id;
+			strscpy(find->name, child->d_name.name);
+		}
+		spin_unlock(&child->d_lock);
+	}
+	spin_unlock(&root->d_lock);
+	inode_unlock_shared(d_inode(root));
+	find->id = id;
+	return id == U64_MAX ? -ENOENT : 0;
+}
+
+static long perffs_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct perffs_find find, __user *user = (void __user *)arg;
+	unsigned int flags;
+	struct pid *pid;
+	int ret;
+
+	if (cmd != PERFFS_IOC_FIND)
+		return -ENOTTY;
+	if (copy_from_user(&find, user, sizeof(find)))
+		return -EFAULT;
+	if (find.size != sizeof(find))
+		return -EINVAL;
+	pid = pidfd_get_pid(find.pidfd, &flags);
+	if (IS_ERR(pid))
+		return PTR_ERR(pid);
+	memset(find.name, 0, sizeof(find.name));
+	ret = perffs_find(file->f_path.dentry, pid, flags & PIDFD_THREAD, &find);
+	put_pid(pid);
+	if (!ret && copy_to_user(user, &find, sizeof(find)))
+		ret = -EFAULT;
+	return ret;
+}
+
+static const struct file_operations perffs_dir_operations = {
+	.open		= dcache_dir_open,
+	.release	= dcache_dir_close,
+	.llseek		= dcache_dir_lseek,
+	.read		= generic_read_dir,
+	.iterate_shared	= dcache_readdir,
+	.fsync		= noop_fsync,
+	.unlocked_ioctl	= perffs_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+};
+
 static const struct inode_operations perffs_dir_inode_operations = {
 	.lookup		= simple_lookup,
 	.permission	= perffs_permission,
@@ -126,7 +196,8 @@ static const struct super_operations perffs_super_operations = {
 	.evict_inode	= perffs_evict_inode,
 };
 
-static struct inode *perffs_inode(struct super_block *sb, struct perf_event *event)
+static struct inode *perffs_inode(struct super_block *sb, struct perf_event *event,
+				  const struct cred *cred)
 {
 	struct inode *inode = new_inode(sb);
 
@@ -134,8 +205,8 @@ static struct inode *perffs_inode(struct super_block *sb, struct perf_event *eve
 		return NULL;
 	inode->i_ino = get_next_ino();
 	inode->i_mode = S_IFREG | 0600;
-	inode->i_uid = current_fsuid();
-	inode->i_gid = current_fsgid();
+	inode->i_uid = cred->fsuid;
+	inode->i_gid = cred->fsgid;
 	inode->i_fop = &perffs_file_operations;
 	simple_inode_init_ts(inode);
 	atomic_long_inc(&event->refcount);
@@ -147,10 +218,11 @@ static struct inode *perffs_inode(struct super_block *sb, struct perf_event *eve
  * perffs_create - give an event a name
  * @event:	the event
  * @name:	the name, which no other event has
+ * @cred:	of its owner
  *
  * Return: the name, with a reference; an ERR_PTR(), -EBUSY if the event's former name has not gone.
  */
-struct dentry *perffs_create(struct perf_event *event, const char *name)
+struct dentry *perffs_create(struct perf_event *event, const char *name, const struct cred *cred)
 {
 	struct dentry *root, *dentry;
 	struct inode *dir, *inode;
@@ -160,7 +232,7 @@ struct dentry *perffs_create(struct perf_event *event, const char *name)
 		return ERR_PTR(-ENODEV);
 	root = perffs_mount->mnt_root;
 	dir = d_inode(root);
-	inode = perffs_inode(root->d_sb, event);
+	inode = perffs_inode(root->d_sb, event, cred);
 	if (!inode)
 		return ERR_PTR(-ENOMEM);
 	inode_lock(dir);
@@ -217,6 +289,7 @@ static int perffs_fill_super(struct super_block *sb, struct fs_context *fc)
 	sb->s_d_op = &simple_dentry_operations;
 	sb->s_iflags |= SB_I_NOEXEC | SB_I_NODEV;
 	d_inode(sb->s_root)->i_op = &perffs_dir_inode_operations;
+	d_inode(sb->s_root)->i_fop = &perffs_dir_operations;
 	d_inode(sb->s_root)->i_mapping->a_ops = &ram_aops;
 	return 0;
 }

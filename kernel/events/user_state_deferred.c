@@ -288,6 +288,7 @@ static void perf_user_state_callback(struct unwind_work *work,
 		state.regs.abi = perf_reg_abi(current);
 	}
 
+	perf_records_ahead();
 	if (!perf_deferred_iterate(perf_user_state_output, &state, &state.pass, asked))
 		perf_user_state_output_cpu(&state, asked);
 

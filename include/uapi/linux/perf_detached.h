@@ -47,10 +47,18 @@ enum perf_event_detached_state {
  *		one with the same number
  * @exit_time:	when @state changed, by the clock of the event's samples; or 0
  * @exit_code:	of the task that has exited, encoded as wait() does
- * @reserved:	0
+ * @attr_offset: where the user page has a copy of the event's struct perf_event_attr, whose size is
+ *		that of the kernel
  * @lost:	records that did not fit into a buffer that is not overwritten; updated when @state
  *		changes
  * @comm:	the name of the task; updated when @state changes
+ * @pins:	how often a buffer of the event, or of those inherited from it or with it, was made
+ *		ready on a CPU; this and the following numbers are updated when @state changes
+ * @unpins:	how often one had to go from there
+ * @pin_failures: how often none could be, because memory was short: samples are lost then
+ * @inherit_failures: tasks that could not inherit the event
+ * @pages:	pages of its buffer, which can only be mapped as a whole; 0 without a buffer
+ * @reserved:	0
  */
 struct perf_event_detached_info {
 	__u32	size;
@@ -61,9 +69,15 @@ struct perf_event_detached_info {
 	__u64	start_time;
 	__u64	exit_time;
 	__s32	exit_code;
-	__u32	reserved;
+	__u32	attr_offset;
 	__u64	lost;
 	char	comm[16];
+	__u64	pins;
+	__u64	unpins;
+	__u64	pin_failures;
+	__u64	inherit_failures;
+	__u32	pages;
+	__u32	reserved;
 };
 
 /* Give the event a buffer and a name. From here on it outlives the descriptor. */
@@ -71,5 +85,25 @@ struct perf_event_detached_info {
 /* Take the name away: the event ends with its last descriptor. */
 #define PERF_EVENT_IOC_REATTACH		_IO('$', 254)
 #define PERF_EVENT_IOC_DETACHED_INFO	_IOWR('$', 253, struct perf_event_detached_info)
+
+/**
+ * struct perffs_find - find the events of a process or thread
+ * @size:	sizeof() of this structure
+ * @pidfd:	of the process; or of the thread, with PIDFD_THREAD
+ * @id:		find the event with the smallest id above this one; set to its id
+ * @name:	set to the event's name
+ *
+ * The numbers in names are used again, those of a pidfd's process are not: this also finds what is
+ * left of one that has exited.
+ */
+struct perffs_find {
+	__u32	size;
+	__s32	pidfd;
+	__u64	id;
+	char	name[64];
+};
+
+/* For the directory. It fails with ENOENT if there is no event, or no more. */
+#define PERFFS_IOC_FIND			_IOWR('$', 252, struct perffs_find)
 
 #endif /* _UAPI_LINUX_PERF_DETACHED_H */

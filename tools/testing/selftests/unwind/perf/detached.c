@@ -27,55 +27,10 @@ FIXTURE(detached) DETACHED_FIXTURE;
 FIXTURE_SETUP(detached) DETACHED_SETUP
 FIXTURE_TEARDOWN(detached) DETACHED_TEARDOWN
 
-extern const char __start_spin_text[], __stop_spin_text[];
-
-/* Let samples hit this function for a while, and fault in it if @end. */
-static __attribute__((noinline, section("spin_text"))) void spin(bool end)
-{
-	for (volatile unsigned int i = 0; i < 20000000; i++)
-		;
-	if (end)
-		*(volatile int *)NULL = 0;
-}
-
-/* How many samples of an overwritten buffer are there, up to the first that did not hit spin()? */
-static unsigned int newest_in_spin(const struct perf_event_mmap_page *map)
-{
-	const __u64 *data = (const void *)map + map->data_offset;
-	__u64 mask = map->data_size / sizeof(*data) - 1;
-	__u64 at = map->data_head / sizeof(*data);
-	unsigned int hits = 0;
-
-	for (;;) {
-		const struct perf_event_header *header = (const void *)(data + (at & mask));
-		__u64 ip = data[(at + 1) & mask];
-
-		if (header->type != PERF_RECORD_SAMPLE || hits > mask / 3 ||
-		    ip < (__u64)(unsigned long)__start_spin_text ||
-		    ip >= (__u64)(unsigned long)__stop_spin_text)
-			return hits;
-		hits++;
-		at += header->size / sizeof(*data);
-	}
-}
-
-/* Does any of them hit it? */
-static bool any_in_spin(const struct perf_event_mmap_page *map)
-{
-	const __u64 *data = (const void *)map + map->data_offset;
-
-	for (unsigned int i = 0; i < map->data_size / sizeof(*data); i++) {
-		if (data[i] >= (__u64)(unsigned long)__start_spin_text &&
-		    data[i] < (__u64)(unsigned long)__stop_spin_text)
-			return true;
-	}
-	return false;
-}
-
 /* The descriptor is closed, the task runs on, and the event is found again. */
 TEST_F(detached, outlives_its_descriptor)
 {
-	struct perf_event_attr attr = clock_attr();
+	struct perf_event_attr attr = clock_attr(), copy;
 	struct perf_event_detached_info info = { .size = sizeof(info) };
 	struct perf_event_mmap_page *map;
 	int fd;
@@ -84,7 +39,8 @@ TEST_F(detached, outlives_its_descriptor)
 	fd = open_detached(&attr, 0);
 	ASSERT_LE(0, fd);
 	close(fd);
-	spin(false);
+	for (int i = 0; i < 10; i++)
+		spin(false);
 
 	ASSERT_EQ(1, names(self->name, sizeof(self->name)));
 	fd = open(self->name, O_RDWR | O_CLOEXEC);
@@ -95,6 +51,13 @@ TEST_F(detached, outlives_its_descriptor)
 	EXPECT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DETACHED_INFO, &info));
 	EXPECT_EQ(0, memcmp(&info, info_of(map), sizeof(info)));
 	EXPECT_EQ(sizeof(info), map->detached_size);
+	memcpy(&copy, (void *)map + info.attr_offset, sizeof(copy));
+	EXPECT_LE(sizeof(copy), copy.size);
+	EXPECT_EQ(attr.type, copy.type);
+	EXPECT_EQ(attr.config, copy.config);
+	EXPECT_EQ(attr.sample_period, copy.sample_period);
+	EXPECT_EQ(attr.sample_type, copy.sample_type);
+	EXPECT_TRUE(copy.write_backward && copy.exclude_kernel);
 	EXPECT_EQ(PERF_EVENT_DETACHED_LIVE, info.state);
 	EXPECT_EQ(getpid(), info.pid);
 	EXPECT_EQ(gettid(), info.tid);
@@ -117,6 +80,8 @@ static pid_t start_crash(void)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	raise(SIGSTOP);
+	for (int i = 0; i < 10; i++)
+		spin(false);
 	spin(true);
 	_exit(1);
 }
@@ -291,6 +256,7 @@ TEST_F(detached, refused)
 	EXPECT_EQ(-EINVAL, perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED));
 	other = attr;
 	other.inherit = 1;
+	other.exclude_hv = 0;
 	EXPECT_EQ(-EINVAL, perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED));
 	other = attr;
 	other.remove_on_exec = 1;
@@ -411,6 +377,61 @@ TEST_F(detached, storm)
 	EXPECT_EQ(SIGKILL, status);
 	EXPECT_LT(0, detached);
 	remove_names();
+}
+
+/* The name of the next event of a pidfd's process or thread, after that with @find's id. */
+static int find_name(int pidfd, struct perffs_find *find)
+{
+	int dir = open(DIR_NAME, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret;
+
+	find->size = sizeof(*find);
+	find->pidfd = pidfd;
+	ret = ioctl(dir, PERFFS_IOC_FIND, find) ? -errno : 0;
+	close(dir);
+	return ret;
+}
+
+/* Events are found by a pidfd, also of a process that is gone, and none of others. */
+TEST_F(detached, found_by_pidfd)
+{
+	struct perf_event_attr attr = clock_attr();
+	char path[sizeof(DIR_NAME) + 70];
+	struct perffs_find find = {};
+	int first, second, own, pidfd;
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	own = open_detached(&attr, 0);
+	first = open_detached(&attr, pid);
+	second = open_detached(&attr, pid);
+	ASSERT_TRUE(own >= 0 && first >= 0 && second >= 0);
+	pidfd = syscall(SYS_pidfd_open, pid, 0);
+	ASSERT_LE(0, pidfd);
+	for (int dead = 0; dead < 2; dead++) {
+		find.id = 0;
+		for (int nr = 0; nr < 2; nr++) {
+			EXPECT_EQ(0, find_name(pidfd, &find));
+			snprintf(path, sizeof(path), DIR_NAME "/%s", find.name);
+			EXPECT_EQ(0, access(path, F_OK));
+			EXPECT_EQ(pid, atoi(find.name));
+		}
+		EXPECT_EQ(-ENOENT, find_name(pidfd, &find));
+		if (dead)
+			break;
+		kill(pid, SIGKILL);
+		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	}
+	EXPECT_EQ(-EBADF, find_name(own, &find));
+	EXPECT_EQ(-EBADF, find_name(-1, &find));
+	close(first);
+	close(second);
+	close(own);
+	EXPECT_EQ(3, remove_names());
+	find.id = 0;
+	EXPECT_EQ(-ENOENT, find_name(pidfd, &find));
 }
 
 int main(int argc, char **argv)

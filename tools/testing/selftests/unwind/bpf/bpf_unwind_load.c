@@ -224,6 +224,8 @@ TEST_F(tracers, none_left)
 	EXPECT_TRUE(bpf_run_tracer_left(self->fd, self->last));
 	ASSERT_EQ(0, load(&skel, programs[0].program));
 	bpf_unwind_load__destroy(skel);
+	/* The next test counts what is left. */
+	EXPECT_TRUE(bpf_run_tracer_left(self->fd, self->last));
 }
 
 /* All programs together hold one tracer. */

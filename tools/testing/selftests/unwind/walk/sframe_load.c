@@ -288,10 +288,13 @@ static int hoard(struct walker *walker, const char *dir, int nr)
 static int walk_as_other(struct walker *walker, const char *dir, int other)
 {
 	const void *returns[1];
+	int how;
 
 	if (!become(SOMEBODY + 1 + other) || !map_new_files(dir, OBJECTS_MAX + other, 1, returns))
 		return WRONG;
-	return walk_returns(walker, returns, 1);
+	how = walk_returns(walker, returns, 1);
+	/* However slow the next ones are, this file is in use, too. */
+	return tracer_op(walker->fd, (struct unwind_test_op)OP_OLDER(-1000)) ? WRONG : how;
 }
 
 /*

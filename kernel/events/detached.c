@@ -28,13 +28,10 @@
 #include <linux/perf_event.h>
 #include <linux/pid_namespace.h>
 #include <linux/ptrace.h>
-#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/task.h>
-#include <linux/sched/task_stack.h>
 #include <linux/security.h>
 #include <linux/slab.h>
-#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/task_work.h>
 #include <linux/uaccess.h>
@@ -144,6 +141,16 @@ static struct perf_detached *detached_alloc(struct perf_event *event)
 	return detached;
 }
 
+/* Is it a kprobe or uprobe? Its attr has a pointer to the name of what it probes. */
+static bool detached_is_probe(const struct perf_event *event)
+{
+#ifdef CONFIG_EVENT_TRACING
+	return event->tp_event && event->attr.type != PERF_TYPE_TRACEPOINT;
+#else
+	return false;
+#endif
+}
+
 /**
  * perf_detached_open - prepare an event for being detached
  * @event:	the event, of a task
@@ -152,8 +159,8 @@ static struct perf_detached *detached_alloc(struct perf_event *event)
  *
  * A detached event is alone: it would outlive the descriptors of its group.
  *
- * Return: 0; -EINVAL for a kernel thread or a group; -EOPNOTSUPP for a PMU with an AUX area;
- * -ENOMEM.
+ * Return: 0; -EINVAL for a kernel thread or a group; -EOPNOTSUPP for a PMU with an AUX area, and
+ * for a probe that is inherited; -ENOMEM.
  */
 int perf_detached_open(struct perf_event *event, const struct perf_event *leader,
 		       unsigned long flags)
@@ -169,6 +176,9 @@ int perf_detached_open(struct perf_event *event, const struct perf_event *leader
 	if (data_race(task->flags) & (PF_KTHREAD | PF_USER_WORKER))
 		return -EINVAL;
 	if (has_aux(event))
+		return -EOPNOTSUPP;
+	/* A child would read the name from its own memory, with the owner's rights. */
+	if (event->attr.inherit && detached_is_probe(event))
 		return -EOPNOTSUPP;
 	detached = detached_alloc(event);
 	if (!detached)
@@ -332,10 +342,10 @@ static int detached_detach(struct perf_detached *detached, void __user *arg)
 	ret = detached_buffer(detached, &args);
 	if (!ret) {
 		/* It was enabled meanwhile: let it be scheduled with its buffer. */
-		if (event->attr.inherit && !has_buffer &&
-		    READ_ONCE(event->state) >= PERF_EVENT_STATE_INACTIVE) {
-			perf_event_disable(event);
-			perf_event_enable(event);
+		if (event->attr.inherit && !has_buffer) {
+			/* After event->rb. Pairs with perf_shmem_sched_in(). */
+			smp_mb();
+			perf_event_reschedule(event);
 		}
 		/* prctl(PR_TASK_PERF_EVENTS_DISABLE) is for what the task has open. */
 		perf_remove_from_owner(event);
@@ -359,7 +369,8 @@ static void detached_name_work(struct work_struct *work)
 	}
 	atomic64_inc(&detached->group->inherit_failures);
 	detached_change(detached, DETACHED_BORN, DETACHED_GONE);
-	detached_release(event);
+	/* This drops the first reference. Elsewhere, so that other names need not wait. */
+	perf_detached_queue(&detached->release);
 }
 
 /*
@@ -621,13 +632,20 @@ int perf_detached_open_name(struct perf_event *event)
  * perf_detached_is_of - is an event one of a process or thread?
  * @event:	the event, which has its name
  * @pid:	the number
- * @thread:	it is that of a thread
+ * @thread:	of a thread; one that executed a file has its process's number since
  *
  * Return: true if it is.
  */
 bool perf_detached_is_of(const struct perf_event *event, const struct pid *pid, bool thread)
 {
-	return pid == (thread ? event->detached->pid : event->detached->tgid);
+	const struct perf_detached *detached = event->detached;
+
+	if (!thread)
+		return pid == detached->tgid;
+	if (pid == detached->pid || pid == READ_ONCE(detached->exec_pid))
+		return true;
+	/* Its address alone is of interest, whatever becomes of it meanwhile. */
+	return pid == data_race(event->hw.target->thread_pid);
 }
 
 /**
@@ -683,117 +701,6 @@ void perf_detached_unlinked(struct perf_event *event)
 		put_event(event);
 }
 
-/* Does an event count here, so that it stays on this CPU while interrupts are off? */
-static bool detached_counts(const struct perf_event *event)
-{
-	return event->detached && event->state == PERF_EVENT_STATE_ACTIVE &&
-	       event->oncpu == smp_processor_id();
-}
-
-/* Does an event sample all that its task does in user mode, and not what happens now and then? */
-static bool detached_samples_time(struct perf_event *event)
-{
-	if (!is_sampling_event(event) || event->attr.exclude_user)
-		return false;
-	return event->pmu->task_ctx_nr == perf_hw_context ||
-	       (event->orig_type == PERF_TYPE_SOFTWARE &&
-		(event->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
-		 event->attr.config == PERF_COUNT_SW_TASK_CLOCK));
-}
-
-/* One sample more, which stands for no time. */
-static void detached_sample(struct perf_event *event, struct pt_regs *regs)
-{
-	perf_overflow_handler_t output = READ_ONCE(event->overflow_handler);
-	struct perf_sample_data data;
-
-	/* So that the event's own interrupt does not come amid this. */
-	perf_pmu_disable(event->pmu);
-	/* What the hardware has comes before. */
-	event->pmu->read(event);
-	perf_sample_data_init(&data, 0, 1);
-	/* Not perf_event_overflow(): it may have to be stopped then, for a while or for good. */
-	output(event, &data, regs);
-	perf_pmu_enable(event->pmu);
-}
-
-static void detached_sample_exit(struct pt_regs *regs)
-{
-	struct perf_event_context *ctx;
-	struct perf_event *event;
-
-	guard(rcu)();
-	/* rcu_dereference(), but the base does not declare it as __rcu. */
-	ctx = READ_ONCE(current->perf_event_ctxp);
-	if (!ctx)
-		return;
-	list_for_each_entry_rcu(event, &ctx->event_list, event_entry) {
-		if (detached_counts(event) && detached_samples_time(event))
-			detached_sample(event, regs);
-	}
-}
-
-/**
- * perf_detached_sample_exit - take a last sample of current, which exits
- *
- * Its user registers are those of the last kernel entry. So of a process that a signal kills, each
- * thread's last sample tells where it was then: the one that is to blame, where it faulted.
- *
- * Context: do_exit(), before PF_EXITING is set: a walk that this asks for is done while the
- * address space exists.
- */
-void perf_detached_sample_exit(void)
-{
-	struct pt_regs *regs = task_pt_regs(current);
-	int recursion;
-
-	if (!READ_ONCE(current->perf_event_ctxp) || !current->mm ||
-	    (current->flags & (PF_KTHREAD | PF_USER_WORKER)) || !user_mode(regs))
-		return;
-	perf_shmem_settle_irq();
-	recursion = perf_swevent_get_recursion_context();
-	if (recursion >= 0) {
-		detached_sample_exit(regs);
-		perf_swevent_put_recursion_context(recursion);
-	}
-	local_irq_enable();
-}
-
-/**
- * perf_detached_exit - the task of an event exits, or executes a privileged file
- * @event:	the event, before its state says so
- *
- * Context: in the task, or in fork if that fails; with ctx->mutex held.
- * Return: true if the event is to end, as it was inherited and got no name.
- */
-bool perf_detached_exit(struct perf_event *event)
-{
-	struct perf_detached *detached = event->detached;
-	struct perf_buffer *rb;
-	bool ends;
-
-	if (!detached)
-		return false;
-	perf_detached_end(detached);
-	/* After the state: detached_set_buffer() has the buffer first, and then looks at it. */
-	rb = ring_buffer_get(event);
-	if (rb) {
-		perf_detached_publish(detached, rb);
-		if (rb->shmem)
-			perf_shmem_leave(rb);
-		ring_buffer_put(rb);
-	}
-
-	/* Queued work may still come, after a failed exec or in the exit of a user worker. */
-	detached->newborn = false;
-	scoped_guard(spinlock, &perf_detached_lock) {
-		ends = detached->phase == DETACHED_INHERITED;
-		if (detached->phase == DETACHED_NAMED)
-			perf_detached_keep(detached);
-	}
-	return ends;
-}
-
 /**
  * perf_detached_free - an event is freed
  * @event:	the event
@@ -809,6 +716,7 @@ void perf_detached_free(struct perf_event *event)
 	perf_detached_ungroup(detached);
 	put_pid(detached->pid);
 	put_pid(detached->tgid);
+	put_pid(detached->exec_pid);
 	WRITE_ONCE(event->detached, NULL);
 	kfree_rcu(detached, rcu);
 }

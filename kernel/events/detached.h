@@ -91,6 +91,8 @@ enum detached_phase {
  * @rcu:	frees it after those that found the event in its context
  * @pid:	its task's number, also when that has exited
  * @tgid:	likewise that of the process
+ * @exec_pid:	likewise the one that the task had when it exited, if that was another one because
+ *		it had executed a file
  * @perfmon:	it was opened with CAP_PERFMON, which its name asks for then
  * @ptrace:	likewise CAP_SYS_PTRACE in the task's user namespace
  * @group:	who is charged, and where shared buffers are; NULL without a buffer
@@ -100,10 +102,12 @@ enum detached_phase {
  * @pin_wanted:	its task is on a CPU whose slot lacks the buffer
  * @newborn:	it was inherited by a task that has not run yet
  * @counted:	it is one of the events of @group's user
+ * @unaccounted: perf does not look for events because of it any more
+ * @sampled:	its last sample was taken; only in the task
  * @phase:	what keeps the event; this and the members below are under perf_detached_lock
  * @files:	number of its open files, and the task that has inherited it
  * @name:	in perffs, with a reference; NULL without a name
- * @kept:	in detached_kept
+ * @kept:	in user_struct::perf_detached_kept
  * @info:	for the user, also in the user page of the buffer if there is one
  */
 struct perf_detached {
@@ -114,6 +118,7 @@ struct perf_detached {
 	struct rcu_head			rcu;
 	struct pid			*pid;
 	struct pid			*tgid;
+	struct pid			*exec_pid;
 	bool				perfmon;
 	bool				ptrace;
 	struct perf_detached_group	*group;
@@ -123,6 +128,8 @@ struct perf_detached {
 	bool				pin_wanted;
 	bool				newborn;
 	bool				counted;
+	bool				unaccounted;
+	bool				sampled;
 	enum detached_phase		phase;
 	unsigned int			files;
 	struct dentry			*name;
@@ -140,7 +147,10 @@ void perf_detached_free(struct perf_event *event);
 bool perf_detached_close(struct perf_event *event);
 long perf_detached_ioctl(struct perf_event *event, unsigned int cmd, unsigned long arg);
 int perf_detached_mmap(const struct perf_event *event, struct vm_area_struct *vma);
+
+/* In detached_exit.c. */
 bool perf_detached_exit(struct perf_event *event);
+bool perf_detached_unaccounted(struct perf_event *event);
 
 /* For perffs.c. */
 int perf_detached_open_name(struct perf_event *event);
@@ -150,6 +160,7 @@ bool perf_detached_is_of(const struct perf_event *event, const struct pid *pid, 
 /* In detached_info.c. */
 void perf_detached_init_info(struct perf_detached *detached, struct task_struct *task,
 			     struct pid_namespace *ns);
+void perf_detached_attr(const struct perf_event *event, struct perf_event_attr *attr);
 void perf_detached_init_page(void *page, const struct perf_event *event);
 void perf_detached_describe(struct perf_detached *detached, struct perf_buffer *rb);
 void perf_detached_publish(struct perf_detached *detached, struct perf_buffer *rb);
@@ -226,11 +237,17 @@ static inline int perf_detached_mmap(const struct perf_event *event, struct vm_a
 }
 
 static inline bool perf_detached_exit(struct perf_event *event) { return false; }
+static inline bool perf_detached_unaccounted(struct perf_event *event) { return false; }
 
 static inline bool perf_detached_inherits(const struct perf_event *event,
 					  const struct task_struct *child)
 {
 	return true;
+}
+
+static inline void perf_detached_attr(const struct perf_event *event, struct perf_event_attr *attr)
+{
+	*attr = event->attr;
 }
 
 static inline int perf_detached_inherit(struct perf_event *event, const struct perf_event *from)

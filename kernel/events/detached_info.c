@@ -95,6 +95,22 @@ void perf_detached_publish(struct perf_detached *detached, struct perf_buffer *r
 }
 
 /**
+ * perf_detached_attr - the attr by which an event like this one can be opened
+ * @event:	the event, detached or not
+ * @attr:	set to it
+ *
+ * perf_init_event() takes the number of the PMU from an event's own. For those that are inherited,
+ * their parent's PMU stands in for that; but a detached event is the parent of none.
+ */
+void perf_detached_attr(const struct perf_event *event, struct perf_event_attr *attr)
+{
+	*attr = event->attr;
+	if (event->detached && (event->pmu->capabilities & PERF_PMU_CAP_EXTENDED_HW_TYPE) &&
+	    (attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE))
+		attr->config |= (u64)event->pmu->type << PERF_PMU_TYPE_SHIFT;
+}
+
+/**
  * perf_detached_init_page - what the user page of an event tells from the beginning
  * @page:	the page
  * @event:	the event
@@ -108,7 +124,7 @@ void perf_detached_init_page(void *page, const struct perf_event *event)
 		     DETACHED_ATTR_OFFSET || DETACHED_ATTR_OFFSET + sizeof(*attr) > PAGE_SIZE);
 	user_page->detached_offset = DETACHED_INFO_OFFSET;
 	user_page->detached_size = sizeof(struct perf_event_detached_info);
-	*attr = event->attr;
+	perf_detached_attr(event, attr);
 	attr->size = sizeof(*attr);
 	/* Clocks have another one inside of the kernel. */
 	attr->type = event->orig_type;

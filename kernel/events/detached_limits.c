@@ -7,7 +7,8 @@
  *
  * Invariant: a group's buffers are charged to the user who has detached the event, from then until
  * the last of them is freed. user_struct::perf_detached counts the events with a buffer, and
- * ::perf_detached_kept those in detached_kept.
+ * ::perf_detached_nr_kept those in ::perf_detached_kept, which stay without their task: first the
+ * one that was opened by its name, or lost its task, the longest time ago.
  */
 #include <linux/capability.h>
 #include <linux/cleanup.h>
@@ -31,19 +32,13 @@
 /* Protects the phases, names and information of all detached events, and what follows from them. */
 DEFINE_SPINLOCK(perf_detached_lock);
 
-/*
- * Named events whose task has exited or lost them; first the one that was opened by its name, or
- * lost its task, the longest time ago. Under perf_detached_lock.
- */
-static LIST_HEAD(detached_kept);
-
 static struct workqueue_struct *detached_workqueue __ro_after_init;
 static struct workqueue_struct *detached_names __ro_after_init;
 
 /* 0: nobody may detach events, 1: with CAP_PERFMON, 2: all for tasks that they may profile. */
 static int sysctl_perf_event_detached __read_mostly = 1;
 
-/* How many events with a buffer a user may have, and how many of them in detached_kept. */
+/* How many events with a buffer a user may have, and how many named ones without their task. */
 static unsigned int sysctl_perf_event_detached_max __read_mostly = 256;
 static unsigned int sysctl_perf_event_detached_keep __read_mostly = 16;
 
@@ -205,7 +200,7 @@ void perf_detached_unkeep(struct perf_detached *detached)
 	lockdep_assert_held(&perf_detached_lock);
 	if (!list_empty(&detached->kept)) {
 		list_del_init(&detached->kept);
-		detached->group->cred->user->perf_detached_kept--;
+		detached->group->cred->user->perf_detached_nr_kept--;
 	}
 }
 
@@ -232,20 +227,17 @@ static void detached_drop(struct perf_detached *detached)
 void perf_detached_keep(struct perf_detached *detached)
 {
 	struct user_struct *user = detached->group->cred->user;
-	struct perf_detached *other, *next;
 
 	lockdep_assert_held(&perf_detached_lock);
 	/* The end of its task and its naming may both find that it has a name and no task. */
 	if (!list_empty(&detached->kept))
 		return;
-	list_add_tail(&detached->kept, &detached_kept);
-	user->perf_detached_kept++;
-	list_for_each_entry_safe(other, next, &detached_kept, kept) {
-		if (user->perf_detached_kept <= READ_ONCE(sysctl_perf_event_detached_keep))
-			break;
-		if (other->group->cred->user == user)
-			detached_drop(other);
-	}
+	if (!user->perf_detached_nr_kept++)
+		INIT_LIST_HEAD(&user->perf_detached_kept);
+	list_add_tail(&detached->kept, &user->perf_detached_kept);
+	while (user->perf_detached_nr_kept > READ_ONCE(sysctl_perf_event_detached_keep))
+		detached_drop(list_first_entry(&user->perf_detached_kept, struct perf_detached,
+					       kept));
 }
 
 /**
@@ -258,7 +250,8 @@ void perf_detached_used(struct perf_detached *detached)
 {
 	lockdep_assert_held(&perf_detached_lock);
 	if (!list_empty(&detached->kept))
-		list_move_tail(&detached->kept, &detached_kept);
+		list_move_tail(&detached->kept,
+			       &detached->group->cred->user->perf_detached_kept);
 }
 
 static struct ctl_table detached_sysctls[] = {

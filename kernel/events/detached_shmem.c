@@ -103,13 +103,17 @@ static void shmem_set_page(struct perf_buffer *rb, unsigned int index, void *add
 		rb->user_page = addr;
 }
 
-/* A page with a reference, or an ERR_PTR(). Lack of memory is an error, and kills nobody. */
+/*
+ * A page with a reference, or an ERR_PTR(). Lack of memory is an error, and kills nobody; a task
+ * that was killed for it gets no reserves, as its end would not free the page.
+ */
 static struct page *shmem_get_page(struct perf_buffer *rb, unsigned int index)
 {
 	struct address_space *mapping = rb->shmem->file->f_mapping;
 
 	return shmem_read_mapping_page_gfp(mapping, index, mapping_gfp_mask(mapping) |
-					   __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+					   __GFP_RETRY_MAYFAIL | __GFP_NOWARN |
+					   __GFP_NOMEMALLOC);
 }
 
 static void shmem_put_page(struct page *page)
@@ -209,6 +213,9 @@ static bool shmem_pin(struct perf_event *event, struct perf_shmem_slot *slot,
 	guard(mutex)(&slot->mutex);
 	if (READ_ONCE(slot->rb) == rb)
 		return false;
+	/* Its PMU may have had no room for it. When it counts, it asks again. */
+	if (READ_ONCE(event->state) != PERF_EVENT_STATE_ACTIVE)
+		return false;
 	/* Until then, the buffer is not in the slot, each time that the task runs again. */
 	WRITE_ONCE(event->detached->pinning, true);
 	shmem_empty(slot);
@@ -241,9 +248,6 @@ void perf_shmem_pin(struct perf_event *event)
 		return;
 	/* Interrupts of this CPU may let the event count, and set it once more. */
 	WRITE_ONCE(event->detached->pin_wanted, false);
-	/* It may have ended, or be disabled. Others look at the state when it is in the slot. */
-	if (READ_ONCE(event->state) < PERF_EVENT_STATE_INACTIVE)
-		return;
 	rb = ring_buffer_get(event);
 	if (!rb)
 		return;
@@ -261,10 +265,16 @@ void perf_shmem_pin(struct perf_event *event)
 void perf_shmem_sched_in(struct perf_event *event)
 {
 	struct perf_detached *detached = event->detached;
-	/* rcu_dereference(), but the base does not declare it as __rcu; likewise below. */
-	struct perf_buffer *rb = READ_ONCE(event->rb);
+	struct perf_buffer *rb;
 
 	lockdep_assert_irqs_disabled();
+	/* rcu_dereference(), but the base does not declare it as __rcu; likewise below. */
+	rb = READ_ONCE(event->rb);
+	if (!rb) {
+		/* After event->state. Pairs with detached_detach(): one sees the other's. */
+		smp_mb();
+		rb = READ_ONCE(event->rb);
+	}
 	if (rb ? perf_shmem_usable(rb) : !detached->newborn)
 		return;
 	if (detached->pinning)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "detaching.h"
+#include "files.h"
 #include "harness.h"
 
 FIXTURE(detached) DETACHED_FIXTURE;
@@ -258,6 +260,19 @@ TEST_F(detached, refused)
 	other.inherit = 1;
 	other.exclude_hv = 0;
 	EXPECT_EQ(-EINVAL, perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED));
+	/* A child would read the name of the function from its own memory. */
+	other.exclude_hv = 1;
+	other.type = file_number("/sys/bus/event_source/devices", "uprobe/type", NULL);
+	other.config = 0;
+	other.config1 = (unsigned long)"/proc/self/exe";
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED));
+	other.type = file_number("/sys/bus/event_source/devices", "kprobe/type", NULL);
+	other.config1 = (unsigned long)"do_exit";
+	EXPECT_EQ(-EOPNOTSUPP, perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED));
+	other.inherit = 0;
+	fd = perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED);
+	EXPECT_LE(0, fd);
+	close(fd);
 	other = attr;
 	other.remove_on_exec = 1;
 	EXPECT_EQ(-EINVAL, perf_open(&other, 0, -1, -1, PERF_FLAG_DETACHED));
@@ -432,6 +447,136 @@ TEST_F(detached, found_by_pidfd)
 	EXPECT_EQ(3, remove_names());
 	find.id = 0;
 	EXPECT_EQ(-ENOENT, find_name(pidfd, &find));
+}
+
+/* A thread says its number, and executes a file when it is told. */
+static int tid_pipe[2], exec_pipe[2];
+
+static void *exec_main(void *unused)
+{
+	pid_t tid = gettid();
+	char byte;
+
+	if (write(tid_pipe[1], &tid, sizeof(tid)) != sizeof(tid) ||
+	    read(exec_pipe[0], &byte, 1) != 1)
+		_exit(1);
+	execl("/proc/self/exe", "detached", "wait", NULL);
+	_exit(1);
+}
+
+/* The event of a thread that has executed a file is found by the number that it has then. */
+TEST_F(detached, found_after_exec)
+{
+	struct perf_event_attr attr = clock_attr();
+	struct perffs_find find = {};
+	char name[sizeof(find.name)];
+	int fd, pidfd, status;
+	pthread_t thread;
+	pid_t pid, tid;
+
+	ASSERT_EQ(0, pipe(tid_pipe) | pipe(exec_pipe));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_create(&thread, NULL, exec_main, NULL);
+		for (;;)
+			pause();
+	}
+	ASSERT_EQ(sizeof(tid), read(tid_pipe[0], &tid, sizeof(tid)));
+	ASSERT_NE(pid, tid);
+	fd = open_detached(&attr, tid);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, write(exec_pipe[1], "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	/* PIDFD_THREAD */
+	pidfd = syscall(SYS_pidfd_open, pid, O_EXCL);
+	ASSERT_LE(0, pidfd);
+	snprintf(name, sizeof(name), "%d.%d.", pid, tid);
+	for (int dead = 0; dead < 2; dead++) {
+		find.id = 0;
+		EXPECT_EQ(0, find_name(pidfd, &find));
+		EXPECT_EQ(0, strncmp(name, find.name, strlen(name)));
+		EXPECT_EQ(-ENOENT, find_name(pidfd, &find));
+		if (dead)
+			break;
+		kill(pid, SIGKILL);
+		EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	}
+	close(fd);
+	EXPECT_EQ(1, remove_names());
+}
+
+#define TRACING	"/sys/kernel/tracing"
+#define PROBE	"unwind_sched_in"
+
+/* Count how often perf looks for events of the next task. */
+static int probe_switches(bool on)
+{
+	if (!on) {
+		file_put(TRACING "/events/kprobes/" PROBE "/enable", "0");
+		return file_put(TRACING "/kprobe_events", "-:" PROBE);
+	}
+	if (file_put(TRACING "/kprobe_events", "p:" PROBE " __perf_event_task_sched_in"))
+		return -1;
+	return file_put(TRACING "/events/kprobes/" PROBE "/enable", "1");
+}
+
+/* How often perf looks during some context switches. */
+static long looks(void)
+{
+	long before = file_number(TRACING, "kprobe_profile", "  " PROBE);
+
+	for (int i = 0; i < 10; i++)
+		usleep(1000);
+	return file_number(TRACING, "kprobe_profile", "  " PROBE) - before;
+}
+
+/* Switches of other tasks do not look for an event that stays without its task. It ends once. */
+TEST_F(detached, costs_nothing_without_its_task)
+{
+	struct perf_event_attr attr = clock_attr();
+	pid_t pid = fork();
+	int fd, other;
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	probe_switches(false);
+	if (probe_switches(true)) {
+		kill(pid, SIGKILL);
+		SKIP(return, "needs CONFIG_KPROBE_EVENTS and tracefs");
+	}
+	fd = open_detached(&attr, pid);
+	ASSERT_LE(0, fd);
+	EXPECT_LT(0, looks());
+	kill(pid, SIGKILL);
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	close(fd);
+	/* That is a second later. */
+	for (int i = 0; i < 600 && looks(); i++)
+		usleep(100000);
+	EXPECT_EQ(0, looks());
+
+	fd = open_detached(&attr, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, ioctl(fd, PERF_EVENT_IOC_REATTACH, 0));
+	EXPECT_EQ(1, remove_names());
+	/* The other one is freed when there is room for one more, and a second later that shows. */
+	set_sysctl(SYSCTL_MAX, 2);
+	other = open_detached(&attr, 0);
+	for (int i = 0; i < 600 && other == -EDQUOT; i++) {
+		usleep(100000);
+		other = open_detached(&attr, 0);
+	}
+	ASSERT_LE(0, other);
+	EXPECT_EQ(0, ioctl(other, PERF_EVENT_IOC_REATTACH, 0));
+	close(other);
+	sleep(2);
+	EXPECT_LT(0, looks());
+	close(fd);
+	EXPECT_EQ(0, probe_switches(false));
 }
 
 int main(int argc, char **argv)

@@ -303,10 +303,18 @@ TEST_F(detached, memory_ends)
 	EXPECT_EQ(0, ret);
 	TH_LOG("%d failures of a detach", nth - 1);
 
-	fd = open_detached(&attr, 0);
-	ASSERT_LE(0, fd);
 	/* Others would be failures of the whole fork, with messages. */
 	ASSERT_TRUE(fail_in("perf_event_init_task"));
+	/* An event that nobody has detached, of which a fork has the context of a child alone. */
+	fd = perf_open(&attr, 0, -1, -1, PERF_FLAG_DETACHED);
+	ASSERT_LE(0, fd);
+	arm(1);
+	EXPECT_EQ(1, fork_once());
+	EXPECT_FALSE(disarm());
+	close(fd);
+
+	fd = open_detached(&attr, 0);
+	ASSERT_LE(0, fd);
 	for (nth = 1; nth < MAX_FAULTS; nth++) {
 		arm(nth);
 		forked += fork_once();

@@ -261,7 +261,7 @@ long() {
 	local kcsan="2G 2580 CHECK TIMEOUT=1380 STORM_NMI=4000" storm="SECONDS=180 kselftest storm"
 	local multi="tcg,thread=multi" slow="1G 3780 CHECK TIMEOUT=1980"
 	MINUTES=3 check long plain debug kcsan &&
-		[ "$(tail -n 1 "$tmp/checked")" = "16 passed, 0 failed" ] &&
+		[ "$(tail -n 1 "$tmp/checked")" = "17 passed, 0 failed" ] &&
 		ran | sort | diff - <(sort <<-END
 		plain-kselftest-storm 1G 1380 CHECK TIMEOUT=780 $storm $multi
 		plain-kselftest-full $slow $full
@@ -271,6 +271,7 @@ long() {
 		debug-kselftest-storm $debug $storm $multi
 		debug-kselftest-bpf_storm $debug SECONDS=60 kselftest bpf_unwind_storm
 		debug-kselftest-fuzz_attr $debug SECONDS=60 kselftest fuzz_attr
+		debug-kselftest-fuzz_detached $debug SECONDS=60 kselftest fuzz_detached
 		debug-kselftest-fuzz_stack $debug SECONDS=60 kselftest fuzz_stack
 		debug-kselftest-full 2G 7380 LEAK CHECK TIMEOUT=3780 $full core_probe
 		kcsan-kselftest-walk $kcsan kselftest hostile_stack oracle

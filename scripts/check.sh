@@ -109,7 +109,7 @@ build_stackprof() {
 # has nothing to fail on the plain kernel. make check-all runs them on both.
 slow=" oracle oracle_samples oracle_sframe matrix compat_task user_regs nmi core_probe fault_at "
 slow+="boundaries core_requests record_abi task_data task_data_life task_data_stale task_data_walk "
-slow+="detached_memory detached_stress detached_tasks "
+slow+="detached_memory detached_stress detached_tasks fuzz_detached "
 slow+="fail_nth depth uprobe user_state bpf_unwind bpf_unwind_life bpf_unwind_load bpf_unwind_nmi "
 slow+="bpf_unwind_storm bpf_unwind_walk "
 slow+="sframe_load sframe_cgroup sframe_files sframe_programs sframe_reads sframe_side_users "
@@ -353,6 +353,7 @@ long() {
 		with=(UNWIND_SECONDS="$third")
 		vm debug kselftest-bpf_storm "$install" bpf_unwind_storm
 		vm debug kselftest-fuzz_attr "$install" fuzz_attr
+		vm debug kselftest-fuzz_detached "$install" fuzz_detached
 		vm debug kselftest-fuzz_stack "$install" fuzz_stack
 		with=(UNWIND_FULL=1)
 		vm debug kselftest-full "$install" matrix core_probe

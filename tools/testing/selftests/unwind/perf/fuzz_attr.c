@@ -8,20 +8,18 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fuzz_records.h"
+#include "fuzz_task.h"
 #include "perf_ring.h"
 #include "random.h"
 #include "workload.h"
@@ -47,88 +45,6 @@ static struct {
 	unsigned int	opened, refused[200], ioctls, maps, victims;
 } count;
 
-/* The tasks that are sampled. */
-
-static void on_signal(int sig)
-{
-	syscall(SYS_getppid);
-}
-
-static void *thread(void *data)
-{
-	for (int i = 0; i < 3; i++)
-		workload_syscall(i * 3, SYS_getppid);
-	return NULL;
-}
-
-static void have_child(bool exec)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		workload_syscall(3, SYS_getppid);
-		if (exec)
-			execl("/bin/true", "true", NULL);
-		_exit(0);
-	}
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
-}
-
-static void touch_memory(void)
-{
-	char *map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (map == MAP_FAILED)
-		return;
-	for (int i = 0; i < 8; i++)
-		map[i * PAGE] = 1;
-	munmap(map, 8 * PAGE);
-}
-
-static void victim(void)
-{
-	pthread_t id;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setpgid(0, 0);
-	signal(SIGUSR1, on_signal);
-	signal(SIGTRAP, on_signal);
-	signal(SIGIO, SIG_IGN);
-	for (;;) {
-		switch (rnd_below(12)) {
-		case 0:
-			have_child(true);
-			break;
-		case 1:
-			have_child(false);
-			break;
-		case 2:
-			if (!pthread_create(&id, NULL, thread, NULL))
-				pthread_join(id, NULL);
-			break;
-		case 3:
-			workload_syscall(3, SYS_tkill, gettid(), SIGUSR1);
-			break;
-		case 4:
-			touch_memory();
-			break;
-		case 5:
-			usleep(rnd_below(1000));
-			break;
-		case 6:
-			pin_to(rnd_below(2));
-			break;
-		case 7:
-			sched_yield();
-			break;
-		default:
-			workload_syscall(rnd_below(200), SYS_getppid);
-		}
-	}
-}
-
 static void renew_victim(unsigned int i)
 {
 	if (victims[i]) {
@@ -137,14 +53,17 @@ static void renew_victim(unsigned int i)
 		waitpid(victims[i], NULL, 0);
 	}
 	victims[i] = fork();
-	if (!victims[i]) {
+	/* Not all processes, when it is ended. */
+	if (victims[i] < 0)
+		victims[i] = 0;
+	else if (!victims[i]) {
 		/* Only the parent keeps the events. */
 		for (int slot = 0; slot < SLOTS; slot++) {
 			if (slots[slot].fd >= 0)
 				close(slots[slot].fd);
 		}
 		fuzz_reseed(1000 + count.victims);
-		victim();
+		fuzz_task();
 	}
 	count.victims++;
 }

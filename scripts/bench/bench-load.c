@@ -2,7 +2,7 @@
 /*
  * Fixed work for make bench: the difference in run time is the cost of the profiler.
  *
- *   bench-load read|bulk|cold|user|getppid|switch|reload DEPTH COUNT [SPREAD [MAPPINGS]]
+ *   bench-load read|bulk|cold|user|threads|getppid|switch|reload DEPTH COUNT [SPREAD [MAPPINGS]]
  *
  * Does COUNT rounds of the work below DEPTH callers with frame pointers, and prints
  * their nanoseconds, which are instructions if the machine's clock counts these: for
@@ -12,6 +12,7 @@
  * MAPPINGS, in turn in as many mappings of their code.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,37 @@ static __attribute__((noinline)) unsigned long below(int depth, void (*once)(voi
 	return ns;
 }
 
+#define THREADS	8
+
+struct share {
+	int depth;
+	long count;
+};
+
+static void *compute_share(void *arg)
+{
+	const struct share *share = arg;
+
+	below(share->depth, compute_once, share->count);
+	return NULL;
+}
+
+/* Let threads share the work. */
+static unsigned long in_threads(int depth, long count)
+{
+	struct share share = { .depth = depth, .count = count / THREADS };
+	unsigned long begin = now();
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		if (pthread_create(&threads[i], NULL, compute_share, &share))
+			exit(1);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return now() - begin;
+}
+
 /* Rounds between two ticks. */
 #define PART	1000
 
@@ -246,7 +278,7 @@ int main(int argc, char **argv)
 		once = bulk_once;
 	else if (!strcmp(argv[1], "cold"))
 		once = cold_once;
-	else if (!strcmp(argv[1], "user"))
+	else if (!strcmp(argv[1], "user") || !strcmp(argv[1], "threads"))
 		once = compute_once;
 	else if (!strcmp(argv[1], "reload"))
 		once = reload_once;
@@ -262,6 +294,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (once == getppid_once)
 		ns = without_ticks(atoi(argv[2]), once, atol(argv[3]));
+	else if (!strcmp(argv[1], "threads"))
+		ns = in_threads(atoi(argv[2]), atol(argv[3]));
 	else if (argc == 4)
 		ns = below(atoi(argv[2]), once, atol(argv[3]));
 	else

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print the table of make bench: bench-table.py DIRECTORY
 
-Reads "times", "attach", "chains", "ends", "start", "stock", "whole" and the recordings of
+Reads "times", "attach", "recorders", "chains", "ends", "start", "stock", "whole" and the recordings of
 guest-bench.sh, and "complete" of bench.sh. The cost of a sample is the additional time of
 the work with the profiler, divided by the number of samples. The work is timed from its
 first round on; of the hundreds of samples, a few at most are of the program's start and
@@ -53,6 +53,11 @@ AMID = 5000000
 LINEAR = 1.1
 # More memory that may be in use afterwards, for anything, in kB: some 150 of 10,000 objects.
 KEPT = 128
+# What detached events may cost: a sample, relative to one in a buffer of a CPU; and instructions
+# of a turn, in which the task that has the event goes and comes.
+RECORDED, RECORDED_TURN = 1.05, 60
+# Nanoseconds of CPU time between two samples of bench-recorder.
+PERIOD = 1000000
 # The share of a limit by which a figure may exceed it because of its spread.
 MARGIN = 0.05
 
@@ -581,6 +586,25 @@ def task_data(bench, limits):
         "with an event", figure(costs[0]), "with branch stacks", figure(costs[1]))))
 
 
+def recorders(bench, limits):
+    """
+    The cost of detached events beside ordinary ones: of samples of threads, with a share of what
+    their start and their switches cost; and of turns in which no sample is taken.
+    """
+    figures = rounds_of(os.path.join(bench.out, "recorders"))
+    none, ring, detached = (figures["threads", kind] for kind in ("none", "ring", "detached"))
+    ring, detached = ([cost / (total / PERIOD) for cost, total in zip(minus(totals, none), totals)]
+                      for totals in (ring, detached))
+    turns = {kind: [ns / TURNS for ns in figures["switch", kind]] for kind in ("ring", "detached")}
+    print(f"{'':18}" + "".join(f"{head:>19}" for head in ("a sample", "a turn")))
+    for kind, cost in (("ring", ring), ("detached", detached)):
+        print(f"  {kind:16}{figure(cost):>19}{figure(turns[kind]):>19}")
+    limits.at_most("detached event: a sample, times one in a buffer of a CPU",
+                   [a / b for a, b in zip(detached, ring)], RECORDED)
+    limits.at_most("detached event: a turn, more than with an ordinary event",
+                   minus(turns["detached"], turns["ring"]), RECORDED_TURN, TURN_TICKS)
+
+
 def main(out):
     bench = Bench(out)
     limits = Limits()
@@ -616,6 +640,9 @@ def main(out):
     print()
     print("data of all tasks, instructions, and memory:")
     task_data(bench, limits)
+    print()
+    print("detached events, instructions:")
+    recorders(bench, limits)
     print()
     print("when nobody profiles, instructions of a round trip:")
     idle(bench, limits)

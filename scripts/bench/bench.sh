@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # make bench: measure the cost of a sample in instructions and bytes for each way to get user
 # callchains, in one boot; the cost of a system call and of a context switch without a
-# profiler, on the base and with the series; that of data of all tasks; the cost of frames
+# profiler, on the base and with the series; that of data of all tasks; that of detached events
+# beside ordinary ones; the cost of frames
 # that only SFrame can unwind, and of a section of a C library's size. For programs of the
 # distribution, which have neither frame pointers nor sections: the cost of starting perf
 # record with cached sections, and the cost and the contents of recordings. What perf record does
@@ -48,6 +49,8 @@ gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
 	-o "$out/bench-bpf" "$here/bench-bpf.c"
 gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
 	-o "$out/bench-attach" "$here/bench-attach.c"
+gcc -Wall -Wextra -O2 -static -isystem "$kernel/usr/include" \
+	-o "$out/bench-recorder" "$here/bench-recorder.c"
 gcc -Wall -Wextra -O2 -fomit-frame-pointer -static -Wa,--gsframe \
 	-o "$out/bench-chain" "$here/bench-load.c" "$here/bench-chain.S" ||
 	{ echo "bench: SFrame needs an assembler that can write it (binutils 2.40)" >&2; exit 1; }

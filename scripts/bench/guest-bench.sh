@@ -3,7 +3,7 @@
 # In the guest: take the measurements of make bench, see bench.sh. Recordings and these
 # files go to /out: "times" (work, depth, way, round, nanoseconds, and for reload the
 # SFrame sections read), "attach" (tasks, round, the figures of bench-attach), "turns" (work, kind
-# of event, round, nanoseconds), "chains"
+# of event, round, nanoseconds), "recorders" (likewise), "chains"
 # (recording, samples, those that reach main, those that reach _start), "bpf" (program,
 # depth, round, nanoseconds, samples), "ends" (way, what perf record does at the end,
 # round, nanoseconds of it all), and the kernel's own counters, "stats" and, for the
@@ -25,6 +25,7 @@ load=$2/bench-load
 chain=$2/bench-chain
 bpf=$2/bench-bpf
 attach=$2/bench-attach
+recorder=$2/bench-recorder
 unnamed=$2/bench-unnamed
 sframe=$2/sframe/bench
 rounds=$3
@@ -55,6 +56,20 @@ task_data() {
 	for kind in plain branches; do
 		ns=$("$attach" $kind "$load" switch 5 100000) || die "$attach failed"
 		echo "switch $kind $1 $ns" >> /out/turns
+	done
+}
+
+# recorders ROUND: measure what a detached event costs beside an ordinary one
+recorders() {
+	local kind ns
+	for kind in none ring detached; do
+		ns=$("$recorder" $kind threads "$load" threads 5 4000000) || die "$recorder failed"
+		echo "threads $kind $1 $ns" >> /out/recorders
+		rm -f /sys/kernel/perf/*.*
+		[ $kind != none ] || continue
+		ns=$("$recorder" $kind switch "$load" switch 5 100000) || die "$recorder failed"
+		echo "switch $kind $1 $ns" >> /out/recorders
+		rm -f /sys/kernel/perf/*.*
 	done
 }
 
@@ -412,8 +427,10 @@ if [ "$what" = ends ]; then
 	exit
 fi
 if [ "$what" = tasks ]; then
+	mount -t perffs none /sys/kernel/perf || die "no detached events"
 	for round in $(seq "$rounds"); do
 		task_data "$round"
+		recorders "$round"
 	done
 	exit
 fi

@@ -87,6 +87,9 @@ unsigned int cache_each(int cache, bool read_only, unsigned int max,
 			int (*found)(void *data, const struct build_id *id, int fd), void *data);
 void cache_prune(int cache);
 void cache_remove(int cache, const struct build_id *id);
+
+/* identify.c: files as the kernel sees them */
+
 int file_build_id(int fd, struct build_id *id, bool *has_sframe, char *message);
 
 /* device.c: the kernel's interface */

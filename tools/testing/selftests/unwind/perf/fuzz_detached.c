@@ -511,6 +511,16 @@ static void use_events(void)
 	__atomic_add_fetch(&counts->steps, steps, __ATOMIC_RELAXED);
 }
 
+/* Be a task of the user until the end: with its last one, the kernel forgets what was charged. */
+static void keep_user(void)
+{
+	if (fork())
+		return;
+	become(NOBODY);
+	for (;;)
+		pause();
+}
+
 /*
  * Can a user have one event, if that and its memory are all that a user may have? The memory of
  * root is not limited.
@@ -575,6 +585,7 @@ int main(void)
 	perf_test_type = pmu_type("perf_test");
 	set_sysctl(SYSCTL, 2);
 	fuzz_start();
+	keep_user();
 	for (unsigned int i = 0; i < 2; i++) {
 		users[i] = fork();
 		if (!users[i]) {
